@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from rows_norms import kernel, trials
+from rows_norms import trials
 from rows_slices import held_launches, loss_launches
 
 from kbench.contract.provider import Unsupported
@@ -57,7 +57,7 @@ def _candidates_of(row: dict[str, Any]) -> Iterator[Candidate]:
         if mode == "forward":
             wide = getattr(torch, row.get("weight_dtype", row["dtype"])).itemsize > itemsize
             for label, plan in trials(operator, row["M"], row["N"], itemsize, wide, launch._processors(_device())):
-                yield label, "triton", partial(_tried, plan)
+                yield label, "triton", partial(replaced, launch, name, partial(_always, plan))
         yield from _ways(operator, mode, row["N"], itemsize)
         return
     here = {
@@ -90,13 +90,6 @@ def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(module, name, own)
-
-
-@contextmanager
-def _tried(plan: Launches) -> Iterator[None]:
-    """Norms take this plan, also if its kernels are those of this folder."""
-    with replaced(launch, "_kernel", kernel), replaced(launch, "forward_plan", partial(_always, plan)):
-        yield
 
 
 Plans = Iterator[tuple[str, Launches]]

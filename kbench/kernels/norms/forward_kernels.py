@@ -230,3 +230,51 @@ def twice(
         results = RESULTS(value, statistics, as_float(load_each(weights, columns, mask, FULL)))
         for i in tl.static_range(len(outputs)):
             store(targets[i] + columns, results[i], mask, FULL)
+
+
+@triton.jit(do_not_specialize=["M"])
+def twice_unrolled(
+    outputs,
+    inputs,
+    weights,
+    saved,
+    output_strides,
+    input_strides,
+    M,
+    N,
+    eps,
+    VALUE: tl.constexpr,
+    TERMS: tl.constexpr,
+    STATISTICS: tl.constexpr,
+    RESULTS: tl.constexpr,
+    PIVOT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    FULL: tl.constexpr,
+    FIRST: tl.constexpr,
+    SECOND: tl.constexpr,
+    POLICY: tl.constexpr,
+):
+    """`twice` for rows of PIECES blocks: all loads of the first time are on the way at once. POLICY is the `eviction_policy`
+    of the loads of weights. Grid: M."""
+    from_head = tl.program_id(0).to(tl.int64)
+    row = from_head + tl.zeros((1, 1), tl.int32)
+    sources = starts(inputs, input_strides, row, VEC)
+    pivot = head_mean(starts(inputs, input_strides, from_head, VEC), N, VALUE) if PIVOT else 0.0
+    totals = ()
+    for p in tl.static_range(PIECES):
+        columns, mask = block(row, M, p * BLOCK, N, 1, BLOCK, VEC)
+        value = VALUE(as_float(load_each(sources, columns, mask, FULL, FIRST)))
+        terms = masked(TERMS(value, pivot), mask, PIVOT and not FULL)
+        totals = terms if p == 0 else add_terms(totals, terms, mask, False)
+    statistics = STATISTICS(row_sums(totals), pivot, N, eps)
+    for i in tl.static_range(len(saved)):
+        tl.store(saved[i] + row, statistics[i])
+    targets = starts(outputs, output_strides, row, VEC)
+    for p in tl.static_range(PIECES):
+        columns, mask = block(row, M, p * BLOCK, N, 1, BLOCK, VEC)
+        value = VALUE(as_float(load_each(sources, columns, mask, FULL, SECOND)))
+        results = RESULTS(value, statistics, as_float(load_each(weights, columns, mask, FULL, POLICY)))
+        for i in tl.static_range(len(outputs)):
+            store(targets[i] + columns, results[i], mask, FULL)

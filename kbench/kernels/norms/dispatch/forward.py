@@ -17,8 +17,9 @@ from kbench.kernels.norms.dispatch.launches import (
     warps_for,
 )
 from kbench.kernels.norms.dispatch.once import read_once
-from kbench.kernels.norms.dispatch.twice import read_twice, two_inputs_twice
-from kbench.kernels.norms.dispatch.wide_weights import for_wide_weights
+from kbench.kernels.norms.dispatch.teams import long_rows
+from kbench.kernels.norms.dispatch.twice import long_rows_twice, read_twice, two_inputs_twice
+from kbench.kernels.norms.dispatch.wide_weights import for_wide_weights, large_beside_wide_weights
 from kbench.kernels.triton_rows import power_of_two
 
 _SLICE = 8192
@@ -51,12 +52,23 @@ def forward_plan(
     """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics,
     `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes, and `inputs` the matrices that are read.
     `wide` is whether weights have more bytes than the elements of the rows."""
-    if inputs == 2 and not (pivot or wide or anywhere) and (plan := two_inputs_twice(M, N, itemsize, device)):
-        return plan
-    if not (wide or anywhere) and (plan := read_once(M, N, itemsize, pivot, inputs, device)):
+    if not anywhere and (plan := _large_plan(M, N, itemsize, pivot, device, inputs, wide)):
         return plan
     plan = _own_plan(M, N, itemsize, pivot, device, anywhere, inputs)
     return for_wide_weights(plan, pivot, inputs, N * itemsize % 16 == 0, device) if wide else plan
+
+
+def _large_plan(
+    M: int, N: int, itemsize: int, pivot: bool, device: Processors, inputs: int, wide: bool
+) -> Launches | None:
+    """Launches that were measured with large matrices only; None for the others."""
+    if wide:
+        return large_beside_wide_weights(M, N, device) if pivot and inputs == 1 else None
+    if inputs == 2 and not pivot and (plan := two_inputs_twice(M, N, itemsize, device)):
+        return plan
+    if inputs == 1 and pivot and (plan := long_rows_twice(M, N, itemsize, device)):
+        return plan
+    return read_once(M, N, itemsize, pivot, inputs, device) or long_rows(M, N, itemsize, device)
 
 
 def _own_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool, inputs: int) -> Launches:

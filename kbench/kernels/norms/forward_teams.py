@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""A Triton kernel of rows_norms.py, which is a candidate: no dispatch chooses it. Teams of programs stay and share long rows.
-`kbench/kernels/norms/forward_kernels.py` says what the arguments are, `exchange.py` how a team exchanges sums, and
-`shared_rows.py` does the same for the gradients.
+"""A Triton kernel that normalises long rows in teams of programs. A team shares a row, and takes one row after another, so a
+program loads its part of the weights once. `forward_kernels.py` says what the functions of an operator and the arguments are,
+and `exchange.py` how a team exchanges sums. `shared_rows.py` does the same for the gradients.
 """
 
 import triton
@@ -93,7 +93,7 @@ def sums_of_team(words, slices, span, N, mark, PIVOT: tl.constexpr, WIDTH: tl.co
 
 @triton.jit
 def write_part(
-    outputs, saved, strides, values, weights, kept, sums, pivot, row, start, end, N, eps,
+    outputs, saved, strides, values, kept, sums, pivot, row, start, end, N, eps,
     VALUE: tl.constexpr, STATISTICS: tl.constexpr, RESULTS: tl.constexpr, BLOCK: tl.constexpr, VEC: tl.constexpr,
     FULL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
@@ -103,9 +103,8 @@ def write_part(
     targets = starts(outputs, strides, tl.cast(row, tl.int64) + tl.zeros((1, 1), tl.int64), VEC)
     for p in tl.static_range(len(values)):
         lanes, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
-        weight = kept[p] if len(kept) else load_each(weights, lanes, mask, FULL)
         value = VALUE(unpacked(values[p], True)) if PACKED else values[p]
-        results = RESULTS(value, statistics, as_float(weight))
+        results = RESULTS(value, statistics, as_float(kept[p]))
         for i in tl.static_range(len(outputs)):
             store(targets[i] + lanes, results[i], mask, FULL)
 
@@ -114,34 +113,29 @@ def write_part(
 def teams_in_turn(
     outputs, inputs, weights, saved, output_strides, input_strides, M, N, eps, words, slices, span,
     VALUE: tl.constexpr, TERMS: tl.constexpr, STATISTICS: tl.constexpr, RESULTS: tl.constexpr, PIVOT: tl.constexpr,
-    BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr, KEEP: tl.constexpr,
-    PACKED: tl.constexpr, POLICY: tl.constexpr, STAGES: tl.constexpr, PTX: tl.constexpr, WIDTH: tl.constexpr,
-    PHASE: tl.constexpr,
+    BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr, PACKED: tl.constexpr,
+    POLICY: tl.constexpr, STAGES: tl.constexpr, PTX: tl.constexpr, WIDTH: tl.constexpr, PHASE: tl.constexpr,
 ):  # fmt: skip
     """Each team of `slices` programs, at most WIDTH, takes every n-th row. A program has the same `span` columns of all its
-    rows, in PIECES blocks of BLOCK. With KEEP, its part of the weights stays in registers. With STAGES of 1, the next row is on
-    the way to registers, otherwise STAGES - 1 rows to shared memory. Grid: teams * slices, all on the device at once.
+    rows, in PIECES blocks of BLOCK. Its part of the weights stays in registers. STAGES - 1 rows are on the way to shared
+    memory. PTX is that of `awaited`. Grid: teams * slices, all on the device at once, or they would wait forever.
 
     A program publishes the sums of a row before it waits for those of the row before, so it writes a row one turn after it
     reduced it.
     """
-    AHEAD: tl.constexpr = STAGES == 1
     part = tl.program_id(0) % slices
     team = tl.program_id(0) // slices
     teams = tl.num_programs(0) // slices
     start = part * span // VEC * VEC
     end = tl.minimum(part * span + span, N)
     kept = ()
-    if KEEP:
-        for p in tl.static_range(PIECES):
-            lanes, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
-            kept = kept + (load_each(weights, lanes, mask, FULL),)  # noqa: RUF005
+    for p in tl.static_range(PIECES):
+        lanes, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
+        kept = kept + (load_each(weights, lanes, mask, FULL),)  # noqa: RUF005
     words += 16
 
     before = load_part(inputs, input_strides, team, start, end, VALUE, BLOCK, PIECES, VEC, FULL, POLICY, PACKED)
     following = tl.minimum(team + teams, M - 1)
-    if AHEAD:
-        ahead = load_part(inputs, input_strides, following, start, end, VALUE, BLOCK, PIECES, VEC, FULL, POLICY, PACKED)
     mark = next_mark(words + tl.cast(team, tl.int64) * slices + part, PHASE)
     mark_ahead = next_mark(words + tl.cast(following, tl.int64) * slices + part, PHASE)
     sums = sums_of_part(before, start, end, VALUE, TERMS, PIVOT, BLOCK, VEC, FULL, PACKED)
@@ -149,13 +143,7 @@ def teams_in_turn(
         publish(words + tl.cast(team, tl.int64) * slices + part, sums, mark)
     for row in tl.range(team + teams, M, teams, num_stages=STAGES):
         following = tl.minimum(row + teams, M - 1)
-        if AHEAD:
-            here = ahead
-            ahead = load_part(
-                inputs, input_strides, following, start, end, VALUE, BLOCK, PIECES, VEC, FULL, POLICY, PACKED
-            )
-        else:
-            here = load_part(inputs, input_strides, row, start, end, VALUE, BLOCK, PIECES, VEC, FULL, POLICY, PACKED)
+        here = load_part(inputs, input_strides, row, start, end, VALUE, BLOCK, PIECES, VEC, FULL, POLICY, PACKED)
         # a new value: the compiler does not load ahead in loops that pass a value on unchanged
         new_mark = mark_ahead & 1
         mark_ahead = next_mark(words + tl.cast(following, tl.int64) * slices + part, PHASE)
@@ -166,7 +154,7 @@ def teams_in_turn(
             own = tl.cast(row - teams, tl.int64)
             total, pivot = sums_of_team(words + own * slices, slices, span, N, mark, PIVOT, WIDTH, PTX)
             write_part(
-                outputs, saved, output_strides, before, weights, kept, total, pivot, own, start, end, N, eps,
+                outputs, saved, output_strides, before, kept, total, pivot, own, start, end, N, eps,
                 VALUE, STATISTICS, RESULTS, BLOCK, VEC, FULL, PACKED,
             )  # fmt: skip
         before = here
@@ -175,6 +163,6 @@ def teams_in_turn(
         own = tl.cast(team + (M - 1 - team) // teams * teams, tl.int64)
         total, pivot = sums_of_team(words + own * slices, slices, span, N, mark, PIVOT, WIDTH, PTX)
         write_part(
-            outputs, saved, output_strides, before, weights, kept, total, pivot, own, start, end, N, eps,
+            outputs, saved, output_strides, before, kept, total, pivot, own, start, end, N, eps,
             VALUE, STATISTICS, RESULTS, BLOCK, VEC, FULL, PACKED,
         )  # fmt: skip
