@@ -19,7 +19,7 @@ HONEST_MS = 0.2
 
 
 def row(name: str, ms: float, role: str = Role.PROVIDER, **more: object) -> Row:
-    return made(provider=name, role=role, ms=ms, round_ms=(ms,) * 3, **more)
+    return made(provider=name, role=role, ms=ms, **{"round_ms": (ms,) * 3} | more)
 
 
 def judged(
@@ -32,12 +32,21 @@ def judged(
 ) -> Row:
     """A provider that claims `claimed_ms` per call, and whose rounds of 100 samples took `wall_ms` on the parent's clock.
     There are two honest rows beside it."""
+    rounds = len(wall_ms)
     rows = (
-        row("mine", claimed_ms, timer=timer, launch_ms=launch_ms, reason=reason, flags=flags),
-        row("other", HONEST_MS, timer=timer),
-        row("copy", HONEST_MS, Role.CONTROL, timer=timer),
+        row(
+            "mine",
+            claimed_ms,
+            timer=timer,
+            launch_ms=launch_ms,
+            reason=reason,
+            flags=flags,
+            round_ms=(claimed_ms,) * rounds,
+        ),
+        row("other", HONEST_MS, timer=timer, round_ms=(HONEST_MS,) * rounds),
+        row("copy", HONEST_MS, Role.CONTROL, timer=timer, round_ms=(HONEST_MS,) * rounds),
     )
-    walls = [wall_ms, *([2 * HONEST_MS * (SAMPLES + 6)] * 3 for _ in rows[1:])]
+    walls = [wall_ms, *([2 * HONEST_MS * (SAMPLES + 6)] * rounds for _ in rows[1:])]
     now = 0.0
 
     def clock() -> float:
@@ -45,7 +54,7 @@ def judged(
 
     def events() -> Iterator[Message]:
         nonlocal now
-        for number in range(3):
+        for number in range(rounds):
             for index in range(3):
                 yield Sampling(index)
                 now += walls[index][number] * 1e-3
@@ -67,6 +76,10 @@ def test_a_clock_that_is_a_hundred_times_too_slow_is_suspect() -> None:
     )
 
 
+def test_an_only_round_is_suspect_too() -> None:
+    assert judged(0.002, [400.0]).flags == ("suspect",)
+
+
 @pytest.mark.parametrize(
     ("claimed_ms", "wall_ms"),
     [
@@ -74,6 +87,7 @@ def test_a_clock_that_is_a_hundred_times_too_slow_is_suspect() -> None:
         (0.002, [22.0, 22.0, 22.0]),  # a short call: the round is the work between the calls
         (0.2, [500.0, 42.4, 500.0]),  # something disturbed two rounds
         (2.0, [400.0, 400.0, 400.0]),  # twice as slow as it says: first calls are slow
+        (0.2, [220.0]),  # the only round was slow once
     ],
 )
 def test_an_honest_row_is_left_alone(claimed_ms: float, wall_ms: list[float]) -> None:
