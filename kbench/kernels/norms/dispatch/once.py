@@ -26,8 +26,8 @@ REGIMES = {
     (1, True, 4): (Regime(16, 32, 16),),
 }
 """By the number of inputs, the pivot, and the bytes of an element. On an H200, the lengths in `docs/kernels.md` are 3 to
-5 % faster than without the hint `evict_last`, also if no line persists from an earlier call. Why is not known: nothing is read
-twice. Lengths between them were not measured."""
+5 % faster than without the hint `evict_last`, also if no line persists from an earlier call and nothing is flushed between
+calls. Why is not known: nothing is read twice. Lengths between them were not measured."""
 
 
 def read_once(M: int, N: int, itemsize: int, pivot: bool, inputs: int, device: Processors) -> Launches | None:
