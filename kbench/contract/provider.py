@@ -105,7 +105,12 @@ class Provider:
         for name, value in self.fixed.items():
             if case.axes.get(name, value) != value:
                 return f"has no argument {name}, so it computes {name}={value} only"
-        return self.supports(case) if self.supports else None
+        why = self.supports(case) if self.supports else None
+        if why and not isinstance(why, str):  # True could mean that the case is supported, or that it is declined
+            raise TypeError(
+                f"supports= returned {why!r:.80}; return None, or a string with the reason to decline the case"
+            )
+        return why or None
 
     def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:
         """The forward function of the inputs. It takes a buffer for each output in `out` as a keyword argument.

@@ -94,6 +94,13 @@ def test_a_function_without_an_argument_gets_only_the_default_of_it(mine: Operat
     assert provider.declines(mine.case(M=1, N=3)) == "N is odd"
 
 
+def test_a_case_is_declined_with_a_string_only(mine: Operator) -> None:
+    mine.provider("p", supports=lambda case: case.N <= 2)(lambda x, w, *, eps: (x, w))
+    provider = mine.providers["p"]
+    with pytest.raises(TypeError, match="supports= returned True; return None, or a string with the reason to decline"):
+        provider.declines(mine.case(M=1, N=2))
+
+
 def test_a_factory_gets_the_case_and_its_function_the_inputs_and_buffers(mine: Operator) -> None:
     @mine.provider("p", factory=True, out="y")
     def p(case: Any, *, eps: float, block: int = 64) -> Callable[..., Any]:

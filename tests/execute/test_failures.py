@@ -146,6 +146,7 @@ def test_what_a_compiler_says_is_the_reason(kbench: Kbench, write_config, tmp_pa
 
 ASKED = {
     "supports-raises": ("error", "AttributeError: "),
+    "supports-is-true": ("error", "TypeError: supports= returned True; return None, or a string with the reason"),
     "moved-bytes-raises": ("error", "ZeroDivisionError: "),
     "moved-bytes-is-none": ("error", "TypeError: "),
     "dotted-package": ("unavailable", "Python package 'not_installed.part' is not installed"),

@@ -13,6 +13,7 @@ def unavailable():
 
 ASKED = {
     "supports-raises": {"supports": lambda case: "too long" if case.K > 3 else None},
+    "supports-is-true": {"supports": lambda case: True},
     "moved-bytes-raises": {"moved_bytes": lambda case: case.N // 0},
     "moved-bytes-is-none": {"moved_bytes": lambda case: None},
     "dotted-package": {"requires": "not_installed.part"},
