@@ -76,7 +76,10 @@ def judge(
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
     if not file.is_file():
-        raise UsageError(f"{file}: no such file; name a Python file that registers a provider")
+        what = "not a regular file" if file.exists() else "no such file"
+        raise UsageError(f"{file}: {what}; name a Python file that registers a provider")
+    if file.suffix != ".py":
+        raise UsageError(f"{file}: not a Python file; its name must end in .py")
     options = JudgeOptions(
         against, split_words(provider), split_names(baseline or ""), sets or (), profile, shapes, out
     )

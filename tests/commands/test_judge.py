@@ -208,6 +208,8 @@ def test_a_file_that_cannot_be_judged(body: str, said: str, kbench: Kbench, tmp_
     "arguments, said",
     [
         (["nix.py", "--against", "rmsnorm"], "nix.py: no such file"),
+        ([".", "--against", "rmsnorm"], "error: .: not a regular file; name a Python file"),
+        (["mine.txt", "--against", "rmsnorm"], "error: mine.txt: not a Python file"),
         (["mine.py", "--against", "rmsnrm"], 'did you mean "rmsnorm"?'),
         (["mine.py"], "--against"),
         (["mine.py", *QUICK, "--provider", "yours"], "it registers mine"),
@@ -225,6 +227,7 @@ def test_a_file_that_cannot_be_judged(body: str, said: str, kbench: Kbench, tmp_
 )
 def test_arguments_that_cannot_be_used(arguments: list[str], said: str, kbench: Kbench, tmp_path: Path) -> None:
     kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
+    (tmp_path / "mine.txt").touch()
     done = kbench("judge", *arguments)
     assert done.returncode == 2 and said in done.stderr and done.stdout == ""
 
