@@ -12,6 +12,7 @@ from kbench.contract.operator import Operator
 from kbench.measure.tampering import audit_events
 from kbench.measure.tampering.patches import Patches
 from kbench.measure.tampering.settings import UNREADABLE, Effect, ProcessSetting, present_settings, read, write
+from kbench.measure.tampering.streams import StandardStreams
 
 CHANGES_NAMED = 3
 """How many changes a reason names."""
@@ -45,7 +46,8 @@ class Guard:
 
     def __init__(self) -> None:
         self._patches = Patches()  # first: this imports Triton, which has settings
-        self._settings: list[ProcessSetting] = present_settings()
+        self._streams = StandardStreams()
+        self._settings: list[ProcessSetting] = present_settings(self._streams)
         self._plugins: dict[str, ProviderChanges] = {}
         self._running: tuple[ProviderChanges, str] | None = None
         self._common: dict[str, Any] = {}
@@ -78,11 +80,8 @@ class Guard:
         but no provider is blamed.
         """
         fresh = self._looked_ns is not None and perf_counter_ns() - self._looked_ns < FRESH_NS
-        if not fresh and (unblamed := self._patches.undone()):
-            what = f"something replaced {listed(unblamed)} between the calls of providers"
-            who = "probably a background thread that a provider has started"
-            print(f"kbench: {what}, {who}; kbench put back what was replaced", file=sys.stderr)
         if not fresh:
+            self._put_right_unblamed()
             self._common = read(self._settings)
         self._before = self._common
         if changes.own:
@@ -90,6 +89,16 @@ class Guard:
             self._before = read(self._settings)
         self._running = changes, when
         audit_events.begin_watching(timed)
+
+    def _put_right_unblamed(self) -> None:
+        for verb, found in (
+            ("closed or redirected", self._streams.put_descriptors_right()),
+            ("replaced", self._patches.undone()),
+        ):
+            if found:
+                what = f"something {verb} {listed(found)} between the calls of providers"
+                who = "probably a background thread that a provider has started"
+                print(f"kbench: {what}, {who}; kbench put it right", file=sys.stderr)
 
     def end(self) -> None:
         """Add to the changes that `begin` received what has changed since, and put it right. Does nothing without `begin`."""

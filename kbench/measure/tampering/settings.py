@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from kbench.measure.tampering.operator_overrides import present_overrides, remove_overrides
+from kbench.measure.tampering.streams import STREAMS, StandardStreams, named
 
 WATCHED_VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
@@ -61,10 +62,16 @@ class ProcessSetting:
     set: Callable[[Any], object]
 
 
-def present_settings() -> list[ProcessSetting]:
+def present_settings(streams: StandardStreams) -> list[ProcessSetting]:
     """The settings that this version of torch has, in the order in which they have to be written."""
     found = []
-    for setting in (*_torch_settings(), *_device_settings(), *_python_settings(), *_random_states()):
+    for setting in (
+        *_torch_settings(),
+        *_device_settings(),
+        *_python_settings(),
+        *_streams(streams),
+        *_random_states(),
+    ):
         with suppress(AttributeError, RuntimeError, TypeError, NotImplementedError):
             setting.get()
             found.append(setting)
@@ -163,6 +170,19 @@ def _python_settings() -> Iterator[ProcessSetting]:
         yield shared(
             f"the handler of {number.name}", get=partial(signal.getsignal, number), set=partial(_set_handler, number)
         )
+
+
+def _streams(streams: StandardStreams) -> Iterator[ProcessSetting]:
+    for number in STREAMS:
+        look, put_right = partial(streams.descriptor, number), partial(streams.put_descriptor_right, number)
+        yield ProcessSetting(named(number), Effect.SHARED, look, _without_value(put_right))
+    for name in ("stdout", "stderr"):
+        look, put_right = partial(streams.object, name), partial(streams.put_object_right, name)
+        yield ProcessSetting(f"sys.{name}", Effect.SHARED, look, _without_value(put_right))
+
+
+def _without_value(put_right: Callable[[], object]) -> Callable[[Any], object]:
+    return lambda _: put_right()
 
 
 def _random_states() -> Iterator[ProcessSetting]:
