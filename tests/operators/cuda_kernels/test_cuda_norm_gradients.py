@@ -6,17 +6,7 @@ import importlib
 
 import pytest
 import torch
-from cuda_norms import (
-    DTYPES,
-    PRECISIONS,
-    WITH_GRADIENTS,
-    dense,
-    inputs_of,
-    kernel,
-    randn,
-    saving,
-    wrong,
-)
+from cuda_norms import DTYPES, PRECISIONS, WITH_GRADIENTS, dense, inputs_of, kernel, randn, saving, wrong
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.cuda_source import partial_sums

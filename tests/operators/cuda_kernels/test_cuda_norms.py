@@ -6,18 +6,7 @@ import importlib
 
 import pytest
 import torch
-from cuda_norms import (
-    DTYPES,
-    OPERATORS,
-    PRECISIONS,
-    dense,
-    inputs_of,
-    kernel,
-    matrices_of,
-    randn,
-    row_counts,
-    wrong,
-)
+from cuda_norms import DTYPES, OPERATORS, PRECISIONS, dense, inputs_of, kernel, matrices_of, randn, row_counts, wrong
 
 from kbench.contract.provider import Unsupported
 
