@@ -10,106 +10,21 @@ import json
 import os
 import random
 import shlex
-import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from bisections import COMMITS, Builds, bisect, found, history, step
 from common import run_kbench
-from planted_repository import (
-    CONFIG,
-    PLUGIN,
-    SPIN,
-    SWEEP,
-    Machine,
-    commit,
-    git,
-    hanging,
-    has_ended,
-    make_history,
-    state,
-)
+from planted_repository import PLUGIN, SPIN, Machine, commit, git, make_history, state
 
 from kbench.errors import ResultsError
 from kbench.revisions import alternate, session
-from kbench.revisions import side as sides
 from kbench.revisions.child import Ended
-from kbench.revisions.side import BuildFailed, RevisionSide
-
-ROW = "provider=triton,N=64"
-COMMITS = 64
 
 SEEDS = int(os.environ.get("KBENCH_SEEDS", "3"))
 """How many histories of 64 commits are searched. KBENCH_SEEDS=20 searches twenty; each takes two seconds."""
-
-
-HANGING_BISECT = ("bisect", "--good", "c0", "--bad", "c8", CONFIG, "--row", ROW)
-
-
-class Builds:
-    """Stands in for the build. `built` lists the commits that it built, `failed` those that it could not build."""
-
-    def __init__(self) -> None:
-        self.built: list[Path] = []
-        self.failed: list[Path] = []
-
-    def build(self, side: RevisionSide, command: str, *more: object) -> RevisionSide:
-        if (side.root / "broken").exists():
-            self.failed.append(side.root)
-            raise BuildFailed(f"{side.name}: the build {command!r} failed: exit code 1")
-        self.built.append(side.root)
-        return side
-
-
-@pytest.fixture
-def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
-    builds = Builds()
-    monkeypatch.setattr(sides, "build_side", builds.build)
-    return builds
-
-
-def history(
-    folder: Path,
-    costs: list[float],
-    broken: tuple[int, ...] = (),
-    fails: tuple[int, ...] = (),
-    garbage: tuple[int, ...] = (),
-) -> Path:
-    """A repository with a commit for each cost. Commit 0 is the good revision."""
-    commits = []
-    for number, cost in enumerate(costs):
-        files = {"cost": str(cost), "number": str(number), CONFIG: SWEEP, ".gitignore": "results/\n"}
-        files |= {"broken": "x"} if number in broken else {}
-        files |= {"fails": "bench.py:1: no kernel"} if number in fails else {}
-        files |= {"garbage": "x"} if number in garbage else {}
-        commits.append(files)
-    make_history(folder, commits)
-    return folder
-
-
-def step(size: float, at: int, count: int = COMMITS) -> list[float]:
-    """The costs of a good revision and of `count` later commits. Commit `at` has the change."""
-    return [1 + size * (number >= at) for number in range(count + 1)]
-
-
-def bisect(repository: Path, *words: object, last: int = COMMITS) -> subprocess.CompletedProcess[str]:
-    """Run `kbench bisect` in the repository, and check that it changes and leaves nothing."""
-    before = state(repository)
-    arguments = ["--good", "c0", "--bad", f"c{last}", CONFIG, "--row", ROW, *words]
-    done = run_kbench(["bisect", *arguments], repository)
-    assert state(repository) == before
-    assert "Traceback" not in done.stderr and "bug" not in done.stderr, done.stderr
-    return done
-
-
-def found(done: subprocess.CompletedProcess[str]) -> str:
-    """The subject of the commit that was found."""
-    assert done.returncode == 0, done.stdout + done.stderr
-    first = done.stdout.splitlines()[0]
-    assert first.startswith(("first slower commit: ", "first faster commit: ")), first
-    return first.split()[4]
 
 
 @pytest.mark.slow
@@ -260,89 +175,6 @@ def test_a_step_on_a_merged_branch(tmp_path: Path, temporary: Path, machine: Mac
 
 
 @pytest.mark.slow
-def test_uncommitted_work_and_a_bisect_of_the_user_stay(tmp_path: Path, temporary: Path, machine: Machine) -> None:
-    repository = history(tmp_path / "r", step(0.1, 2, 4))
-    git(repository, "bisect", "start", "c4", "c0")
-    (repository / "cost").write_text("9.0")
-    git(repository, "add", "cost")
-    (repository / "cost").write_text("8.0")
-    (repository / "new file").write_text("untracked")
-    assert found(bisect(repository, last=4)) == "c2"
-    assert "git bisect start" in git(repository, "bisect", "log")
-
-
-@pytest.mark.parametrize(("broken", "which"), [(0, "c0"), (4, "c4")])
-def test_the_good_and_the_bad_revision_must_build(
-    tmp_path: Path, temporary: Path, machine: Machine, builds: Builds, broken: int, which: str
-) -> None:
-    done = bisect(history(tmp_path / "r", step(0.1, 2, 4), (broken,)), "--build", "make", last=4)
-    assert done.returncode == 3 and f"{which} (" in done.stderr and "failed: exit code 1" in done.stderr
-
-
-def test_a_good_revision_that_cannot_be_measured_any_more_ends_it(
-    tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(command: list[str], folder: Path, *more: object, leash: bool) -> Ended:
-        if len(machine.sides) > 8 and folder.name == "good":
-            return Ended(3, "", "error: the device is gone")
-        return machine.run(command, folder, {}, 60, leash=leash)
-
-    monkeypatch.setattr(session, "run_child", run)
-    done = bisect(history(tmp_path / "r", step(0.1, 2, 8)), last=8)
-    assert done.returncode == 3 and "the device is gone" in done.stderr and done.stdout == ""
-
-
-def test_a_session_that_takes_the_whole_budget_says_what_to_do(
-    tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "run_child", lambda *arguments, leash: Ended(None, "", ""))
-    done = bisect(history(tmp_path / "r", step(0.1, 2, 4)), last=4)
-    assert done.returncode == 3
-    assert "which is the whole --budget; give more, or measure fewer cases" in done.stderr
-
-
-def test_an_error_about_the_row_names_the_option_that_the_user_wrote(
-    tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    why = 'error: --only copy: unknown provider "copy"\nerror: --set Q=1: unknown key "Q"\n'
-    monkeypatch.setattr(session, "run_child", lambda *arguments, leash: Ended(2, "", why))
-    row = "provider=copy,Q=1"
-    done = bisect(history(tmp_path / "r", step(0.1, 2, 4)), "--row", row, last=4)
-    assert done.returncode == 2
-    assert f'--row {row}: unknown provider "copy"' in done.stderr and f'--row {row}: unknown key "Q"' in done.stderr
-    assert "--only" not in done.stderr and "--set" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--good", "c4", "--bad", "c0"), "--good c4 comes after --bad c0"),
-        (("--good", "c0", "--bad", "main~4"), "--good c0 and --bad main~4 are the same commit"),
-        (("--good", "side"), "--good side is not an ancestor of --bad c4"),
-        (("--good", "nowhere"), "nowhere: no such commit in"),
-        (("--row", " "), "--row is empty"),
-        (("--row", "N"), "--row 'N': not a condition"),
-        (("--row", "provider=cuda"), "no row has provider=cuda"),
-        (
-            ("--row", "provider=triton"),
-            "--row provider=triton: matches 6 rows, but must match one; add terms that choose one of these rows: softmax",
-        ),
-        (("--row", "K=4"), "has no column 'K'"),
-        (("--budget", "ten"), "--budget 'ten' is not a duration"),
-    ],
-)
-def test_bad_input_is_one_line_before_the_bad_revision_is_measured(
-    tmp_path: Path, temporary: Path, machine: Machine, words: tuple[str, ...], said: str
-) -> None:
-    repository = history(tmp_path / "r", step(0.1, 2, 4))
-    git(repository, "branch", "side", git(repository, "commit-tree", "-m", "alone", "c0^{tree}").strip())
-    done = bisect(repository, *words, last=4)
-    assert done.returncode == 2 and len(machine.sides) <= 1
-    line = done.stderr.splitlines()[-1]
-    assert line.startswith("error: ") and said in line, done.stderr
-
-
-@pytest.mark.slow
 def test_the_json_fits_its_schema(tmp_path: Path, temporary: Path, machine: Machine, builds: Builds) -> None:
     document = json.loads(run_kbench(["schema", "bisect"], tmp_path).stdout)
     repository = history(tmp_path / "r", step(0.1, 5, 8), broken=(2,))
@@ -351,36 +183,6 @@ def test_the_json_fits_its_schema(tmp_path: Path, temporary: Path, machine: Mach
     jsonschema.validate(result, document)
     assert result["ending"] == "found" and result["sought"] == "slower"
     assert result["steps"][0]["commit"]["subject"] == "c8" and result["measured"] == len(builds.built)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "sessions"), [("SIGINT", 0), ("SIGTERM", 9), ("SIGHUP", 16)])
-def test_a_signal_leaves_nothing(tmp_path: Path, temporary: Path, name: str, sessions: int) -> None:
-    """In the first session, in the first step, and in a later one."""
-    repository = history(tmp_path / "r", step(0.1, 5, 8))
-    before = state(repository)
-    process = hanging(repository, tmp_path / "mark", *HANGING_BISECT, sessions=sessions)
-    assert state(repository) != before
-    process.send_signal(getattr(signal, name))
-    errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "Traceback" not in errors, errors
-    assert "interrupted; the results of the steps that had ended, if any, are in results/bisect" in errors
-    assert state(repository) == before
-    assert has_ended(int((tmp_path / "mark").read_text()))
-
-
-@pytest.mark.slow
-def test_the_next_one_removes_what_sigkill_left(tmp_path: Path, temporary: Path, machine: Machine) -> None:
-    repository = history(tmp_path / "r", step(0.1, 5, 8))
-    before = state(repository)
-    killed = hanging(repository, tmp_path / "mark", *HANGING_BISECT, sessions=16)
-    killed.kill()
-    killed.communicate()
-    assert state(repository) != before
-    done = run_kbench(["ab", "c0", "c1", CONFIG], repository)
-    assert done.stderr.count("removed what a killed kbench left behind") == 1
-    assert state(repository) == before
-    assert has_ended(int((tmp_path / "mark").read_text())), "the child outlives its parent"
 
 
 PLANT = """

@@ -1,0 +1,96 @@
+"""`kbench ab`, ended from outside or beside another: what it leaves, removes, and lets be."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ab_command import AB, ab
+from common import run_kbench
+from planted_repository import CONFIG, Machine, git, hanging, has_ended, state
+
+from kbench.comparison.options import CompareOptions
+from kbench.revisions.bisecting.bisect import BisectOptions, bisect_revisions
+from kbench.revisions.measure import RevisionOptions, measure_revisions
+from kbench.revisions.session import alone_in
+
+
+@pytest.mark.parametrize("command", ["ab", "bisect"])
+def test_two_at_once_do_not_share_a_folder(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """The second one waits. Otherwise each would compare results of the other one."""
+    monkeypatch.chdir(repository)
+    out = Path("results/shared")
+    options: Any = RevisionOptions("old", None, Path(CONFIG), out=out)
+    measure: Any = partial(measure_revisions, comparing=CompareOptions())
+    if command == "bisect":
+        options = BisectOptions("old", "slow", Path(CONFIG), "provider=triton,N=64", out=out)
+        measure = bisect_revisions
+    lines: list[str] = []
+    waits = threading.Event()
+
+    def note(line: str) -> None:
+        lines.append(line)
+        if "is in use by" in line:
+            assert not machine.sides
+            waits.set()
+
+    with ExitStack() as other:
+        other.enter_context(alone_in(out, note))
+        thread = threading.Thread(target=lambda: (waits.wait(30), other.close()))
+        thread.start()
+        measure(options, note=note)
+        thread.join()
+    [line] = [line for line in lines if "is in use by" in line]
+    assert line.startswith("results/shared is in use by ")
+    assert line.endswith("waiting for it to end (Ctrl-C gives up; --out names another folder)")
+    assert machine.sides
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_nothing(repository: Path, tmp_path: Path, name: str) -> None:
+    before = state(repository)
+    process = hanging(repository, tmp_path / "mark", *AB)
+    assert state(repository) != before
+    process.send_signal(getattr(signal, name))
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "Traceback" not in errors, errors
+    assert "interrupted; the sessions that had ended, if any, are in results/ab" in errors
+    assert state(repository) == before
+    assert has_ended(int((tmp_path / "mark").read_text()))
+
+
+@pytest.mark.slow
+def test_the_next_one_removes_what_sigkill_left_but_nothing_that_is_in_use(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    before = state(repository)
+    killed = hanging(repository, tmp_path / "mark", *AB)
+    living = hanging(repository, tmp_path / "other mark", *AB, "--out", "results/living")
+    killed.kill()
+    killed.communicate()
+    assert has_ended(int((tmp_path / "mark").read_text())), "the child outlives its parent"
+    done = run_kbench(["ab", "old", CONFIG], repository)
+    assert done.stderr.count("removed what a killed kbench left behind") == 1
+    assert git(repository, "worktree", "list").count("kbench-revisions-") == 2  # those of the living one
+    living.terminate()
+    living.communicate(timeout=60)
+    assert state(repository) == before
+
+
+@pytest.mark.slow
+def test_a_worktree_of_the_user_stays_also_if_its_folder_is_gone(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "elsewhere"))
+    shutil.rmtree(tmp_path / "elsewhere")  # such as a drive that is not mounted
+    ab(repository, "old", CONFIG)
+    assert "elsewhere" in git(repository, "worktree", "list")
