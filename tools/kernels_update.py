@@ -44,7 +44,7 @@ DISPATCHED = {
 SPLITS = 20
 
 GOAL = 0.01
-"""tests/dispatching/test_dispatch.py expects a mean regret of at most this."""
+"""tests/dispatching/test_committed_decisions.py expects a mean regret of at most this."""
 
 
 def table_of(text: str) -> list[str]:
