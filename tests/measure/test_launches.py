@@ -1,65 +1,20 @@
-"""What kbench makes of the nodes of a CUDA graph, and of files with machine code."""
+"""What kbench makes of the nodes of a CUDA graph: the launches of a call."""
 
 from __future__ import annotations
 
 import ctypes
-import gc
-import struct
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from triton.runtime.cache import get_cache_manager
 
-from kbench.launches.code_digest import code_digest
-from kbench.launches.elf import elf_sections
-from kbench.launches.launched_call import MACHINE_CODE, KernelLaunch, MemoryOperation
-from kbench.measure.launches import machine_code, recorder
+from kbench.launches.launched_call import KernelLaunch, MemoryOperation
+from kbench.measure.launches import recorder
 from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, device_limits
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded, launched_call, readable
 from kbench.measure.machine.device import Device
-
-
-def elf(**contents: bytes) -> bytes:
-    """A 64-bit ELF file with these sections; two underscores in a name stand for a dot."""
-    names, body, headers, place = b"\0", b"", [(0, 0, 0, 0, 0, 0)], 64
-    for name, content in contents.items():
-        headers.append((len(names), 1, 0, 0, place + len(body), len(content)))
-        names += name.replace("__", ".").encode() + b"\0"
-        body += content
-    headers.append((0, 3, 0, 0, place + len(body), len(names)))
-    start, count = place + len(body) + len(names), len(headers)
-    head = struct.pack(
-        "<4sBB10xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 2, 190, 1, 0, 0, start, 0, 64, 0, 0, 64, count, count - 1
-    )
-    return head + body + names + b"".join(struct.pack("<IIQQQQ16x8x", *each) for each in headers)
-
-
-def test_the_sections_of_an_elf_file_are_found_by_their_names() -> None:
-    found = dict(elf_sections(elf(__text__k=b"code", __debug_line=b"line 3")))
-    assert found[".text.k"] == b"code" and found[".debug_line"] == b"line 3"
-
-
-@pytest.mark.parametrize("cut", [0, 3, 20, 63, 70, 100, 200])
-def test_an_incomplete_file_has_no_code(cut: int) -> None:
-    assert code_digest(elf(__text__k=b"code" * 100)[:cut]) == ""
-
-
-def test_a_real_library_has_sections_and_no_code_for_devices() -> None:
-    import numpy._core._multiarray_umath as library
-
-    data = Path(library.__file__).read_bytes()
-    assert ".text" in dict(elf_sections(data))
-
-
-def test_the_digest_changes_with_the_machine_code_and_not_with_a_comment() -> None:
-    before = code_digest(elf(__text__k=b"add", __debug_line=b"kernel.py:3", __nv__constant0__k=b"1"))
-    assert before == code_digest(elf(__debug_line=b"kernel.py:4", __nv__constant0__k=b"1", __text__k=b"add"))
-    assert before != code_digest(elf(__text__k=b"sub", __debug_line=b"kernel.py:3", __nv__constant0__k=b"1"))
-    assert before != code_digest(elf(__text__k=b"add", __debug_line=b"kernel.py:3", __nv__constant0__k=b"2"))
 
 
 class Unknown(MachineCode):
@@ -103,128 +58,6 @@ def test_names_of_templates_are_readable_and_cut() -> None:
     assert readable("triton_row_kernel") == "triton_row_kernel" and readable("") == ""
     [launch] = launched_call([node("_Z" + "9templates" * 1000)], Unknown(), ()).launches
     assert isinstance(launch, KernelLaunch) and len(launch.kernel.name) < 400
-
-
-# -- machine code
-
-
-def test_a_kernel_of_triton_is_known_by_the_file_that_triton_has_loaded(tmp_path: Path) -> None:
-    cubin = tmp_path / "k.cubin"
-    cubin.write_bytes(elf(__text__k=b"add"))
-    kernels = TritonKernels()
-    kernels._note(None, 77, "k", {"k.json": "x", "k.cubin": str(cubin)}, "hash")
-    code = MachineCode(kernels)
-    assert code.of(77, "k", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
-    assert code.of(77, "another", ())[1].startswith("name and torch "), (
-        "the driver has given the handle to another kernel"
-    )
-    cubin.unlink()
-    digest, origin = code.of(77, "k", ())
-    assert digest and origin == "source code, as Triton compiles it"
-
-
-def test_triton_reports_the_kernels_that_it_loads() -> None:
-    from triton import knobs
-
-    kernels = TritonKernels()
-    kernels.watch()
-    kernels.watch()
-    assert kernels._note in knobs.runtime.kernel_load_end_hook.calls
-    knobs.runtime.kernel_load_end_hook(None, 5, "name", {"name.cubin": "/nowhere"}, "hash")
-    knobs.runtime.kernel_load_end_hook.remove(kernels._note)
-    assert kernels.find(5, "name") == ("name", "/nowhere", "hash")
-
-
-class StaticallyLaunchedStandIn:
-    """What torch's compiler keeps of a kernel that it has loaded without Triton."""
-
-    def __init__(self, function: int | None, name: str) -> None:
-        self.function, self.name, self.hash = function, name, f"hash of {name}"
-
-
-def test_a_kernel_of_torchs_compiler_is_known_by_what_launches_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cubin = tmp_path / "triton_one.cubin"
-    cubin.write_bytes(elf(__text__one=b"add"))
-    monkeypatch.setattr(machine_code, "_cached_cubin", lambda name, key: str(tmp_path / f"{name}.cubin"))
-    kept = [StaticallyLaunchedStandIn(None, "triton_none"), StaticallyLaunchedStandIn(81, "triton_one")]
-    code = MachineCode(TritonKernels())
-    assert code.of(81, "triton_one", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
-    assert code.of(82, "triton_two", ())[1].startswith("name and torch ") and kept
-
-
-@pytest.mark.parametrize("process", ["compiled it", "found it on the disk"])
-def test_a_kernel_of_torchs_compiler_has_the_same_code_whoever_compiled_it(
-    process: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """torch tells Triton its folder only when it compiles. Another digest in the next run would be a change of the code."""
-    kernel = StaticallyLaunchedStandIn(83, "triton_three")
-    kernel.hash = "3" * 64
-    folder = tmp_path / "torch" / "triton" / "0"
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(folder))
-    saved = get_cache_manager(kernel.hash).put(elf(__text__three=b"mul"), "triton_three.cubin")
-    assert Path(saved).is_relative_to(folder)
-    if process != "compiled it":
-        monkeypatch.delenv("TRITON_CACHE_DIR")
-        monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    assert MachineCode(TritonKernels()).of(83, "triton_three", ()) == (
-        code_digest(Path(saved).read_bytes()),
-        MACHINE_CODE,
-    )
-    Path(saved).unlink()
-    assert MachineCode(TritonKernels()).of(83, "triton_three", ())[1].startswith("source code")
-
-
-def test_the_objects_of_python_are_searched_once_for_the_kernels_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search looks at a million objects. The kernels of a call were loaded in their order."""
-    kept = [StaticallyLaunchedStandIn(number, f"triton_{number}") for number in (901, 902, 903)]
-    searched: list[object] = []
-    everything = gc.get_objects
-    monkeypatch.setattr(gc, "get_objects", lambda: searched.append(1) or everything())
-    kernels = TritonKernels()
-    gc.collect()  # the newest objects come last now
-    assert [kernels.find(each.function or 0, each.name) for each in kept] == [
-        (each.name, "", each.hash) for each in kept
-    ]
-    assert len(searched) < len(kept)
-
-
-def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine, other = tmp_path / "mine.so", tmp_path / "other.so"
-    mine.write_bytes(elf(__nv_fatbin=b"machine code", __rodata=b"\x07_Z4rowsPf\0many_rows\0"))
-    other.write_bytes(elf(__text=b"_Z4rowsPf host code only"))
-    monkeypatch.setattr(machine_code, "_libraries", lambda: [str(other), str(mine), str(tmp_path / "gone.so")])
-    code = MachineCode(TritonKernels())
-    assert code.of(1, "_Z4rowsPf", ()) == (code_digest(mine.read_bytes()), "machine code in mine.so")
-    assert code.of(1, "rows", ())[1].startswith("name and"), "it is the end of a longer name there"
-    assert code.of(1, "_Z4rows", ())[1].startswith("name and"), "it is the beginning of a longer name there"
-    assert code.of(1, "_Z5otherPf", ("no_such_module",))[1] == f"name and torch {torch.__version__}"
-
-
-def test_a_library_is_searched_once_for_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run has hundreds of cases, and a library may have 60 MB."""
-    library = tmp_path / "rows.so"
-    library.write_bytes(elf(__nv_fatbin=b"machine code", __rodata=b"\0_Z4rowsPf\0"))
-    monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library)])
-    code = MachineCode(TritonKernels())
-    known = [code.of(1, name, ()) for name in ("_Z4rowsPf", "_Z5otherPf")]
-    monkeypatch.setattr(machine_code, "_contains", refuse(AssertionError("searched again")))
-    assert [code.of(1, name, ()) for name in ("_Z4rowsPf", "_Z5otherPf")] == known
-    monkeypatch.undo()
-    later = tmp_path / "later.so"
-    later.write_bytes(elf(__nv_fatbin=b"other code", __rodata=b"\0_Z5otherPf\0"))
-    monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library), str(later)])
-    assert code.of(1, "_Z5otherPf", ())[1] == "machine code in later.so", "it was loaded after the first search"
-
-
-def test_the_libraries_of_this_process_do_not_include_those_of_torch() -> None:
-    found = machine_code._libraries()
-    assert any("numpy" in path for path in found) and not any("libtorch" in path for path in found)
 
 
 # -- the driver
@@ -408,14 +241,3 @@ def test_what_was_recorded_has_the_limits_of_the_device(monkeypatch: pytest.Monk
     found = made.record(lambda: None)  # type: ignore[arg-type,return-value]
     assert found.launched and found.launched.memory == (MemoryOperation("memset", 128),)
     assert made.limits.multiprocessors == 160
-
-
-def test_of_a_library_without_device_code_only_the_tables_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, other = tmp_path / "plain.so", tmp_path / "no_library.so"
-    plain.write_bytes(elf(__text=b"host code", __rodata=b"_Z4rowsPf\0.nv_fatbin"))
-    other.write_text("/* a linker script */")
-    monkeypatch.setattr(machine_code, "_read", refuse(AssertionError("read as a whole")))
-    for path in (plain, other, tmp_path / "gone.so", tmp_path):
-        assert machine_code._device_code(str(path)) == (b"", "")
