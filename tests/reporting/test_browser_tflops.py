@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
+from browser_page import Make, View, heads
 from report_rows import rivals
-
-Make = Callable[..., Path]
-View = Callable[..., Any]
 
 LABELS = "() => document.getElementById('chart').layout.annotations.map((each) => each.text)"
 SHAPES = "() => document.getElementById('chart').layout.shapes.map((each) => [each.y0, each.y1])"
-
-
-def heads(page: Any, table: str) -> list[str]:
-    return [head.strip() for head in page.locator(f"{table} thead th").all_inner_texts()]
 
 
 @pytest.mark.slow
