@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from fake_executor import machine_info
 
 from kbench.execute.plan import Task
+from kbench.execute.supervision.supervisor import WorkerSupervisor
+from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.results.case import Case
+from kbench.results.row import Row
+
+StandIn = Callable[..., None]
+"""The fixture `stand_in`: `stand_in(measure, start)` makes every worker one that `command` starts."""
 
 ROWS = """
 def row(name, **fields):
@@ -87,6 +94,16 @@ say("Rows", rows=rows())
 """
 """A worker that measures every configuration."""
 
+CULPRIT = """
+for number, name in enumerate(names()):
+    begin(number, limit_s=LIMIT)
+    if name == "culprit":
+        DEED
+    say("StepEnded", index=number)
+say("Rows", rows=rows())
+"""
+"""A worker that does a DEED at the turn of the provider `culprit`, in a step with a LIMIT in seconds."""
+
 
 SETTINGS = MeasureSettings("do_bench", "warm", False, 1, 1, 1, 0, timeout_s=60, build_timeout_s=60)
 
@@ -112,3 +129,10 @@ class Silent:
 
     def note(self, line: str) -> None:
         self.notes.append(line)
+
+
+def measured(*providers: str, listener: Silent | None = None) -> dict[str, Row]:
+    """The rows of these providers, by name, as the workers send them."""
+    listener = listener or Silent()
+    with WorkerSupervisor(PluginFiles(()), listener.note) as supervisor:
+        return {row.provider: row for row in supervisor.measure(task(*providers), listener).rows}

@@ -7,60 +7,21 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in import HONEST, Silent, command, task
+from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executors.devices import Devices
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.worker import launch, worker_process
-from kbench.execute.worker.starting import PluginFiles, start
-from kbench.execute.worker.worker_process import NONSENSE, Worker
+from kbench.execute.worker import worker_process
+from kbench.execute.worker.starting import PluginFiles
+from kbench.execute.worker.worker_process import Worker
 from kbench.protocol import CatalogRequest
-from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the stand-ins use POSIX")
-
-StandIn = Callable[..., None]
-
-
-@pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """Make every worker a stand-in (see stand_in.py), with short limits."""
-    for name, seconds in {
-        "POLL_S": 0.05,
-        "STOPPED_LIMIT_S": 0.2,
-        "DEATH_LIMIT_S": 0.3,
-        "SILENCE_LIMIT_S": 20.0,
-    }.items():
-        monkeypatch.setattr(worker_process, name, seconds)
-
-    def use(measure: str = "pass", start: str = "pass") -> None:
-        monkeypatch.setattr(launch, "COMMAND", command(measure, start))
-        monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
-
-    return use
-
-
-def measured(*providers: str, listener: Silent | None = None) -> dict[str, Row]:
-    listener = listener or Silent()
-    with WorkerSupervisor(PluginFiles(()), listener.note) as supervisor:
-        return {row.provider: row for row in supervisor.measure(task(*providers), listener).rows}
-
-
-CULPRIT = """
-for number, name in enumerate(names()):
-    begin(number, limit_s=LIMIT)
-    if name == "culprit":
-        DEED
-    say("StepEnded", index=number)
-say("Rows", rows=rows())
-"""
 
 DEEDS = {
     "closes its descriptors": ("os.closerange(0, 256); time.sleep(60)", Status.CRASHED, "closed the pipe to kbench"),
@@ -88,75 +49,6 @@ def test_it_costs_its_own_row(deed: str, stand_in: StandIn) -> None:
         "behind": Status.OK,
     }
     assert reason in rows["culprit"].reason
-
-
-NONSENSES = {
-    "null": "raw('null\\n')",
-    "a list": "raw('[]\\n')",
-    "a number": "raw('7\\n')",
-    "an object": "raw('{}\\n')",
-    "a message without the secret": 'raw(\'{"type": "RequestDone"}\\n\')',
-    "bytes": "raw(bytes(range(128, 256)) * 99 + b'\\n')",
-    "a line without an end": "raw(b'0' * (1 << 26))",
-    "deep nesting": "raw(secret + ' ' + '[' * 100000 + '\\n')",
-    "a number of 400 digits": "say('StepEnded', index=10**400)",
-    "a number of 100000 digits": "raw(secret + ' {\"type\": \"StepEnded\", \"index\": ' + '1' * 100000 + '}\\n')",
-    "no kind": "say('nonsense')",
-    "a kind that is no text": "say([])",
-    "missing fields": "say('StepBegun', index=1)",
-    "words for numbers": "say('StepBegun', index='one', name='culprit', step='build', limit_s=20)",
-    "a step that is none": "say('StepBegun', index=1, name='culprit', step='nonsense', limit_s=20)",
-    "a limit without end": "say('StepBegun', index=1, name='culprit', step='build', limit_s=1e300)",
-    "a limit that is no number": "say('StepBegun', index=1, name='culprit', step='build', limit_s=float('nan'))",
-    "a loss that is none": "say('DeviceFailed', status='nonsense', reason='')",
-    "rows that are none": "say('Rows', rows=[1, 2, 3])",
-}
-
-
-@pytest.mark.parametrize("nonsense", NONSENSES)
-def test_nonsense_in_the_pipe_costs_its_own_row(nonsense: str, stand_in: StandIn) -> None:
-    stand_in(CULPRIT.replace("LIMIT", "20").replace("DEED", NONSENSES[nonsense] + "; time.sleep(60)"))
-    rows = measured("culprit", "behind")
-    assert (rows["culprit"].status, rows["behind"].status) == (Status.CRASHED, Status.OK)
-    assert rows["culprit"].reason == f"{NONSENSE} while building"
-
-
-FORGED = {
-    "none": "say('Rows', rows=[])",
-    "of another provider": "say('Rows', rows=[row('other')])",
-    "twice": "say('Rows', rows=rows() + rows())",
-    "in two messages": "say('Rows', rows=rows()); say('Rows', rows=rows())",
-    "of another case": "say('Rows', rows=[row(name, case=request['case'] | {'axes': {'M': 1, 'N': 1}}) for name in names()])",
-    "of another session": "say('Rows', rows=[row(name, session=7) for name in names()])",
-    "a control of another name": "say('Rows', rows=rows(row('fast', role='control')))",
-    "a control twice": "say('Rows', rows=rows(row('copy', role='control'), row('copy', role='control')))",
-    "without a message": "pass",
-}
-
-
-@pytest.mark.parametrize("forged", FORGED)
-def test_rows_that_were_not_asked_for_are_refused(forged: str, stand_in: StandIn) -> None:
-    stand_in(f"begin(); say('StepEnded', index=0)\n{FORGED[forged]}")
-    rows = measured("mine")
-    assert list(rows) == ["mine"]
-    assert rows["mine"].status is Status.CRASHED and NONSENSE in rows["mine"].reason
-
-
-BAD_ROWS = ["ms='1'", "ms=float('nan')", "ms=float('inf')", "ms=-1.0", "ms=None", "round_ms=[None]", "role='nobody'"]
-BAD_ROWS += ["reason=7", "samples=10**30", "gbps=10**400", "status='fast'", "case=[]", "unknown=1", "flags='abc'"]
-
-
-@pytest.mark.parametrize("field", BAD_ROWS)
-def test_rows_of_other_types_are_refused(field: str, stand_in: StandIn) -> None:
-    stand_in(f"begin(); say('StepEnded', index=0)\nsay('Rows', rows=[row('mine', **dict({field}))])")
-    row = measured("mine")["mine"]
-    assert row.status is Status.CRASHED and NONSENSE in row.reason
-
-
-def test_a_reason_is_one_line_of_bounded_length(stand_in: StandIn) -> None:
-    stand_in("say('Rows', rows=[row('mine', status='error', ms=None, round_ms=[], reason='\\x1b[2J\\n' * 100000)])")
-    reason = measured("mine")["mine"].reason
-    assert len(reason) < 3000 and reason.isprintable()
 
 
 # -- who is to blame
@@ -302,56 +194,6 @@ def test_no_worker_can_be_started(stand_in: StandIn, monkeypatch: pytest.MonkeyP
     ):
         measured("mine")
 
-
-def test_what_python_prints_at_its_start_does_no_harm(stand_in: StandIn) -> None:
-    stand_in(HONEST, start="raw('conda is activated\\n\\n')")
-    assert measured("mine")["mine"].status is Status.OK
-
-
-# -- plug-ins
-
-PLUGIN_DEEDS = {
-    "exits": ("os._exit(1)", "the process exited with code 1"),
-    "segfaults": ("os.kill(os.getpid(), signal.SIGSEGV)", "killed by SIGSEGV"),
-    "hangs": ("time.sleep(60)", "took longer than 0.5 s"),
-    "closes the pipe": ("os.closerange(0, 256); time.sleep(60)", "the process closed the pipe to kbench"),
-    "prints into the pipe": ("raw('hello\\n'); time.sleep(60)", NONSENSE),
-}
-
-
-@pytest.mark.parametrize("deed", PLUGIN_DEEDS)
-@pytest.mark.parametrize("provider", ["", "esc"])
-def test_a_plugin_that_takes_the_worker_down_is_left_out(
-    deed: str, provider: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    does, reason = PLUGIN_DEEDS[deed]
-    monkeypatch.setattr(worker_process, "PLUGIN_LIMIT_S", 0.5 if deed == "hangs" else 20)
-    stand_in(start=f"if loading('theirs (theirs)', {provider!r}): {does}")
-    plugins = PluginFiles(())
-    with start(plugins) as started:
-        (failure,) = started.catalog.plugin_errors
-        assert (failure.plugin, failure.where) == ("theirs (theirs)", provider)
-        assert reason in failure.message
-        assert ("in its availability check" if provider else "while the plug-in was imported") in failure.message
-    with start(plugins) as again:  # the next worker does not try it again
-        assert len(again.catalog.plugin_errors) == 1
-
-
-def test_plugins_that_take_down_every_worker_end_it(stand_in: StandIn) -> None:
-    stand_in(start="say('PluginCall', plugin='theirs', operator='', provider=''); os._exit(1)")
-    with pytest.raises(WorkerLost, match="exited with code 1 while the plug-in was imported"):
-        start(PluginFiles(()))
-
-
-def test_a_plugin_that_the_user_names_ends_it(stand_in: StandIn) -> None:
-    stand_in(start="say('PluginCall', plugin='mine.py', operator='', provider=''); os._exit(1)")
-    with pytest.raises(
-        WorkerLost, match=r"plug-in mine\.py: the process exited with code 1 while the plug-in was imported"
-    ):
-        start(PluginFiles(("mine.py",)))
-
-
-# -- several devices
 
 DEVICES = """
 number = os.environ.get("CUDA_VISIBLE_DEVICES", "0")

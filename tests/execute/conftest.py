@@ -1,0 +1,26 @@
+"""The fixture that makes every worker a stand-in."""
+
+from __future__ import annotations
+
+import pytest
+from stand_in import StandIn, command
+
+from kbench.execute.worker import launch, worker_process
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """Make every worker a stand-in (see stand_in.py), with short limits."""
+    for name, seconds in {
+        "POLL_S": 0.05,
+        "STOPPED_LIMIT_S": 0.2,
+        "DEATH_LIMIT_S": 0.3,
+        "SILENCE_LIMIT_S": 20.0,
+    }.items():
+        monkeypatch.setattr(worker_process, name, seconds)
+
+    def use(measure: str = "pass", start: str = "pass") -> None:
+        monkeypatch.setattr(launch, "COMMAND", command(measure, start))
+        monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+
+    return use
