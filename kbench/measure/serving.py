@@ -168,7 +168,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             answers(DeviceFailed(lost.contender.status, lost.contender.reason))
             return
         if not isinstance(request, CatalogRequest):
-            device.release()
+            device.release_case()
         answers(RequestDone())
 
 

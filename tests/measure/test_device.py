@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,3 +78,46 @@ def test_what_kernels_asked_the_cache_to_keep_is_let_go_before_every_cold_sample
     x = torch.zeros(1024, device=device.torch_device)
     samples = timer(device, cache).ready([lambda: x + 1] * 2, 0.05)(1, 1)
     assert calls >= len(samples) if cache == "cold" else calls == 0
+
+
+class Cycle:
+    """Refers to itself, as an autograd graph and a function that it calls do."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.parametrize("allocated, collected", [(1, False), (3, True)])
+def test_a_case_that_has_ended_leaves_little_memory_in_use(
+    allocated: int, collected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 bytes. Python would collect such garbage at some later time."""
+    gc.collect()
+    device, left = Device(), Cycle()
+    module = SimpleNamespace(
+        memory_allocated=lambda: allocated,
+        get_device_properties=lambda number: SimpleNamespace(total_memory=100),
+        empty_cache=lambda: None,
+    )
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    monkeypatch.setattr(device, "type", "cuda")
+    seen = weakref.ref(left)
+    gc.disable()
+    try:
+        del left
+        device.release_case()
+        assert (seen() is None) == collected
+    finally:
+        gc.enable()
+
+
+@pytest.mark.gpu
+def test_tensors_that_refer_to_themselves_are_freed_on_a_device() -> None:
+    device = Device()
+    total = torch.cuda.get_device_properties(device.torch_device).total_memory
+    before = torch.cuda.memory_allocated()
+    left = Cycle()
+    left.tensor = torch.empty(total // 20, dtype=torch.uint8, device=device.torch_device)  # type: ignore[attr-defined]
+    del left
+    device.release_case()
+    assert torch.cuda.memory_allocated() <= before

@@ -21,6 +21,9 @@ from kbench.text.printable import safe_name
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
 
+LEFT_SHARE = 0.02
+"""If more than this share of the device's memory is in use when a case has ended, garbage holds it."""
+
 HOST_THREADS = 1
 """Threads of a provider when the host itself is measured. With more threads, a call takes as long as the slowest one, which
 waits for a core whenever another program runs. While two busy loops ran, 116 of 135 rounds were disturbed with two threads,
@@ -114,6 +117,17 @@ class Device:
         """Return cached memory to the driver, so that the next provider can allocate it."""
         if self.accelerated:
             torch.get_device_module(self.type).empty_cache()
+
+    def release_case(self) -> None:
+        """Return the memory of a case that has ended to the driver. Objects that refer to each other, such as an autograd graph
+        and a function that it calls, keep their tensors until Python collects garbage. That takes 0.2 s and more, so it is done
+        only if they hold much."""
+        if self.accelerated:
+            backend = torch.get_device_module(self.type)
+            total = getattr(backend.get_device_properties(self.torch_device), "total_memory", None)
+            if total and backend.memory_allocated() > LEFT_SHARE * total:
+                gc.collect()
+        self.release()
 
     def free_bytes(self) -> int | None:
         """The free memory in bytes for the tensors of a case; None if the device does not report it."""
