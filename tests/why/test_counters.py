@@ -24,7 +24,7 @@ from kbench.protocol import CallRecorded
 from kbench.why.counted_lines import counted_lines
 from kbench.why.counted_reasons import counted_reasons
 from kbench.why.counting import with_report
-from kbench.why.facts import find_facts
+from kbench.why.facts import RowFacts, find_facts
 from kbench.why.reasons import find_reasons
 
 ROWS = "_Z4rowsPf"
@@ -34,6 +34,7 @@ FEW_WARPS = RECORDED["crowded"]
 SMALL = GOOD | dict.fromkeys(("dram__bytes_read.sum", "dram__bytes_write.sum"), "10,000,000")
 TWICE = GOOD | {"dram__bytes_read.sum": "134,217,728", "dram__throughput.avg.pct_of_peak_sustained_elapsed": "93"}
 BARRIER = GOOD | {STALLED.format("barrier"): "2,000"}
+TWO_KERNELS = LaunchedCall((LAUNCH, replace(LAUNCH, kernel=replace(KERNEL, name="last", symbol="last"))))
 
 
 def results(folder: Path, call: LaunchedCall = FULL, **fields: object) -> Path:
@@ -42,11 +43,16 @@ def results(folder: Path, call: LaunchedCall = FULL, **fields: object) -> Path:
     return path
 
 
-def reasons(folder: Path, path: Path, metrics: Mapping[str, str], launches: int = 1) -> list[tuple[str, str]]:
-    report = folder / "report.csv"
-    report.write_text(raw_page(*[(ROWS, metrics)] * launches))
+def counted(path: Path, *kernels: tuple[str, Mapping[str, str]]) -> RowFacts:
+    """What is known of the only row of a results file, with a report on these kernels."""
+    report = path.with_name("report.csv")
+    report.write_text(raw_page(*kernels))
     [facts], _ = find_facts(path, "")
-    return [(each.kind, each.sentence) for each in find_reasons(with_report(facts, report))]
+    return with_report(facts, report)
+
+
+def reasons(path: Path, metrics: Mapping[str, str], launches: int = 1) -> list[tuple[str, str]]:
+    return [(each.kind, each.sentence) for each in find_reasons(counted(path, *[(ROWS, metrics)] * launches))]
 
 
 @pytest.mark.parametrize(
@@ -66,14 +72,13 @@ def reasons(folder: Path, path: Path, metrics: Mapping[str, str], launches: int 
 def test_the_first_sentence_names_the_reason_with_its_number(
     tmp_path: Path, metrics: Mapping[str, str], call: LaunchedCall, fields: dict[str, object], kind: str, said: str
 ) -> None:
-    found = reasons(tmp_path, results(tmp_path, call, **fields), metrics, launches=call.kernels)
+    found = reasons(results(tmp_path, call, **fields), metrics, launches=call.kernels)
     assert found[0][0] == kind and said in found[0][1], found
 
 
 def test_the_sectors_of_a_load_are_counted(tmp_path: Path) -> None:
-    assert (
-        "a store of a warp touches 32.0 sectors of 32 bytes" in reasons(tmp_path, results(tmp_path), UNCOALESCED)[0][1]
-    )
+    said = reasons(results(tmp_path), UNCOALESCED)[0][1]
+    assert "a store of a warp touches 32.0 sectors of 32 bytes" in said
 
 
 def test_sectors_that_the_l1_cache_keeps_are_not_wasted(tmp_path: Path) -> None:
@@ -81,17 +86,15 @@ def test_sectors_that_the_l1_cache_keeps_are_not_wasted(tmp_path: Path) -> None:
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": "300,000",
         "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct": "100",
     }
-    assert "uncoalesced" not in {kind for kind, _ in reasons(tmp_path, results(tmp_path), kept)}
+    assert "uncoalesced" not in {kind for kind, _ in reasons(results(tmp_path), kept)}
 
 
 def test_bytes_are_compared_with_those_of_the_operator(tmp_path: Path) -> None:
-    found = dict(reasons(tmp_path, results(tmp_path), TWICE))
-    assert (
-        "move 192.5 MB from and to the device's memory, 1.4 times the 134.2 MB that they have to; 50%"
-        in found["extra-bytes"]
-    )
+    found = dict(reasons(results(tmp_path), TWICE))
+    moved = "move 192.5 MB from and to the device's memory, 1.4 times the 134.2 MB that they have to; 50%"
+    assert moved in found["extra-bytes"]
     uncached = UNCOALESCED | {"dram__bytes_read.sum": "536,870,912"}
-    kinds = [kind for kind, _ in reasons(tmp_path, results(tmp_path), uncached)]
+    kinds = [kind for kind, _ in reasons(results(tmp_path), uncached)]
     assert kinds.index("uncoalesced") < kinds.index("extra-bytes"), "the cause comes before what follows from it"
 
 
@@ -100,7 +103,7 @@ def test_counters_overrule_what_the_launches_suggest(tmp_path: Path) -> None:
     path = results(tmp_path, spilling, achieved_gbps=3 * 1342.17728)
     [facts], _ = find_facts(path, "")
     assert {"spills", "extra-bytes"} <= {each.kind for each in find_reasons(facts)}
-    assert not {"spills", "extra-bytes"} & {kind for kind, _ in reasons(tmp_path, path, GOOD)}
+    assert not {"spills", "extra-bytes"} & {kind for kind, _ in reasons(path, GOOD)}
 
 
 def test_a_row_without_counters_has_no_reason_of_theirs(tmp_path: Path) -> None:
@@ -140,18 +143,14 @@ def test_the_page_and_the_json_show_what_was_counted(kbench: Kbench, tmp_path: P
 def test_what_was_stored_and_did_not_reach_memory_is_said(
     tmp_path: Path, metrics: Mapping[str, str], launches: int, said: str
 ) -> None:
-    report = tmp_path / "report.csv"
-    report.write_text(raw_page(*[(ROWS, metrics)] * launches))
-    [facts], _ = find_facts(results(tmp_path, launched(times=launches)), "")
-    page = " ".join(counted_lines(with_report(facts, report)))
+    facts = counted(results(tmp_path, launched(times=launches)), *[(ROWS, metrics)] * launches)
+    page = " ".join(counted_lines(facts))
     assert said in page and ("L2 cache at" in page) is bool(said)
 
 
 def test_an_impossible_hit_rate_is_not_shown(tmp_path: Path) -> None:
     """An H200 counted 151 % of a kernel."""
-    (tmp_path / "report.csv").write_text(raw_page((ROWS, FEW_WARPS)))
-    [facts], _ = find_facts(results(tmp_path), "")
-    assert "hit rate" not in " ".join(counted_lines(with_report(facts, tmp_path / "report.csv")))
+    assert "hit rate" not in " ".join(counted_lines(counted(results(tmp_path), (ROWS, FEW_WARPS))))
 
 
 @pytest.mark.parametrize(
@@ -273,9 +272,8 @@ def test_without_counters_the_page_says_how_to_count_elsewhere(
 def test_without_ncu_it_says_what_to_install(kbench: Kbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ncu, "find_ncu", lambda: None)
     ended = kbench("why", results(tmp_path), "--counters")
-    assert ended.returncode == 3 and "ncu is not installed here; install NVIDIA Nsight Compute" in " ".join(
-        ended.stderr.split()
-    )
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 3 and "ncu is not installed here; install NVIDIA Nsight Compute" in said
     monkeypatch.setattr("kbench.counters.report_file.find_ncu", lambda: None)
     (tmp_path / "r.ncu-rep").write_bytes(b"\0")
     ended = kbench("why", tmp_path / "softmax.csv", "--import", tmp_path / "r.ncu-rep")
@@ -338,20 +336,15 @@ def test_options_that_exclude_each_other(kbench: Kbench, tmp_path: Path) -> None
 
 
 def test_several_kernels_share_the_time(tmp_path: Path) -> None:
-    second = replace(LAUNCH, kernel=replace(KERNEL, name="last", symbol="last"))
-    path, report = results(tmp_path, LaunchedCall((LAUNCH, second))), tmp_path / "report.csv"
-    report.write_text(raw_page((ROWS, BARRIER), ("last", GOOD | {"gpu__time_duration.sum": "900,000"})))
-    [facts], _ = find_facts(path, "")
-    found = [each for each in counted_reasons(with_report(facts, report)) if each.kind == "stalled"]
+    last = GOOD | {"gpu__time_duration.sum": "900,000"}
+    facts = counted(results(tmp_path, TWO_KERNELS), (ROWS, BARRIER), ("last", last))
+    found = [each for each in counted_reasons(facts) if each.kind == "stalled"]
     assert [round(each.weight, 3) for each in found] == [0.032, 0.893]
 
 
 def test_caches_that_were_emptied_between_kernels_are_said(tmp_path: Path) -> None:
-    second = replace(LAUNCH, kernel=replace(KERNEL, name="last", symbol="last"))
-    path, report = results(tmp_path, LaunchedCall((LAUNCH, second))), tmp_path / "report.csv"
-    report.write_text(raw_page((ROWS, GOOD), ("last", GOOD)))
-    [facts], _ = find_facts(path, "")
-    [found] = [each for each in counted_reasons(with_report(facts, report)) if each.kind == "extra-bytes"]
+    facts = counted(results(tmp_path, TWO_KERNELS), (ROWS, GOOD), ("last", GOOD))
+    [found] = [each for each in counted_reasons(facts) if each.kind == "extra-bytes"]
     assert found.sentence.endswith(
         "that they have to, if no kernel finds in a cache what the one before it has left there."
     )
