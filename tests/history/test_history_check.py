@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-from common import Kbench
 from history.nights import Night, history, results
 
 from kbench.comparison.verdict import Verdict
-from kbench.errors import UsageError
 from kbench.history.judge_history import judge_history
 from kbench.history.options import HistoryOptions
 from kbench.history.presentation.report_text import report_lines
@@ -308,48 +304,3 @@ def test_a_quiet_series_stays_quiet_beside_noisy_ones(tmp_path: Path) -> None:
     draw = random.Random(0)
     report = judged(history(tmp_path, 30, lambda number: Night(factors={"mine": draw.lognormvariate(0, 0.1)})))
     assert max(each.noise for each in report.series if each.series.key.provider == "torch") < 0.015
-
-
-# -- the command
-
-
-def test_the_command_its_gate_and_its_json(kbench: Kbench, tmp_path: Path) -> None:
-    history(tmp_path, 16, lambda number: Night(factors={"mine": 1.1 if number >= 10 else 1.0}))
-    done = kbench("history", "check", "history", "--fail-on", "change", "--json", "found.json")
-    assert done.returncode == 1 and done.stdout.startswith("! gate failed: 3 slower (--fail-on change)\n")
-    assert done.stderr == "error: gate failed: 3 slower (--fail-on change)\n"
-    found = json.loads((tmp_path / "found.json").read_text())
-    jsonschema.validate(found, json.loads(kbench("schema", "history").stdout))
-    assert found["passed"] is False and [change["kind"] for change in found["changes"]] == ["slower"] * 3
-    assert len(found["series"]) == 6 and all(len(each["points"]) == 16 for each in found["series"])
-    assert kbench("history", "check", "history", "--fail-on", "faster,failed").returncode == 0
-    chosen = kbench("history", "check", "history", "--where", "provider=torch,N>=512", "--json", "-")
-    assert [each["series"]["axes"]["N"] for each in json.loads(chosen.stdout)["series"]] == [512, 1024]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--fail-on", "slow"], '--fail-on: unknown kind of change "slow"; did you mean "slower"?'),
-        (["--margin", "0"], "--margin: 0% is not between 0% and 100%"),
-        (["--where", "provider=none"], "no row has provider=none; provider is one of mine, torch"),
-        (["--where", "K=1"], "has no column 'K'"),
-        (["--json", "missing/a.json"], "missing/a.json: cannot be written"),
-    ],
-)
-def test_a_wrong_option_is_an_error(kbench: Kbench, tmp_path: Path, options: list[str], message: str) -> None:
-    history(tmp_path, 1)
-    done = kbench("history", "check", "history", *options)
-    assert done.returncode == 2 and message in done.stderr
-
-
-def test_a_history_without_any_time_ends_with_3(kbench: Kbench, tmp_path: Path) -> None:
-    history(tmp_path, 2, lambda number: Night(statuses={"mine": "error", "torch": "unavailable"}))
-    done = kbench("history", "check", "history")
-    assert done.returncode == 3 and "no reading has a time, so there is nothing to check" in done.stderr
-    assert "still failing" in done.stdout
-
-
-def test_an_unknown_word_of_the_gate_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown kind of change"):
-        HistoryOptions(fail_on=("changed",))
