@@ -1,7 +1,7 @@
 """Whatever a results file holds, it is read or refused in one line that says where: never a traceback.
 
 A good file is damaged in its bytes, cells, lines and header, at random but the same in every run. What is known to be
-refused, and in which words, stands in test_table.py.
+refused, and in which words, stands in test_damaged_table.py.
 """
 
 from __future__ import annotations
