@@ -73,6 +73,8 @@ SHAPES = {
         (16384, 2048),
         (1, 262144),
         (65536, 1024),
+        (131072, 776),
+        (500, 151936),
     ],
     "sm_80": [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
     "gfx942": [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
@@ -91,7 +93,7 @@ def builds() -> Iterator[tuple[str, str, int, int, torch.dtype]]:
             ):
                 for dtype in (
                     (torch.bfloat16, torch.float32)
-                    if N in (1024, 4096, 131072, 4097, 5120, 11008, 12001, 20002, 16384, 50257, 65536, 262144)
+                    if N in (1024, 4096, 131072, 4097, 5120, 11008, 12001, 20002, 16384, 50257, 65536, 151936, 262144)
                     else (torch.bfloat16,)
                 ):
                     yield target, name, M, N, dtype
@@ -130,16 +132,16 @@ def compile_one(name: str) -> dict[str, int]:
         return tuple(torch.empty(*shape, dtype=dtype) for _ in range(count))
 
     JITFunction.run = run
+    statistics = tuple(torch.empty(1) for _ in range(2 if maths.pivot else 1))
     direction = "forward"
     anywhere = N % 4 == 1 and N > 64
     plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere, inputs)
-    launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), (), 1e-6, plan)
-    if dtype.itemsize == 2 and target == "sm_90" and N in (1024, 4096, 8192, 16384):
+    launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), statistics, 1e-6, plan)
+    if dtype.itemsize == 2 and target == "sm_90" and N in (776, 1024, 4096, 8192, 12288, 16384):
         direction = "wide"
         plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere, inputs, True)
         wide = tuple(torch.empty(N) for _ in range(weights))
-        launch.normalise(maths, tensors(inputs, 1, N), wide, tensors(outputs, 1, N), (), 1e-6, plan)
-    statistics = tuple(torch.empty(1) for _ in range(2 if maths.pivot else 1))
+        launch.normalise(maths, tensors(inputs, 1, N), wide, tensors(outputs, 1, N), statistics, 1e-6, plan)
     shape = (M, N, itemsize, min(16 // itemsize, N & -N), further, maths.column_sums, here, anywhere)
     if N == 32768:
         direction = "wide backward"

@@ -98,8 +98,6 @@ def write_part(
     FULL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     statistics = STATISTICS(sums, pivot, N, eps)
-    for i in tl.static_range(len(saved)):
-        tl.store(saved[i] + row, statistics[i], mask=start == 0)
     targets = starts(outputs, strides, tl.cast(row, tl.int64) + tl.zeros((1, 1), tl.int64), VEC)
     for p in tl.static_range(len(values)):
         lanes, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
@@ -107,6 +105,8 @@ def write_part(
         results = RESULTS(value, statistics, as_float(kept[p]))
         for i in tl.static_range(len(outputs)):
             store(targets[i] + lanes, results[i], mask, FULL)
+    for i in tl.static_range(len(saved)):  # last: earlier, layernorm in float32 would spill
+        tl.store(saved[i] + row, statistics[i], mask=start == 0)
 
 
 @triton.jit(do_not_specialize=["M", "slices", "span"])

@@ -16,7 +16,8 @@ def large_beside_wide_weights(M: int, N: int, device: Processors) -> Launches | 
     if not device.chained or N % 8 or M * N * 2 < LARGE_BYTES:
         return None
     if 512 < N <= 1024:
-        return held_beside_wide_weights(M, N, rows=2, pieces=1, warps=2, registers=72)
+        registers = 72 if N == 1024 else 88  # masks take registers, too
+        return held_beside_wide_weights(M, N, rows=2, pieces=1, warps=2, registers=registers)
     if 8192 < N <= 16384:
         return held_beside_wide_weights(M, N, rows=1, pieces=4, warps=16, registers=64)
     return None
