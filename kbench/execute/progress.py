@@ -25,8 +25,8 @@ class PlainProgress:
     executor.py."""
 
     def __init__(self, total: int, sessions: int = 1, *, every_case: bool = True) -> None:
-        self.total, self.sessions, self.done, self.started = total, sessions, 0, time.monotonic()
-        self.every_case = every_case
+        self.total, self.sessions, self.done, self.every_case = total, sessions, 0, every_case
+        self._first_ended = 0.0
         self._given_up: set[str] = set()
 
     def __enter__(self) -> PlainProgress:
@@ -52,10 +52,18 @@ class PlainProgress:
         self.done += 1
         if not self.every_case:
             return
-        elapsed = time.monotonic() - self.started
-        left = duration(elapsed / self.done * (self.total - self.done))
         at = f" on {place}" if place else ""
-        self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text} ({left} left)")
+        self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}{self._left()}")
+
+    def _left(self) -> str:
+        """How long the other cases may take, in parentheses. The first case says nothing of it: its worker starts, and CUDA
+        extensions are built."""
+        now = time.monotonic()
+        if self.done == 1:
+            self._first_ended = now
+            return ""
+        seconds = (now - self._first_ended) / (self.done - 1) * (self.total - self.done)
+        return f" ({duration(seconds)} left)"
 
     def name(self, task: Task) -> str:
         """The case, and its session if there are several."""
