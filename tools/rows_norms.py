@@ -44,6 +44,10 @@ def _shared(M: int, N: int, itemsize: int, device: Processors) -> Trials:
         for stages in (3, 5) if itemsize == 2 else (3,):
             if plan := teams(M, N, itemsize, span, warps, resident, stages, device):
                 yield f"trial teams in turn, {span}, {warps} warps, {stages} stages", plan
+    if device.chained and (plan := teams(M, N, itemsize, 8192, 16, 1, 3, device)):
+        # the driver starts no program before all of them fit on the device
+        steps = tuple(step._replace(options=step.options | {"launch_cooperative_grid": True}) for step in plan.steps)
+        yield "trial teams in turn, cooperative", plan._replace(steps=steps)
     if itemsize == 4 and math.ceil(N / 8192) <= device.multiprocessors and (N % 8192 == 0 or device.chained):
         cap = 64 if device.chained else 72  # on sm_80, they would spill with 64
         yield f"trial slices of 8192, 4 pieces, cap {cap}, hint", shared(M, N, (2048, 4, 0), cap, HINT, device)

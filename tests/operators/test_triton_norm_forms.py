@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+import torch
 from common import ROOT
 from test_triton_norms import judged
 
@@ -15,6 +16,7 @@ from kbench.kernels.norms.dispatch.launches import Processors
 from kbench.kernels.norms.dispatch.teams import teams
 from kbench.kernels.norms.dispatch.twice import read_twice_unrolled
 from kbench.kernels.norms.dispatch.wide_weights import held_beside_wide_weights as held
+from kbench.registry import operator
 
 sys.path.append(str(ROOT / "tools"))
 import rows_norms  # a tool is not in a package
@@ -81,9 +83,25 @@ def test_no_team_has_more_programs_than_the_device_holds(resident: int) -> None:
 @pytest.mark.parametrize("name", ["rmsnorm", "add_rmsnorm", "layernorm"])
 def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, takes: Any) -> None:
     """Also where the dispatch chooses other launches. All but three rows of the second launch have the marks of the first."""
-    here = launch._processors(launch.torch.device("cuda"))
+    here = launch._processors(torch.device("cuda"))
     takes(lambda M, N, size: teams(M, N, size, 8192, 16, 1, 3, here))
     assert [judged(name, rows, N, "forward", dtype) for rows in (M, M + 3, M)] == [None] * 3
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(60)
+def test_teams_on_two_streams_do_not_wait_forever() -> None:
+    """Together, they have more programs than a device holds at once."""
+    x, weight = torch.randn(300, 131072, device="cuda"), torch.randn(131072, device="cuda")
+    call = operator("rmsnorm").providers["triton"].bind(operator("rmsnorm").case("float32", M=300, N=131072), {})
+    expected, streams, found = call(x, weight), [torch.cuda.Stream(), torch.cuda.Stream()], []
+    torch.cuda.synchronize()
+    for _ in range(50):
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                found = [*found[-3:], call(x, weight)]
+    torch.cuda.synchronize()
+    assert all(torch.equal(y, expected) for y in found)
 
 
 @pytest.mark.gpu
