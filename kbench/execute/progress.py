@@ -56,11 +56,12 @@ class PlainProgress:
         self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}{self._left()}")
 
     def _left(self) -> str:
-        """How long the other cases may take, in parentheses. The first case says nothing of it: its worker starts, and CUDA
-        extensions are built."""
+        """How long the other cases may take, in parentheses; empty after the last. The first case says nothing of it: its
+        worker starts, and CUDA extensions are built."""
         now = time.monotonic()
         if self.done == 1:
             self._first_ended = now
+        if self.done in (1, self.total):
             return ""
         seconds = (now - self._first_ended) / (self.done - 1) * (self.total - self.done)
         return f" ({duration(seconds)} left)"
@@ -167,7 +168,7 @@ def describe_fastest(rows: Sequence[Row]) -> str:
     if best.gbps is None:  # a script that does not say how many bytes a call moves
         return time
     share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""
-    return f"{time}, {best.gbps:.0f} GB/s{share}"
+    return f"{time}, {speed(best.gbps)} GB/s{share}"
 
 
 def describe_failures(rows: Sequence[Row]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from making import row
 from stand_in import task
 
-from kbench.execute.progress import PlainProgress
+from kbench.execute.progress import PlainProgress, describe_fastest
 
 
 def test_the_time_left_does_not_count_what_the_first_case_takes(
@@ -20,5 +20,10 @@ def test_the_time_left_does_not_count_what_the_first_case_takes(
         monkeypatch.setattr(time, "monotonic", lambda now=seconds: now)
         progress.end(task(), [row(ms=0.1)])
     ends = [line.rsplit(" ", 3)[1:] for line in capsys.readouterr().err.splitlines()]
-    assert ends[0][-1] != "left)"
-    assert ends[1:] == [["(6", "s", "left)"], ["(4", "s", "left)"], ["(2", "s", "left)"], ["(0", "s", "left)"]]
+    assert ends[1:4] == [["(6", "s", "left)"], ["(4", "s", "left)"], ["(2", "s", "left)"]]
+    assert "left)" not in (ends[0][-1], ends[4][-1])
+
+
+@pytest.mark.parametrize("gbps, text", [(0.412, "0.412 GB/s"), (4262.7, "4263 GB/s")])
+def test_a_slow_provider_has_a_speed_too(gbps: float, text: str) -> None:
+    assert describe_fastest([row(ms=0.1, gbps=gbps)]).endswith(text)
