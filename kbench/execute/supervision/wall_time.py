@@ -32,8 +32,8 @@ ROUND_SLACK_MS = 20.0
 """This much time of a round is never a contradiction: the parent may have been busy when the round ended."""
 
 ONLY_ROUND_SLACK_MS = 200.0
-"""The same for a row with one round, which nothing tells from a slow first round. On an H200, the first round of a session took
-59 ms too long for two of 260 rows, whose only round had one call of 0.1 and 0.3 ms."""
+"""The same for a row with one round: no other round shows that this one was slow by chance. On an H200, two of 260 such rows
+took 59 ms too long, with one call of 0.1 and 0.3 ms. Both were in the first case of a session."""
 
 
 @dataclass(frozen=True)

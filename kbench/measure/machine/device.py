@@ -22,7 +22,7 @@ from kbench.text.printable import safe_name
 SPIN_CALIBRATION_CYCLES = 2_000_000
 
 LEFT_SHARE = 0.02
-"""If more than this share of the device's memory is in use when a case has ended, garbage holds it."""
+"""If more than this share of the device's memory is in use when a case has ended, garbage may hold it."""
 
 HOST_THREADS = 1
 """Threads of a provider when the host itself is measured. With more threads, a call takes as long as the slowest one, which
