@@ -175,6 +175,21 @@ def test_large_matrices_are_read_with_a_hint_for_the_cache(kind: tuple[int, bool
             assert not any("POLICY" in other.steps[0].arguments for other in others)
 
 
+@pytest.mark.parametrize("N, shared_kib, inputs, chosen", [
+    (2**18, 227, 2, True),
+    (151936, 227, 1, True),
+    (557056, 227, 1, False),  # one team of 68 programs, which leaves half of the multiprocessors idle
+    (2**18, 99, 1, True),
+    (2**18, 99, 2, False),  # two rows of two matrices on the way take 128 KiB of shared memory
+])  # fmt: skip
+def test_teams_that_stay_fill_the_device_and_fit_into_its_shared_memory(
+    N: int, shared_kib: int, inputs: int, chosen: bool
+) -> None:
+    device = H200._replace(shared_bytes=shared_kib * 1024)
+    [step] = forward_plan(2**27 // N, N, 4, False, device, inputs=inputs).steps
+    assert (step.kernel == "forward_teams.teams_in_turn") == chosen
+
+
 def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:
     """Others would wait forever."""
     way = Sharing(piece=1024, pieces=1, warps=8)

@@ -11,11 +11,24 @@ _LONG = 2**17
 """Elements of a row of float32 from which teams are faster. On an H200, rows of 2^18 elements were measured."""
 
 
-def long_rows(M: int, N: int, itemsize: int, device: Processors) -> Launches | None:
+_BUSY = 0.85
+"""The share of the multiprocessors that must have a program. On an H200, it is 0.97 for rows of 2^18 elements."""
+
+_SPAN, _STAGES = 8192, 3
+
+_SUMS_BYTES = 1024
+"""Shared memory, at most, through which the warps of a program exchange sums."""
+
+
+def long_rows(M: int, N: int, itemsize: int, inputs: int, device: Processors) -> Launches | None:
     """Launches that normalise M rows of N elements in teams; or None if it is not known that they are faster, or if the device
-    does not hold all programs of a row at once."""
-    measured = device.chained and itemsize == 4 and N >= _LONG and N % 4 == 0 and M * N * itemsize >= LARGE_BYTES
-    return teams(M, N, itemsize, 8192, 16, 1, 3, device) if measured else None
+    has too little shared memory, or does not hold all programs of a row at once. `inputs` is how many matrices are read."""
+    if not device.chained or itemsize != 4 or N < _LONG or N % 4 or M * N * itemsize < LARGE_BYTES:
+        return None
+    if (_STAGES - 1) * _SPAN * itemsize * inputs + _SUMS_BYTES > device.shared_bytes:
+        return None
+    plan = teams(M, N, itemsize, _SPAN, 16, 1, _STAGES, device)
+    return plan if plan and plan.steps[0].programs >= _BUSY * device.multiprocessors else None
 
 
 def teams(
