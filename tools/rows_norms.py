@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, in_phases
-from kbench.kernels.norms.dispatch.teams import teams
+from kbench.kernels.norms.dispatch.launches import Launches, Processors
+from kbench.kernels.norms.dispatch.teams import in_slices, teams
 from kbench.kernels.norms.dispatch.twice import read_twice_unrolled
 from kbench.kernels.norms.dispatch.wide_weights import held_beside_wide_weights
 from kbench.kernels.triton_rows import power_of_two
@@ -37,20 +37,15 @@ def trials(operator: str, M: int, N: int, itemsize: int, wide: bool, device: Pro
 
 
 def _shared(M: int, N: int, itemsize: int, device: Processors) -> Trials:
-    """Programs that share a row. In those of the dispatch that do not stay, three with 66 to 80 registers are on a
-    multiprocessor in float32; with 64 there are four. They read the weights anew for each row, and wait for each other with
-    nothing on the way."""
+    """Programs that share a row: teams that stay, and slices. Four programs with 64 registers are on a multiprocessor, and
+    three with up to 80."""
     for span, warps, resident in ((8192, 16, 1), (4096, 8, 2)):
         for stages in (3, 5) if itemsize == 2 else (3,):
             if plan := teams(M, N, itemsize, span, warps, resident, stages, device):
                 yield f"trial teams in turn, {span}, {warps} warps, {stages} stages", plan
-    if device.chained and (plan := teams(M, N, itemsize, 8192, 16, 1, 3, device)):
-        # the driver starts no program before all of them fit on the device
-        steps = tuple(step._replace(options=step.options | {"launch_cooperative_grid": True}) for step in plan.steps)
-        yield "trial teams in turn, cooperative", plan._replace(steps=steps)
     if itemsize == 4 and math.ceil(N / 8192) <= device.multiprocessors and (N % 8192 == 0 or device.chained):
         cap = 64 if device.chained else 72  # on sm_80, they would spill with 64
-        yield f"trial slices of 8192, 4 pieces, cap {cap}, hint", shared(M, N, (2048, 4, 0), cap, HINT, device)
+        yield f"trial slices of 8192, 4 pieces, cap {cap}, hint", in_slices(M, N, 2048, 4, cap, HINT, device)
 
 
 def _beside_wide_weights(M: int, N: int, device: Processors) -> Trials:
@@ -68,18 +63,3 @@ def _beside_wide_weights(M: int, N: int, device: Processors) -> Trials:
 def _limit(registers: int, device: Processors) -> int:
     """A limit of registers, which NVIDIA's compiler takes."""
     return registers if device.shared_bytes else 0
-
-
-def shared(M: int, N: int, blocks: tuple[int, int, int], cap: int, hint: str, device: Processors) -> Launches:
-    """Programs of 256 threads that share a row, as those of the dispatch do, in other blocks: their elements, how many a
-    program has, and those whose weights are loaded early."""
-    block, pieces, early = blocks
-    span = block * pieces
-    slices = math.ceil(N / span)
-    numbers = {"ROWS": 1, "BLOCK": block, "PIECES": pieces, "FULL": N % span == 0, "EARLY": early, "PACKED": False}
-    numbers |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
-    numbers |= {"POLICY": hint, "span": span, "WINDOW": False}
-    limit = {"maxnreg": cap} if cap and device.shared_bytes else {}
-    options = {"num_warps": max(1, 8 * 32 // device.warp_size)} | limit
-    step = Step("forward_kernels.registers", M * slices, numbers, options)
-    return Launches(in_phases(step, device), slices, teams=True)

@@ -75,6 +75,12 @@ SHAPES = {
         (65536, 1024),
         (131072, 776),
         (500, 151936),
+        (32768, 2048),
+        (43000, 1544),
+        (1024, 65536),
+        (512, 131072),
+        (300, 200704),
+        (256, 262144),
     ],
     "sm_80": [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
     "gfx942": [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
@@ -88,12 +94,29 @@ def builds() -> Iterator[tuple[str, str, int, int, torch.dtype]]:
         for M, N in shapes:
             for name in (
                 INPUTS
-                if target == "sm_90" and N in (1024, 1501, 2049, 4097, 8192, 11008, 16384, 32768)
+                if target == "sm_90"
+                and N in (1024, 1501, 2049, 4097, 8192, 11008, 16384, 32768, 65536, 131072, 200704, 262144)
                 else ["layernorm"]
             ):
                 for dtype in (
                     (torch.bfloat16, torch.float32)
-                    if N in (1024, 4096, 131072, 4097, 5120, 11008, 12001, 20002, 16384, 50257, 65536, 151936, 262144)
+                    if N
+                    in (
+                        1024,
+                        4096,
+                        131072,
+                        4097,
+                        5120,
+                        11008,
+                        12001,
+                        20002,
+                        16384,
+                        50257,
+                        65536,
+                        151936,
+                        200704,
+                        262144,
+                    )
                     else (torch.bfloat16,)
                 ):
                     yield target, name, M, N, dtype
@@ -137,7 +160,7 @@ def compile_one(name: str) -> dict[str, int]:
     anywhere = N % 4 == 1 and N > 64
     plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere, inputs)
     launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), statistics, 1e-6, plan)
-    if dtype.itemsize == 2 and target == "sm_90" and N in (776, 1024, 4096, 8192, 12288, 16384):
+    if dtype.itemsize == 2 and target == "sm_90" and N in (776, 1024, 1544, 2048, 4096, 8192, 12288, 16384):
         direction = "wide"
         plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere, inputs, True)
         wide = tuple(torch.empty(N) for _ in range(weights))

@@ -178,6 +178,9 @@ def test_large_matrices_are_read_with_a_hint_for_the_cache(kind: tuple[int, bool
 @pytest.mark.parametrize("N, shared_kib, inputs, chosen", [
     (2**18, 227, 2, True),
     (151936, 227, 1, True),
+    (2**17, 227, 1, True),
+    (2**17, 99, 1, True),
+    (2**17, 227, 2, False),  # slices are faster
     (557056, 227, 1, False),  # one team of 68 programs, which leaves half of the multiprocessors idle
     (2**18, 99, 1, True),
     (2**18, 99, 2, False),  # two rows of two matrices on the way take 128 KiB of shared memory
@@ -188,6 +191,41 @@ def test_teams_that_stay_fill_the_device_and_fit_into_its_shared_memory(
     device = H200._replace(shared_bytes=shared_kib * 1024)
     [step] = forward_plan(2**27 // N, N, 4, False, device, inputs=inputs).steps
     assert (step.kernel == "forward_teams.teams_in_turn") == chosen
+    if chosen:  # without it, teams of two launches at once could wait for each other forever
+        assert step.options["launch_cooperative_grid"]
+
+
+@pytest.mark.parametrize("itemsize, pivot, inputs, lengths", [
+    (4, False, 1, [2**17, 2**18]), (4, True, 1, [2**17, 2**18]), (4, False, 2, [2**18]),
+    (2, False, 1, [2**18]), (2, True, 1, []), (2, False, 2, [2**17, 2**18]),
+])  # fmt: skip
+def test_teams_stay_where_they_were_fastest(itemsize: int, pivot: bool, inputs: int, lengths: list[int]) -> None:
+    """Of large matrices. Small ones, misaligned rows and other devices were not measured."""
+
+    def stays(N: int, device: Processors = H200, share: int = 1, more: int = 0) -> bool:
+        plan = forward_plan(2**27 // N // share, N + more, itemsize, pivot, device, inputs=inputs)
+        return plan.steps[0].kernel == "forward_teams.teams_in_turn"
+
+    assert [N for N in (2**16, 2**17, 2**18) if stays(N)] == lengths
+    assert not any(stays(N, more=1) or stays(N, share=16) or stays(N, DEVICES[1]) for N in lengths)
+
+
+@pytest.mark.parametrize("inputs, lengths", [(1, [2**16]), (2, [2**16, 2**17])])
+def test_long_rows_in_float32_are_shared_by_slices(inputs: int, lengths: list[int]) -> None:
+    """Where teams that stay are not faster. A device with few multiprocessors cannot hold the slices of a row at once."""
+    for N in lengths:
+        plan = forward_plan(2**25 // N, N, 4, False, H200, inputs=inputs)
+        [step] = plan.steps
+        compiles(plan)
+        assert (step.arguments["POLICY"], step.options["maxnreg"]) == ("evict_last", 64) and held(step) == 8192
+        few = H200._replace(multiprocessors=N // 8192 - 1)
+        assert "POLICY" not in forward_plan(2**25 // N, N, 4, False, few, inputs=inputs).steps[0].arguments
+
+
+@pytest.mark.parametrize("N, twice", [(12288, True), (16384, True), (14336, False), (8192, False), (32768, False)])
+def test_layernorm_reads_some_long_rows_in_float32_twice(N: int, twice: bool) -> None:
+    [step] = forward_plan(2**25 // N + 1, N, 4, True, H200).steps
+    assert (step.kernel == "forward_kernels.twice_unrolled") == twice
 
 
 def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:

@@ -3,23 +3,18 @@ interpreter, and on a device for shapes of every kind."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
 import torch
-from common import ROOT
 from test_triton_norms import judged
 
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.launches import Processors
-from kbench.kernels.norms.dispatch.teams import teams
+from kbench.kernels.norms.dispatch.teams import in_slices, teams
 from kbench.kernels.norms.dispatch.twice import read_twice_unrolled
 from kbench.kernels.norms.dispatch.wide_weights import held_beside_wide_weights as held
 from kbench.registry import operator
-
-sys.path.append(str(ROOT / "tools"))
-import rows_norms  # a tool is not in a package
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings(
@@ -34,7 +29,7 @@ FORMS = {
     "two rows, two blocks": lambda M, N, size: held(M, N, rows=2, pieces=2, warps=1, registers=0, packed=False),
     "teams": lambda M, N, size: teams(M, N, size, 64, 1, 1, 3, HOST),
     "one team": lambda M, N, size: teams(M, N, size, 32, 1, 1, 3, HOST),
-    "slices": lambda M, N, size: rows_norms.shared(M, N, (32, 2, 1), 0, "", HOST),
+    "slices": lambda M, N, size: in_slices(M, N, 32, 2, 0, "", HOST),
 }
 """For M rows of N elements of `size` bytes, on a host that has 8 multiprocessors: each team or program has several rows."""
 
@@ -86,6 +81,33 @@ def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, take
     here = launch._processors(torch.device("cuda"))
     takes(lambda M, N, size: teams(M, N, size, 8192, 16, 1, 3, here))
     assert [judged(name, rows, N, "forward", dtype) for rows in (M, M + 3, M)] == [None] * 3
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("M, N", [(1024, 65536), (512, 131072), (300, 200704), (257, 262144)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", ["rmsnorm", "add_rmsnorm", "layernorm"])
+def test_large_matrices_of_long_rows_are_right_on_a_device(name: str, dtype: str, M: int, N: int) -> None:
+    """As the dispatch launches them."""
+    assert judged(name, M, N, "forward", dtype) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(60)
+def test_teams_run_from_a_graph() -> None:
+    x, weight = torch.randn(256, 262144, device="cuda"), torch.randn(262144, device="cuda")
+    call = operator("rmsnorm").providers["triton"].bind(operator("rmsnorm").case("float32", M=256, N=262144), {})
+    expected = call(x, weight)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = call(x, weight)
+    for _ in range(3):
+        found.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.gpu

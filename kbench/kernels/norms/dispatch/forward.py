@@ -68,7 +68,7 @@ def _large_plan(
         return plan
     if inputs == 1 and pivot and (plan := long_rows_twice(M, N, itemsize, device)):
         return plan
-    return read_once(M, N, itemsize, pivot, inputs, device) or long_rows(M, N, itemsize, inputs, device)
+    return read_once(M, N, itemsize, pivot, inputs, device) or long_rows(M, N, itemsize, pivot, inputs, device)
 
 
 def _own_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool, inputs: int) -> Launches:
