@@ -1,0 +1,32 @@
+"""tools/kernels_sanitize.py judges kernels at shapes for every regime, here those of torch on the CPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from common import ROOT
+
+TOOL = [sys.executable, str(ROOT / "tools/kernels_sanitize.py")]
+
+
+@pytest.mark.slow
+def test_every_operator_is_judged_and_counted(tmp_path: Path) -> None:
+    options = ["bfloat16", "--providers", "torch-native", "--lengths", "64", "--rows", "5"]
+    done = subprocess.run([*TOOL, *options], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    for operator in ("softmax", "gelu", "cross_entropy"):
+        assert f"{operator} torch-native forward: 1 right" in done.stdout
+    for operator in ("rmsnorm", "layernorm", "add_rmsnorm"):
+        assert f"{operator} torch-native forward: 2 right" in done.stdout, "weights of the dtype, and of float32"
+    assert done.stdout.endswith("9 right, 0 wrong\n")
+
+
+@pytest.mark.slow
+def test_shapes_left_out_are_counted(tmp_path: Path) -> None:
+    options = ["float32", "--only", "gelu", "--providers", "torch-native", "--limit-s", "0"]
+    done = subprocess.run([*TOOL, *options], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "the time is over: 41 of 41 shapes are left" in done.stdout
