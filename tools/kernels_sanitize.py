@@ -3,13 +3,13 @@
     compute-sanitizer --tool memcheck  --error-exitcode 1 python tools/kernels_sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tools/kernels_sanitize.py
 
-It needs a CUDA device, and some minutes for each tool. The first run without compute-sanitizer compiles much faster than one
-under it. Less is enough after a change of the norms:
+It needs a CUDA device, and some minutes for each tool. Run it once without compute-sanitizer before: CUDA extensions are
+built much faster then, and kept. Less is enough after a change of the norms:
 
     ... tools/kernels_sanitize.py bfloat16 --only rmsnorm,layernorm --lengths 64,781,4096,32768 --rows 1,5 --limit-s 30
 
-Each provider runs in the modes for which it has a kernel of its own. The exit code is 1 when an output is wrong. Shapes that
---limit-s leaves out are counted.
+Each provider runs in the modes for which it has a kernel of its own. The exit code is 1 if an output is wrong, and 2 if there
+is nothing to run. Shapes that --limit-s leaves out are counted.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import kbench
@@ -65,7 +66,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
     parser.add_argument("--rows", type=numbers, help=f"default: {ROWS}, or the first three for more than 4096 elements")
     parser.add_argument("--limit-s", type=float, default=float("inf"))
-    return parser.parse_args()
+    asked = parser.parse_args()
+    known = {name for operator in map(kbench.operator, OPERATORS) for name in operator.providers}
+    if unknown := set(asked.providers) - known:
+        parser.error(f"no operator has the provider {min(unknown)}; there are {', '.join(sorted(known))}")
+    if unknown := set(asked.only) - set(OPERATORS):
+        parser.error(f"--only takes {', '.join(OPERATORS)}, not {min(unknown)}")
+    if next(cases(asked), None) is None:
+        parser.error("no provider takes any of these cases; ask for other operators, providers or dtypes")
+    return asked
 
 
 def own_modes(provider: kbench.Provider) -> Iterator[str]:
@@ -78,25 +87,22 @@ def own_modes(provider: kbench.Provider) -> Iterator[str]:
 
 
 def cases(asked: argparse.Namespace) -> Iterator[tuple[str, Case]]:
-    """Names of providers, and cases that they take."""
-    for columns in asked.lengths:
-        for operator in map(kbench.operator, asked.only):
-            other = next(axis for axis in operator.axes if axis != "M")
-            weights = [each for each in asked.weights if each == "same" or "weight_dtype" in operator.choices]
-            for name in asked.providers:
-                if name not in operator.providers:
+    """Names of providers, and cases that they take. Short rows come first."""
+    for columns, operator, name in product(asked.lengths, map(kbench.operator, asked.only), asked.providers):
+        if name not in operator.providers:
+            continue
+        provider = operator.providers[name]
+        other = next(axis for axis in operator.axes if axis != "M")
+        rows = asked.rows or (ROWS if columns <= 4096 else ROWS[:3])
+        for mode, M, dtype, weights in product(own_modes(provider), rows, asked.dtypes, asked.weights):
+            choices: dict[str, Any] = {} if mode == FORWARD else {"mode": mode}
+            if weights != "same":
+                if dtype == "float32" or "weight_dtype" not in operator.choices:
                     continue
-                provider = operator.providers[name]
-                for mode in own_modes(provider):
-                    for rows in asked.rows or (ROWS if columns <= 4096 else ROWS[:3]):
-                        for dtype in asked.dtypes:
-                            for wide in weights[: 1 if dtype == "float32" else None]:
-                                choices: dict[str, Any] = {} if wide == "same" else {"weight_dtype": wide}
-                                if mode != FORWARD:
-                                    choices["mode"] = mode
-                                case = operator.case(dtype, M=rows, **{other: columns}, **choices)
-                                if provider.declines(case) is None:
-                                    yield name, case
+                choices["weight_dtype"] = weights
+            case = operator.case(dtype, M=M, **{other: columns}, **choices)
+            if provider.declines(case) is None:
+                yield name, case
 
 
 def fault(case: Case, name: str, device: Device) -> str | None:

@@ -30,3 +30,36 @@ def test_shapes_left_out_are_counted(tmp_path: Path) -> None:
     done = subprocess.run([*TOOL, *options], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "the time is over: 41 of 41 shapes are left" in done.stdout
+
+
+PLANTED = """
+import runpy, sys
+import kbench
+kbench.operator("gelu").provider("planted")(lambda x: x * 0.5)
+sys.argv = ["kernels_sanitize.py", "float32", "--only", "gelu", "--providers", "planted", "--lengths", "64", "--rows", "5"]
+runpy.run_path({tool!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_a_wrong_output_is_named_and_fails_the_run(tmp_path: Path) -> None:
+    script = PLANTED.format(tool=TOOL[1])
+    done = subprocess.run([TOOL[0], "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 1, done.stderr
+    assert "planted, gelu M=5 N=64" in done.stdout
+    assert done.stdout.endswith("0 right, 1 wrong\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--providers", "cuda,cudaa"], "no operator has the provider cudaa"),
+        (["--only", "swiglu"], "--only takes softmax"),
+        (["--only", "gelu", "--providers", "cuda-in-place"], "no provider takes any of these cases"),
+    ],
+)
+def test_an_empty_choice_is_an_error(options: list[str], said: str, tmp_path: Path) -> None:
+    done = subprocess.run([*TOOL, *options], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 2
+    assert said in done.stderr
