@@ -28,7 +28,10 @@ from kbench.results.stamps import digest
 
 HERE = Path(__file__).parent
 BINDING = HERE / "binding.cpp"
-HEADERS = (HERE / "kernel.h", HERE / "device.cuh", HERE / "rowwise.h", *sorted((HERE / "rows").rglob("*.cuh")))
+HEADERS = (
+    *(HERE / name for name in ("kernel.h", "cache.cuh", "device.cuh", "rowwise.h")),
+    *sorted((HERE / "rows").rglob("*.cuh")),
+)
 SHARED = (Path(__file__), BINDING, *HEADERS)
 """Code of every CUDA provider beside its own files."""
 

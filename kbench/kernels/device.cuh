@@ -10,7 +10,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "kernel.h"
+#include "cache.cuh"
 
 namespace kbench {
 
@@ -163,10 +163,22 @@ struct Pack {
     memcpy(values, &word, sizeof word);
   }
 
+  // The same for elements that no kernel writes. An access of fewer than 16 bytes has no policy.
+  __device__ __forceinline__ void load(const T* address, LoadPolicy policy) {
+    if constexpr (sizeof values == 16) {
+      uint4 word = {};
+      load_16_if(word, true, address, policy);
+      memcpy(values, &word, sizeof word);
+    } else {
+      load(address);
+    }
+  }
+
   // The elements at the address, which no kernel writes, if `inside`; otherwise `otherwise` in every element. The choice is
   // hidden from the compiler. It would choose element by element, with a register for each, and it would not compute the
-  // address before it knows `inside`.
-  __device__ __forceinline__ void load_if(bool inside, const T* address, float otherwise) {
+  // address before it knows `inside`. `policy`: at most one LoadPolicy; single elements have none.
+  template <typename... Policy>
+  __device__ __forceinline__ void load_if(bool inside, const T* address, float otherwise, Policy... policy) {
     static_assert(SIZE == 1 || sizeof(Word) % 16 == 0, "a single element, or accesses of 16 bytes");
     fill(otherwise);
     if constexpr (SIZE == 1) {
@@ -176,13 +188,9 @@ struct Pack {
       for (int first = 0; first < SIZE; first += kVector<T>) {
         uint4 word;
         memcpy(&word, values + first, sizeof word);
+        load_16_if(word, inside, address + first, policy...);
 #ifdef __HIP_PLATFORM_AMD__
-        if (inside) word = *reinterpret_cast<const uint4*>(address + first);
         hide(word);
-#else
-        asm("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-            : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w)
-            : "l"(__cvta_generic_to_global(address + first)), "r"(int(inside)));
 #endif
         memcpy(values + first, &word, sizeof word);
       }

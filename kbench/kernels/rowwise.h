@@ -48,13 +48,9 @@ cudaError_t rowwise(const Call& call) {
   return FUNCTION(rows_of(call));
 }
 
-// Whether input and output leave most of the L2 cache of a large device free. Only then streaming stores are used, so that
-// the output leaves room for the input. From 10 to 16 MiB they cost half a microsecond (do_bench, H200), and beyond that
-// about half a per cent.
-constexpr std::int64_t kStreamedBytes = 8 * 1024 * 1024;
 template <typename T>
-bool streams(const Rows& call) {
-  return call.rows * call.columns * std::int64_t(sizeof(T)) <= kStreamedBytes;
+std::int64_t matrix_bytes(const Rows& call) {
+  return call.rows * call.columns * std::int64_t(sizeof(T));
 }
 
 // Whether every row of x and of y begins and ends at a multiple of 16 bytes.

@@ -274,18 +274,13 @@ cudaError_t with_types(const Tensor& x, const Tensor& vector, Function function)
   });
 }
 
-// Whether what a call reads and writes leaves most of the L2 cache of a large device free (see rowwise.h).
-template <typename T>
-bool streams(std::int64_t rows, std::int64_t columns, int matrices) {
-  return rows * columns * std::int64_t(sizeof(T)) * matrices <= 2 * kStreamedBytes;
-}
-
 template <typename T, typename Op>
 RowsCall<T, Op> rows_call(const Call& call, const typename Op::Arguments& arguments,
                           std::initializer_list<const Tensor*> inputs, std::initializer_list<const Tensor*> outputs) {
   const Tensor& x = **inputs.begin();
-  RowsCall<T, Op> rows = {{}, arguments, x.sizes[0], x.sizes[1],
-                          streams<T>(x.sizes[0], x.sizes[1], Op::inputs + Op::outputs), call.stream};
+  const std::int64_t matrix_bytes = x.sizes[0] * x.sizes[1] * std::int64_t(sizeof(T));
+  RowsCall<T, Op> rows = {{}, arguments, x.sizes[0], x.sizes[1], cache_hint(matrix_bytes, Op::inputs + Op::outputs),
+                          call.stream};
   int i = 0, o = 0;
   for (const Tensor* in : inputs) {
     rows.matrices.in[i] = in->data<const T>();

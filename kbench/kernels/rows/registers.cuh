@@ -77,7 +77,7 @@ template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, t
 __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads,
                                   RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::blocks)
     rows_in_registers(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments,
-                      std::int64_t rows, int columns, int slice, bool streaming, Team together) {
+                      std::int64_t rows, int columns, int slice, CacheHint hint, Team together) {
   using S = Shape<T, VECTOR, PACKS, GROUP, EDGES, KEEP>;
   using Row = RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>;
   using Total = typename Row::Total;
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
     const T* first = in[i] + part.column();
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
-      packs[i][p].load_if(part.has(p), first + part.offset(p), Op::kPadding);
+      packs[i][p].load_if(part.has(p), first + part.offset(p), Op::kPadding, hint.input);
     }
   }
 #pragma unroll
@@ -150,6 +150,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   // A zero that the compiler does not know to be one. Otherwise the compiler would see that elements are converted to
   // fp32 a second time, and keep the first results, in twice the registers.
   const unsigned zero = row.zero();
+  const bool streaming = EDGES ? sizeof(T) == 2 : PACKS <= 8 && hint.stream_output;
   KBENCH_OPAQUE(part.first);  // otherwise the addresses of the loads would stay in registers for the stores
   T *out[Op::outputs], *first_out[Op::outputs];
 #pragma unroll
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
         }
       }
     };
-    if (EDGES ? sizeof(T) == 2 : PACKS <= 8 && streaming) {
+    if (streaming) {
       store(std::true_type());
     } else {
       store(std::false_type());
@@ -203,7 +204,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
         Pack<T, VECTOR> result;
 #pragma unroll
         for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
-        result.store(first_out[o] + part.offset(p), EDGES ? sizeof(T) == 2 : PACKS <= 8 && streaming);
+        result.store(first_out[o] + part.offset(p), streaming);
       }
     }
   }
@@ -226,7 +227,7 @@ struct RowsCall {
   Matrices<T, Op::inputs, Op::outputs> matrices;
   typename Op::Arguments arguments;
   std::int64_t rows, columns;
-  bool streaming;  // see Pack::store
+  CacheHint hint;
   cudaStream_t stream;
 };
 
@@ -236,7 +237,7 @@ cudaError_t launch_groups(const RowsCall<T, Op>& call) {
   constexpr int threads = RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads;
   if (call.columns > GROUP * PACKS * VECTOR) return cudaErrorInvalidConfiguration;
   return launch(rows_in_registers<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>, ceil_div(call.rows, threads / GROUP),
-                threads, call.stream, call.matrices, call.arguments, call.rows, int(call.columns), 0, call.streaming,
+                threads, call.stream, call.matrices, call.arguments, call.rows, int(call.columns), 0, call.hint,
                 Team{});
 }
 
@@ -252,12 +253,12 @@ cudaError_t launch_blocks(const RowsCall<T, Op>& call, int blocks) {
   }
   if (blocks == 1) {
     return launch(rows_in_registers<T, VECTOR, PACKS, kBlockRow, EDGES, KEEP, Op>, call.rows, int(threads), call.stream,
-                  call.matrices, call.arguments, call.rows, int(call.columns), 0, call.streaming, Team{});
+                  call.matrices, call.arguments, call.rows, int(call.columns), 0, call.hint, Team{});
   }
   if constexpr (CLUSTERS) {
     return launch_clusters(rows_in_registers<T, VECTOR, PACKS, kClusterRow, EDGES, KEEP, Op>, call.rows, blocks,
                            int(threads), call.stream, call.matrices, call.arguments, call.rows, int(call.columns),
-                           int(slice), call.streaming, Team{});
+                           int(slice), call.hint, Team{});
   }
   return cudaErrorInvalidConfiguration;
 }
@@ -273,7 +274,7 @@ cudaError_t launch_team(const RowsCall<T, Op>& call, std::uint64_t* words, int b
   }
   return launch_together(rows_in_registers<T, VECTOR, PACKS, kTeamRow, EDGES, true, Op>, int(call.rows), blocks,
                          int(threads), call.stream, call.matrices, call.arguments, call.rows, int(call.columns),
-                         int(slice), call.streaming, Team::of(words, int(all)));
+                         int(slice), call.hint, Team::of(words, int(all)));
 }
 
 }  // namespace kbench

@@ -76,14 +76,14 @@ constexpr int kFewThreads = 256;
 // after the last whole access go to further threads, one each.
 template <typename T, int VECTOR, typename Form>
 __global__ void __launch_bounds__(kMaxThreads)
-    gelu_dense(const T* __restrict__ x, T* __restrict__ y, std::uint64_t total, bool streaming) {
+    gelu_dense(const T* __restrict__ x, T* __restrict__ y, std::uint64_t total, CacheHint hint) {
   const std::uint64_t packs = total / VECTOR;
   const std::uint64_t i = std::uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < packs) {
     Pack<T, VECTOR> pack;
-    pack.load(x + i * VECTOR);
+    pack.load(x + i * VECTOR, hint.input);
     apply<Form>(pack);
-    pack.store(y + i * VECTOR, streaming);
+    pack.store(y + i * VECTOR, hint.stream_output);
   } else {
     const std::uint64_t left = i + packs * (VECTOR - 1);  // the (i - packs)-th element after the accesses
     if (left < total) y[left] = from_float<T>(gelu_of<Form>(to_float(x[left])));
@@ -94,7 +94,7 @@ template <typename T, int VECTOR, typename Form>
 cudaError_t launch_dense(const Rows& call, int threads) {
   const std::int64_t total = call.rows * call.columns;
   return launch(gelu_dense<T, VECTOR, Form>, ceil_div(total / VECTOR + total % VECTOR, threads), threads, call.stream,
-                static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total), streams<T>(call));
+                static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total), cache_hint(matrix_bytes<T>(call), 2));
 }
 
 // All other inputs: rows with gaps between them, or an x that begins anywhere. y is dense. A thread computes 16 bytes of y
@@ -103,7 +103,7 @@ cudaError_t launch_dense(const Rows& call, int threads) {
 template <typename T, int VECTOR, typename Form>
 __global__ void __launch_bounds__(kMaxThreads)
     gelu_rows(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, std::int64_t columns,
-              std::int64_t stride, bool streaming) {
+              std::int64_t stride, CacheHint hint) {
   constexpr int kOut = kVector<T>;
   const std::int64_t total = rows * columns;
   const std::int64_t first = (std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kOut;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 
   Pack<T, kOut> out;
   if constexpr (VECTOR == kOut) {
-    out.load(x + row * stride + column);
+    out.load(x + row * stride + column, hint.input);
   } else {
 #pragma unroll
     for (int v = 0; v < kOut; ++v) {
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
   apply<Form>(out);
   if (count == kOut) {
-    out.store(y + first, streaming);
+    out.store(y + first, hint.stream_output);
   } else {
 #pragma unroll
     for (int v = 0; v < kOut; ++v) {
@@ -157,7 +157,7 @@ cudaError_t gelu(const Call& arguments) {
     const bool vector = rows_aligned<T>(call);
     return launch(vector ? gelu_rows<T, kVector<T>, Form<T>> : gelu_rows<T, 1, Form<T>>, ceil_div(packs, threads),
                   threads, call.stream, x, y, dense ? 1 : call.rows, dense ? total : call.columns, call.stride,
-                  streams<T>(call));
+                  cache_hint(matrix_bytes<T>(call), 2));
   });
 }
 

@@ -138,7 +138,7 @@ inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
 template <typename T>
 RowsCall<T, Softmax> as_rows(const Rows& call) {
   return {{{static_cast<const T*>(call.x)}, {static_cast<T*>(call.y)}, {call.stride}, {call.columns}}, {},
-          call.rows, call.columns, streams<T>(call), call.stream};
+          call.rows, call.columns, cache_hint(matrix_bytes<T>(call), 2), call.stream};
 }
 
 template <typename T, bool EDGES>
