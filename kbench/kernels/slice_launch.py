@@ -30,6 +30,7 @@ class Matrix(NamedTuple):
     waiting  multiprocessors whose programs can wait for each other; 0 if programs cannot
     packed   whether 16-bit elements can stay packed in registers (see `still_packed` in row_slices.py)
     capped   whether to limit the registers of a thread
+    cache_bytes  of the L2 cache
     """
 
     rows: int
@@ -42,6 +43,7 @@ class Matrix(NamedTuple):
     waiting: int = 132
     packed: bool = True
     capped: bool = True
+    cache_bytes: float = triton_rows.H200_CACHE_BYTES
 
     @property
     def width(self) -> int:
@@ -56,6 +58,11 @@ class Matrix(NamedTuple):
     def bytes(self) -> int:
         """Bytes of the matrix."""
         return self.rows * self.columns * self.itemsize
+
+    @property
+    def load_policy(self) -> str:
+        """The `eviction_policy` of loads."""
+        return triton_rows.load_policy(self.bytes, self.cache_bytes)
 
 
 class SliceLaunch(NamedTuple):
@@ -95,8 +102,8 @@ def matrix_of(*matrices: torch.Tensor) -> Matrix:
     packed = x.device.type == "cuda" and torch.version.hip is None and x.element_size() == 2
     warp_size, processors = triton_rows.warp_size(x.device), triton_rows.multiprocessors(x.device)
     waiting = triton_rows.waiting_multiprocessors(x.device)
-    capped = triton_rows.caps_registers(x.device)
-    return Matrix(M, N, x.element_size(), vector, window, warp_size, processors, waiting, packed, capped)
+    capped, cache_bytes = triton_rows.caps_registers(x.device), triton_rows.cache_bytes(x.device)
+    return Matrix(M, N, x.element_size(), vector, window, warp_size, processors, waiting, packed, capped, cache_bytes)
 
 
 def whole_row(x: Matrix, accesses: int, fewest_bytes: int = 2048) -> tuple[dict[str, int], int, int]:

@@ -55,6 +55,30 @@ def warp_size(device: torch.device) -> int:
     return int(_properties(device).warp_size) if device.type == "cuda" else 32
 
 
+H200_CACHE_BYTES = 60 * 2**20
+
+KEPT_CACHES = 2
+"""Kernels ask the L2 cache to keep their input if a matrix is this many times as large as the cache. That is faster, but from
+smaller matrices the next kernel loses what this one gains: see docs/kernels.md."""
+
+
+def cache_bytes(device: torch.device) -> float:
+    """Bytes of the L2 cache of an NVIDIA device; infinity for others, for which no hint was measured."""
+    if device.type == "cuda" and torch.version.hip is None:
+        return int(_properties(device).L2_cache_size)
+    return math.inf
+
+
+def load_policy(matrix_bytes: int, cache_bytes: float) -> str:
+    """The `eviction_policy` of the loads of a kernel that reads and writes matrices of so many bytes each."""
+    return "evict_last" if matrix_bytes > KEPT_CACHES * cache_bytes else ""
+
+
+def load_policy_for(x: torch.Tensor) -> str:
+    """The same for matrices of the size and the dtype of x."""
+    return load_policy(x.numel() * x.element_size(), cache_bytes(x.device))
+
+
 def caps_registers(device: torch.device) -> bool:
     """Whether to set `maxnreg`, which Triton has for NVIDIA only: on sm_90, where the compiler meets kbench's limits without
     spilling. The interpreter accepts it too."""

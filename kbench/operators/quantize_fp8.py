@@ -79,10 +79,10 @@ if triton:
         return (rounded | (bits >> 24 & 0x80)).to(tl.uint8)
 
     @triton.jit
-    def quantize_rows(y, scales, x, x_stride, N, BLOCK: tl.constexpr, NATIVE: tl.constexpr):
+    def quantize_rows(y, scales, x, x_stride, N, BLOCK: tl.constexpr, NATIVE: tl.constexpr, POLICY: tl.constexpr):
         """One program per row, which stays in registers. Grid: M."""
         row, columns = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
-        v = tl.load(x + row * x_stride + columns, mask=columns < N, other=0.0).to(tl.float32)
+        v = tl.load(x + row * x_stride + columns, mask=columns < N, other=0.0, eviction_policy=POLICY).to(tl.float32)
         amax = tl.maximum(tl.max(tl.abs(v), 0), 1e-12)
         has_nan = tl.max((v != v).to(tl.int32), 0) > 0  # which tl.max skips
         scale = tl.where(has_nan, float("nan"), amax / 448.0)
@@ -98,5 +98,6 @@ def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if y.numel():
         native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
         bits = y.view(torch.uint8)  # an older device cannot store float8_e4m3fn
-        quantize_rows[(M,)](bits, scales, x, x.stride(0), N, NATIVE=native, **whole_rows.launch(N))
+        constants = {"NATIVE": native, "POLICY": whole_rows.load_policy_for(y)}
+        quantize_rows[(M,)](bits, scales, x, x.stride(0), N, **constants, **whole_rows.launch(N))
     return y, scales

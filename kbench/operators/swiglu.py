@@ -80,20 +80,20 @@ def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
 if triton:
 
     @triton.jit
-    def forward_block(y, gate, up, total, BLOCK: tl.constexpr):
+    def forward_block(y, gate, up, total, BLOCK: tl.constexpr, POLICY: tl.constexpr):
         """BLOCK elements per program. Grid: ceil(total / BLOCK)."""
         at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        g = tl.load(gate + at, mask=at < total, other=0.0).to(tl.float32)
-        u = tl.load(up + at, mask=at < total, other=0.0).to(tl.float32)
+        g = tl.load(gate + at, mask=at < total, other=0.0, eviction_policy=POLICY).to(tl.float32)
+        u = tl.load(up + at, mask=at < total, other=0.0, eviction_policy=POLICY).to(tl.float32)
         tl.store(y + at, g / (1 + tl.exp(-g)) * u, mask=at < total)
 
     @triton.jit
-    def backward_block(d_gate, d_up, dy, gate, up, total, BLOCK: tl.constexpr):
+    def backward_block(d_gate, d_up, dy, gate, up, total, BLOCK: tl.constexpr, POLICY: tl.constexpr):
         """BLOCK elements per program. Grid: ceil(total / BLOCK)."""
         at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        d = tl.load(dy + at, mask=at < total, other=0.0).to(tl.float32)
-        g = tl.load(gate + at, mask=at < total, other=0.0).to(tl.float32)
-        u = tl.load(up + at, mask=at < total, other=0.0).to(tl.float32)
+        d = tl.load(dy + at, mask=at < total, other=0.0, eviction_policy=POLICY).to(tl.float32)
+        g = tl.load(gate + at, mask=at < total, other=0.0, eviction_policy=POLICY).to(tl.float32)
+        u = tl.load(up + at, mask=at < total, other=0.0, eviction_policy=POLICY).to(tl.float32)
         s = 1 / (1 + tl.exp(-g))
         tl.store(d_gate + at, d * u * s * (1 + g * (1 - s)), mask=at < total)
         tl.store(d_up + at, d * g * s, mask=at < total)
@@ -126,7 +126,7 @@ def triton_flat(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     gate, up = gate.contiguous(), up.contiguous()
     y = torch.empty_like(gate)
     if y.numel():
-        forward_block[(triton.cdiv(y.numel(), BLOCK),)](y, gate, up, y.numel(), BLOCK)
+        forward_block[(triton.cdiv(y.numel(), BLOCK),)](y, gate, up, y.numel(), BLOCK, whole_rows.load_policy_for(y))
     return y
 
 
@@ -135,5 +135,6 @@ def triton_backward(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> t
     dy, gate, up = dy.contiguous(), gate.contiguous(), up.contiguous()
     d_gate, d_up = torch.empty_like(gate), torch.empty_like(up)
     if dy.numel():
-        backward_block[(triton.cdiv(dy.numel(), BLOCK),)](d_gate, d_up, dy, gate, up, dy.numel(), BLOCK)
+        grid, policy = (triton.cdiv(dy.numel(), BLOCK),), whole_rows.load_policy_for(dy)
+        backward_block[grid](d_gate, d_up, dy, gate, up, dy.numel(), BLOCK, policy)
     return d_gate, d_up

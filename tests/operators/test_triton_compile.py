@@ -92,11 +92,11 @@ def builds() -> Iterator[Build]:
                 yield build("softmax", provider, launch.kernel, N, launch.constants, launch.options)
         for N, tanh in product((1000, 64 * 32000, 2**18, 4097 * 311)[some], (True, False)):
             launch = gelu.elements_launch(N, itemsize, warp_size, 132)
-            constants = {"BLOCK": launch.block, "TANH": tanh, "EVEN": N % launch.block == 0}
+            constants = {"BLOCK": launch.block, "TANH": tanh, "EVEN": N % launch.block == 0, "POLICY": "evict_last"}
             yield build("gelu", f"triton tanh={tanh}", "gelu", N, constants, launch.options)
         for N, tanh in ((781, True), (32768, False), (16384, False), (32768, True), (4096, True))[some]:
             launch = gelu.row_launch(N, tanh=tanh)
-            constants = launch.constants | {"TANH": tanh}
+            constants = launch.constants | {"TANH": tanh, "POLICY": ""}
             yield build("gelu", f"triton-row tanh={tanh}", "gelu_rows", N, constants, launch.options)
 
 

@@ -101,6 +101,7 @@ def gradients_launch(x: Matrix, smooth: bool) -> SliceLaunch:
         "VEC": x.vector,
         "WINDOW": x.window,
         "STREAM": False,
+        "POLICY": x.load_policy,
     }
     return SliceLaunch(constants, {"num_warps": warps}, math.ceil(x.width / (block * pieces)))
 
@@ -109,7 +110,7 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
     """The launch of `losses_and_gradients`. `parts` replaces the number of slices of a row. Raises Unsupported if the device
     cannot hold as many programs at once."""
     options: dict[str, Any] = {}
-    pieces = 0
+    pieces, policy = 0, x.load_policy
     few = x.rows * math.ceil(x.width / (8 * x.vector * 128)) < FEW_PROGRAMS
     spread = (
         x.width * x.itemsize > HELD_BYTES // 2 and x.rows * math.ceil(x.width / (4 * x.vector * 128)) <= x.processors
@@ -123,6 +124,8 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
         blocks, held, warps, parts = shared
         if x.capped and held <= 8:
             options["maxnreg"] = 96 if few else 56 if parts <= 32 and not x.window else 64
+            if x.itemsize == 2 and options["maxnreg"] == 56:
+                policy = ""  # the hint takes registers that are not there
     else:
         warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
@@ -136,7 +139,7 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
         "VEC": x.vector,
         "WINDOW": x.window,
         "STREAM": False,
-        "KEEP": False,
+        "POLICY": policy,
         "PACKED": x.packed,
     }
     loops = math.ceil((span - blocks["BLOCK"] * held) / (blocks["BLOCK"] * pieces)) if pieces else 0

@@ -78,6 +78,7 @@ def logit_gradients(
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
     STREAM: tl.constexpr,
+    POLICY: tl.constexpr,
 ):
     """The gradients of the logits, from what `losses` saved. dx may be x. Grid: `parts` programs for every ROWS rows, each with
     PIECES blocks."""
@@ -89,7 +90,7 @@ def logit_gradients(
     target, _ = first_vectors(dx, rows, dx_stride, VEC, WINDOW)
     first = part * (BLOCK * PIECES)
     end = end_of_vectors(N, head, first + BLOCK * PIECES, VEC, WINDOW)
-    blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, WINDOW, "")
+    blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, WINDOW, POLICY)
     if WINDOW:
         ends, on_end = row_ends(rows * x_stride, N, VEC)
         on_end &= inside & (part == 0)
@@ -135,7 +136,7 @@ def losses_and_gradients(
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
     STREAM: tl.constexpr,
-    KEEP: tl.constexpr,
+    POLICY: tl.constexpr,
     PACKED: tl.constexpr,
     PHASE: tl.constexpr = 0,
 ):
@@ -175,16 +176,15 @@ def losses_and_gradients(
     top = tl.full((ROWS, BLOCK // VEC), SMALLEST, tl.float32)
     total = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
     plain = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
-    FIRST: tl.constexpr = "evict_last" if KEEP else ""
-    SECOND: tl.constexpr = "evict_first" if KEEP else ""
+    SECOND: tl.constexpr = "evict_first" if POLICY == "evict_last" else ""
     if PIECES > 0:
         for i in tl.range(0, loops):
             first = slice_start + i * (PIECES * BLOCK)
-            blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, WINDOW, FIRST)
+            blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, WINDOW, POLICY)
             if SMOOTH:
                 plain = plain_sum(plain, blocks, first, end, inside, head, PIECES, BLOCK, VEC, WINDOW)
             top, total = add_exponentials(top, total, blocks, PIECES, VEC, False)
-    held = load_blocks(source, held_start, end, inside, head, -float("inf"), HELD, BLOCK, VEC, WINDOW, "")
+    held = load_blocks(source, held_start, end, inside, head, -float("inf"), HELD, BLOCK, VEC, WINDOW, POLICY)
     if SMOOTH:
         plain = plain_sum(plain, held, held_start, end, inside, head, HELD, BLOCK, VEC, WINDOW)
     top, total = add_exponentials(top, total, held, HELD, VEC, PACKED)

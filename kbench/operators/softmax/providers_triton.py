@@ -103,6 +103,7 @@ def triton(
         triton_rows.warp_size(x.device),
         waiting=triton_rows.waiting_multiprocessors(x.device),
         capped=triton_rows.caps_registers(x.device) and "num_warps" not in options,
+        cache_bytes=triton_rows.cache_bytes(x.device),
         BLOCK=BLOCK,
         ROWS=ROWS,
         PIECES=PIECES,

@@ -77,7 +77,7 @@ def softmax_gradients(
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
     STREAM: tl.constexpr,
-    KEEP: tl.constexpr,
+    POLICY: tl.constexpr,
     PACKED: tl.constexpr,
     PHASE: tl.constexpr = 0,
 ):
@@ -111,16 +111,15 @@ def softmax_gradients(
         y_ends = tl.load(y + rows * y_stride + ends, mask=on_end, other=0.0).to(tl.float32)
         dy_ends = tl.load(dy + rows * dy_stride + ends, mask=on_end, other=0.0).to(tl.float32)
     total = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
-    FIRST: tl.constexpr = "evict_last" if KEEP else ""
-    SECOND: tl.constexpr = "evict_first" if KEEP else ""
+    SECOND: tl.constexpr = "evict_first" if POLICY == "evict_last" else ""
     if PIECES > 0:
         for i in tl.range(0, loops):
             first = slice_start + i * (PIECES * BLOCK)
-            y_blocks = load_blocks(ys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, WINDOW, FIRST)
-            dy_blocks = load_blocks(dys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, WINDOW, FIRST)
+            y_blocks = load_blocks(ys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, WINDOW, POLICY)
+            dy_blocks = load_blocks(dys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, WINDOW, POLICY)
             total = _add_products(total, y_blocks, dy_blocks, PIECES, VEC)
-    y_held = load_blocks(ys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, WINDOW, "")
-    dy_held = load_blocks(dys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, WINDOW, "")
+    y_held = load_blocks(ys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, WINDOW, POLICY)
+    dy_held = load_blocks(dys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, WINDOW, POLICY)
     total = _add_products(total, y_held, dy_held, HELD, VEC)
     row_sum = row_total(total)
     if WINDOW:

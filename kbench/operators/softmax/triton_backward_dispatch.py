@@ -53,7 +53,7 @@ def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
         "VEC": x.vector,
         "WINDOW": x.window,
         "STREAM": False,
-        "KEEP": False,
+        "POLICY": x.load_policy,
         "PACKED": x.packed,
     }
     loops = math.ceil((span - blocks["BLOCK"] * held) / (blocks["BLOCK"] * pieces)) if pieces else 0

@@ -163,6 +163,7 @@ def dispatch(
     warp_size: int = 32,
     waiting: int = 132,
     capped: bool = True,
+    cache_bytes: float = triton_rows.H200_CACHE_BYTES,
     BLOCK: int | None = None,
     ROWS: int | None = None,
     PIECES: int | None = None,
@@ -172,7 +173,8 @@ def dispatch(
 
     `vector` is how many elements one access moves, 16 bytes by default (see `_vector`). With warps of 64 threads, as on
     AMD's data-center GPUs, a program has half as many warps. `waiting` is the number of multiprocessors whose programs can wait
-    for each other. `capped` is whether to limit the registers. The rest are the parameters of `triton`.
+    for each other. `capped` is whether to limit the registers. `cache_bytes` are those of the L2 cache. The rest are the
+    parameters of `triton`.
 
     Raises Unsupported if BLOCK does not hold a slice, if PIECES blocks do not hold a row, or if a row has too many slices.
     """
@@ -188,7 +190,9 @@ def dispatch(
     lines = [line for line in DISPATCH[itemsize] if not (window and line.aligned)]
     line = next(line for line in lines if line.most >= width)
     line = few_rows(M, N, line) if waiting else line
-    moved = {"VEC": vector, "WINDOW": window, "STREAM": M * N * itemsize <= STREAMED_BYTES}
+    matrix_bytes = M * N * itemsize
+    moved: dict[str, Any] = {"VEC": vector, "WINDOW": window, "STREAM": matrix_bytes <= STREAMED_BYTES}
+    moved["POLICY"] = triton_rows.load_policy(matrix_bytes, cache_bytes)
 
     def options(elements: int, each: int, ours: bool) -> dict[str, int]:
         threads = min(1024, max(warp_size, elements // each))

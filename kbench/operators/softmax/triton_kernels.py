@@ -77,6 +77,7 @@ def tile(
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
     STREAM: tl.constexpr,
+    POLICY: tl.constexpr,
 ):
     """ROWS rows per program, each in PIECES blocks of BLOCK lanes, moved in vectors of VEC elements. Grid: M / ROWS,
     rounded up.
@@ -84,6 +85,7 @@ def tile(
     With WINDOW, rows may start and end anywhere. The lanes then begin at the vector that holds the row's first element,
     `head` lanes before that element. They hold the vectors that belong to this row only; the edges are moved element by
     element. STREAM: see `STREAMED_BYTES` in triton_dispatch.
+    POLICY: the eviction policy of loads.
     """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     start = rows * row_stride
@@ -102,7 +104,7 @@ def tile(
     blocks = ()
     for p in tl.static_range(PIECES):
         lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
-        v = tl.load(source + lanes, mask=mask, other=-float("inf")).to(tl.float32)
+        v = tl.load(source + lanes, mask=mask, other=-float("inf"), eviction_policy=POLICY).to(tl.float32)
         blocks = blocks + (v,)  # noqa: RUF005 Triton has no other way to append
     lane_max = blocks[0]
     for p in tl.static_range(1, PIECES):
@@ -167,6 +169,7 @@ def split(
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
     STREAM: tl.constexpr,
+    POLICY: tl.constexpr,
     PHASE: tl.constexpr = 0,
 ):
     """A team of `parts` programs reads a row once. Each program keeps a slice of `span` elements in registers. The programs
@@ -202,7 +205,8 @@ def split(
         edges, on_edge = _edges(start, N, VEC)
         on_edge &= part == 0
         edge = tl.load(x + start + edges, mask=on_edge, other=-float("inf")).to(tl.float32)
-    v = tl.load(x + start // VEC * VEC + first + lanes, mask=mask, other=-float("inf")).to(tl.float32)
+    source = x + start // VEC * VEC + first
+    v = tl.load(source + lanes, mask=mask, other=-float("inf"), eviction_policy=POLICY).to(tl.float32)
     if WIDTH > 1:
         words += 16
         low = (words + pid).to(tl.pointer_type(tl.int32), bitcast=True)  # half a word takes one register less
