@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SOURCES = (Path(__file__), *(Path(str(module.__file__)) for module in (block_mailbox, torch_fused, triton_rows)))
 """The files of this folder that an operator with such kernels, and with `torch_fused`, runs."""
 
-long_rows, load_policy_for = triton_rows.long_rows, triton_rows.load_policy_for
+long_rows = triton_rows.long_rows
 
 
 def launch(N: int) -> dict[str, int]:

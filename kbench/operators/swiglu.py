@@ -13,7 +13,7 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
-from kbench.kernels import torch_fused, whole_rows
+from kbench.kernels import torch_fused, triton_rows, whole_rows
 from kbench.kernels.libraries import any_of, liger_rows, same_as, without_gaps
 from kbench.results.case import FORWARD, Case
 
@@ -126,7 +126,7 @@ def triton_flat(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     gate, up = gate.contiguous(), up.contiguous()
     y = torch.empty_like(gate)
     if y.numel():
-        forward_block[(triton.cdiv(y.numel(), BLOCK),)](y, gate, up, y.numel(), BLOCK, whole_rows.load_policy_for(y))
+        forward_block[(triton.cdiv(y.numel(), BLOCK),)](y, gate, up, y.numel(), BLOCK, triton_rows.load_policy_for(y))
     return y
 
 
@@ -135,6 +135,6 @@ def triton_backward(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> t
     dy, gate, up = dy.contiguous(), gate.contiguous(), up.contiguous()
     d_gate, d_up = torch.empty_like(gate), torch.empty_like(up)
     if dy.numel():
-        grid, policy = (triton.cdiv(dy.numel(), BLOCK),), whole_rows.load_policy_for(dy)
+        grid, policy = (triton.cdiv(dy.numel(), BLOCK),), triton_rows.load_policy_for(dy)
         backward_block[grid](d_gate, d_up, dy, gate, up, dy.numel(), BLOCK, policy)
     return d_gate, d_up

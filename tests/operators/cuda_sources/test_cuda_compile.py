@@ -46,7 +46,11 @@ TORCH_FLAGS = (
 )
 """What torch adds when it builds an extension; c++17 is the oldest standard of the torch versions we support."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),  # all sources take three minutes on two idle cores, and more on busy ones
+    pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH"),
+]
 
 
 @dataclass(frozen=True)
