@@ -8,8 +8,8 @@ built much faster then, and kept. Less is enough after a change of the norms:
 
     ... tools/kernels_sanitize.py bfloat16 --only rmsnorm,layernorm --lengths 64,781,4096,32768 --rows 1,5 --limit-s 30
 
-Each provider runs in the modes for which it has a kernel of its own. The exit code is 1 if an output is wrong, and 2 if there
-is nothing to run. Shapes that --limit-s leaves out are counted.
+Each provider runs in the modes for which it has a kernel of its own, or in those of --modes. The exit code is 1 if an output is
+wrong, and 2 if there is nothing to run. Shapes that --limit-s leaves out are counted.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ OPERATORS = ("softmax", "gelu", "rmsnorm", "layernorm", "add_rmsnorm", "cross_en
 PROVIDERS = ("cuda", "cuda-in-place")
 """Those of CUDA. For `--providers triton,triton-inplace,triton-in-place`, Triton compiles a kernel for every shape."""
 
+MODES = (FORWARD, BACKWARD, FULL)
+
 
 def numbers(text: str) -> list[int]:
     return [int(each) for each in text.split(",")]
@@ -63,6 +65,7 @@ def arguments() -> argparse.Namespace:
         default=["same", "float32"],
         help="dtypes of the norms' weights. float32 is for rows in 16 bits. Default: same,float32",
     )
+    parser.add_argument("--modes", type=names, default=MODES, help=f"default: {','.join(MODES)}")
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
     parser.add_argument("--rows", type=numbers, help=f"default: {ROWS}, or the first three for more than 4096 elements")
     parser.add_argument("--limit-s", type=float, default=float("inf"))
@@ -72,8 +75,10 @@ def arguments() -> argparse.Namespace:
         parser.error(f"no operator has the provider {min(unknown)}; there are {', '.join(sorted(known))}")
     if unknown := set(asked.only) - set(OPERATORS):
         parser.error(f"--only takes {', '.join(OPERATORS)}, not {min(unknown)}")
+    if unknown := set(asked.modes) - set(MODES):
+        parser.error(f"--modes takes {', '.join(MODES)}, not {min(unknown)}")
     if next(cases(asked), None) is None:
-        parser.error("no provider takes any of these cases; ask for other operators, providers or dtypes")
+        parser.error("no provider takes any of these cases; ask for other operators, providers, dtypes or modes")
     return asked
 
 
@@ -94,7 +99,8 @@ def cases(asked: argparse.Namespace) -> Iterator[tuple[str, Case]]:
         provider = operator.providers[name]
         other = next(axis for axis in operator.axes if axis != "M")
         rows = asked.rows or (ROWS if columns <= 4096 else ROWS[:3])
-        for mode, M, dtype, weights in product(own_modes(provider), rows, asked.dtypes, asked.weights):
+        modes = [mode for mode in own_modes(provider) if mode in asked.modes]
+        for mode, M, dtype, weights in product(modes, rows, asked.dtypes, asked.weights):
             choices: dict[str, Any] = {} if mode == FORWARD else {"mode": mode}
             if weights != "same":
                 if dtype == "float32" or "weight_dtype" not in operator.choices:

@@ -50,6 +50,31 @@ def test_a_wrong_output_is_named_and_fails_the_run(tmp_path: Path) -> None:
     assert done.stdout.endswith("0 right, 1 wrong\n")
 
 
+WITH_GRADIENTS = """
+import runpy, sys
+import kbench
+kbench.operator("softmax").provider("planted")(lambda x: x.softmax(-1))
+
+@kbench.operator("softmax").backward("planted", saves=["y"])
+def gradients(dy, x, saved):
+    y = saved[0]
+    return y * (dy - (dy * y).sum(-1, keepdim=True))
+
+sys.argv = ["kernels_sanitize.py", "float32", "--only", "softmax", "--providers", "planted", "--lengths", "64", "--rows", "5"]
+sys.argv += ["--modes", "backward"]
+runpy.run_path({tool!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_one_mode_is_judged_alone(tmp_path: Path) -> None:
+    script = WITH_GRADIENTS.format(tool=TOOL[1])
+    done = subprocess.run([TOOL[0], "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("softmax planted backward: 1 right\n1 right, 0 wrong\n")
+    assert "forward" not in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -57,6 +82,8 @@ def test_a_wrong_output_is_named_and_fails_the_run(tmp_path: Path) -> None:
         (["--providers", "cuda,cudaa"], "no operator has the provider cudaa"),
         (["--only", "swiglu"], "--only takes softmax"),
         (["--only", "gelu", "--providers", "cuda-in-place"], "no provider takes any of these cases"),
+        (["--modes", "sideways"], "--modes takes forward, backward, full, not sideways"),
+        (["--providers", "torch-native", "--modes", "full"], "no provider takes any of these cases"),
     ],
 )
 def test_an_empty_choice_is_an_error(options: list[str], said: str, tmp_path: Path) -> None:
