@@ -93,7 +93,7 @@ def take(update: Update, name: str) -> None:
         kernels[1].unlink()
         update.look(f"{kernels[1].relative_to(ROOT)} was of the old rows and is removed; the folder has no new one")
     if not tracked(table[1]):
-        update.look(f"{name}.csv is new: write a sentence on it in docs/kernels.md, and see docs/index.md")
+        update.look(f"{name}.csv is new: write a sentence on it in docs/peers.md, and see docs/index.md")
     judge(update, name, rows, environment)
 
 

@@ -17,11 +17,11 @@ LONGEST = 262144
 """The row length at which a paragraph compares QuACK with ours and with the copy."""
 
 SECTIONS = {
-    "docs/kernels.md": {
-        "### Softmax, 4096 rows of float32": {"softmax"},
-        "### The other operators": {*SUMMARISED, "matmul"},
-        "### Softmax, tall": {PEERS},
-        "### Softmax, few rows": {SHORT},
+    "docs/peers.md": {
+        "## Softmax, 4096 rows of float32": {"softmax"},
+        "## The other operators": {*SUMMARISED, "matmul"},
+        "## Softmax, tall": {PEERS},
+        "## Softmax, few rows": {SHORT},
     },
     "docs/dispatch.md": {"## What it loses": {PEERS, SHORT}},
     "docs/pictures.md": {"## Plots": {"softmax-large"}},

@@ -1,4 +1,4 @@
-"""Makes the tables of kernels.md from results files:
+"""Makes the tables of peers.md from results files:
 
     python tools/kernels_tables.py results/h200/softmax-peers.csv           one line per case, and lines that sum them up
     python tools/kernels_tables.py results/h200/short/softmax-peers.csv N   one line per N: our time and the peer's over it

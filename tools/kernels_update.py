@@ -3,7 +3,7 @@
     python tools/kernels_update.py FOLDER
 
 FOLDER has CONFIG.csv and CONFIG.env.json, perhaps CONFIG.kernels.jsonl, and short/softmax-peers.csv of the profile `short`. The
-tables are those of docs/kernels.md and docs/dispatch.md. The sentences around them are yours to write: this prints those that
+tables are those of docs/peers.md and docs/dispatch.md. The sentences around them are yours to write: this prints those that
 may quote a figure, the figures, and at last what is odd. It needs some minutes and commits nothing. With the committed results
 as FOLDER, no file changes.
 """
@@ -30,7 +30,7 @@ from kbench.dispatching.grow import grow
 from kbench.dispatching.holdout import Choose, lost_when_held_out
 from kbench.dispatching.tree import leaves
 
-KERNELS, DISPATCH, README = ROOT / "docs/kernels.md", ROOT / "docs/dispatch.md", ROOT / "README.md"
+PAGE, DISPATCH, README = ROOT / "docs/peers.md", ROOT / "docs/dispatch.md", ROOT / "README.md"
 TABLES = "tools/kernels_tables.py"
 NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -52,8 +52,8 @@ def table_of(text: str) -> list[str]:
 
 
 def replace_table(update: Update, section: str, lines: list[str]) -> None:
-    """Replace the first table after a heading of kernels.md whose first column is named as the new one's."""
-    old = KERNELS.read_text().splitlines()
+    """Replace the first table after a heading of peers.md whose first column is named as the new one's."""
+    old = PAGE.read_text().splitlines()
     first = lines[0].split("|")[1]
     begin = old.index(section)
     start = next(at for at in range(begin, len(old)) if old[at].startswith("|") and old[at].split("|")[1] == first)
@@ -61,25 +61,25 @@ def replace_table(update: Update, section: str, lines: list[str]) -> None:
     if old[start + 1].startswith("| ---"):
         lines = [lines[0], "| " + " | ".join("---" for _ in lines[0].strip("|").split("|")) + " |", *lines[2:]]
     if old[start] != lines[0]:
-        update.look(f"docs/kernels.md:{start + 1}: the columns were {old[start]}\n      and are {lines[0]}")
-    KERNELS.write_text("\n".join([*old[:start], *lines, *old[end:]]) + "\n")
+        update.look(f"docs/peers.md:{start + 1}: the columns were {old[start]}\n      and are {lines[0]}")
+    PAGE.write_text("\n".join([*old[:start], *lines, *old[end:]]) + "\n")
 
 
 def replace_words(update: Update, section: str, pattern: str, new: str) -> None:
-    """Replace the first match of a pattern after a heading of kernels.md. Words that differ only in spaces stay."""
-    text = KERNELS.read_text()
+    """Replace the first match of a pattern after a heading of peers.md. Words that differ only in spaces stay."""
+    text = PAGE.read_text()
     found = re.compile(pattern).search(text, text.index(section))
     if found is None:
-        update.look(f"docs/kernels.md, {section!r}: nothing is like {pattern!r}; write {new!r} where it belongs")
+        update.look(f"docs/peers.md, {section!r}: nothing is like {pattern!r}; write {new!r} where it belongs")
     elif found[0].split() != new.split():
-        KERNELS.write_text(text[: found.start()] + new + text[found.end() :])
+        PAGE.write_text(text[: found.start()] + new + text[found.end() :])
 
 
 def summary_table(update: Update) -> None:
     files = [f"results/h200/{name}.csv" for name in SUMMARISED if (RESULTS / f"{name}.csv").exists()]
     lines = [line.split("|") for line in table_of(run(TABLES, "--summary", *files))]
     at = [cell.strip() for cell in lines[0]].index("file")
-    section = "### The other operators"
+    section = "## The other operators"
     replace_table(update, section, ["|".join([*line[:at], *line[at + 1 :]]) for line in lines])
     operators = len(files) + 1  # and matmul
     pattern = r"the\s+whole\s+configs\s+of\s+\w+\s+operators"
@@ -172,9 +172,9 @@ def main() -> None:
     if new & {*SUMMARISED, "matmul"}:
         summary_table(update)
     if PEERS in new:
-        softmax_table(update, PEERS, "### Softmax, tall")
+        softmax_table(update, PEERS, "## Softmax, tall")
     if SHORT in new:
-        softmax_table(update, SHORT, "### Softmax, few rows")
+        softmax_table(update, SHORT, "## Softmax, few rows")
     if new & {PEERS, SHORT}:
         dispatch_table(update)
     if "softmax" in new:

@@ -1,4 +1,4 @@
-"""The tables of docs/kernels.md, made by tools/kernels_tables.py from results whose times are known."""
+"""The tables of docs/peers.md, made by tools/kernels_tables.py from results whose times are known."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def test_kernels_of_kbench_are_no_peers(tables: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("section", "arguments"),
     [
-        ("### Softmax, tall", ["softmax-peers.csv"]),
-        ("### Softmax, few rows", ["short/softmax-peers.csv", "N"]),
-        ("### GELU, tall", ["gelu-peers.csv", "N"]),
+        ("## Softmax, tall", ["softmax-peers.csv"]),
+        ("## Softmax, few rows", ["short/softmax-peers.csv", "N"]),
+        ("## GELU, tall", ["gelu-peers.csv", "N"]),
     ],
 )
 def test_a_table_of_the_docs_shows_the_committed_results(
@@ -141,13 +141,13 @@ def test_the_docs_sum_up_every_committed_file_of_the_other_operators(
     head, *made = lines(capsys.readouterr().out)
     assert head.pop(1) == "file"
     others = [[name, *cells] for name, _, *cells in made if not name.startswith(("softmax forward", "gelu", "matmul"))]
-    documented_head, _, *shown = documented("### The other operators")
+    documented_head, _, *shown = documented("## The other operators")
     assert documented_head == head
-    assert sorted(shown) == sorted(others), "tools/kernels_tables.py --summary makes the table of docs/kernels.md"
+    assert sorted(shown) == sorted(others), "tools/kernels_tables.py --summary makes the table of docs/peers.md"
 
 
 def documented(section: str) -> list[list[str]]:
-    """The first table of docs/kernels.md after a heading."""
-    _, _, text = (ROOT / "docs" / "kernels.md").read_text().partition(f"\n{section}\n")
+    """The first table of docs/peers.md after a heading."""
+    _, _, text = (ROOT / "docs" / "peers.md").read_text().partition(f"\n{section}\n")
     before, _, _ = text.partition("\n#")
     return lines(before)
