@@ -174,6 +174,25 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
         assert len(narrow) == 2 * each, (kernel.symbol, narrow)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_every_access_to_a_row_has_the_policy_of_the_call(
+    compiled: dict[tuple[str, str], list[Kernel]], arch: str
+) -> None:
+    """The weights of a norm have none: all rows share them."""
+    kernels = [kernel for name in SOURCES for kernel in compiled[name, arch]]
+    rows = [kernel for kernel in kernels if kernel.function == "rows_in_registers" and (kernel.vector or 1) > 1]
+    dense = [kernel for kernel in kernels if kernel.function == "gelu_dense" and ".v4." in kernel.ptx]
+    assert rows
+    assert dense
+    for kernel in rows + dense:
+        if arch == "sm_80" and NEWER.search(kernel.symbol):
+            continue
+        packs = re.search(r"rows_in_registersI.*?Li\d+ELi(\d+)E", kernel.symbol)
+        loads = kernel.ptx.count("ld.global.nc.L2::cache_hint.v4.u32")
+        assert loads, kernel.symbol
+        assert loads % int(packs[1] if packs else 1) == 0, "as many for each input"
+
+
 def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
     """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with. The example
     is the quickest to compile, and the rest is the same."""
