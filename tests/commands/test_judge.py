@@ -82,6 +82,7 @@ def test_ctrl_c_says_what_became_of_the_verdict(
     assert "interrupted; the speed is from the 1 case timed so far; the rows are in kept" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_wrong_on_equal_sizes_only(kbench: Kbench, tmp_path: Path) -> None:
     """No case of the shape set has as many rows as columns; a random shape has."""
     body = (

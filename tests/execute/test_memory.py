@@ -162,6 +162,7 @@ def test_a_rotating_timer_needs_sets_of_buffers_for_all_and_outputs_for_each_pro
     assert (two - plain[1]) - (one - plain[0]) == 19 * matrix
 
 
+@pytest.mark.slow
 def test_dry_run_counts_what_the_graph_timer_rotates_over(kbench: Kbench, write_config: Callable[[str], str]) -> None:
     text = "operator: softmax\nsweep: {M: 256, N: 256, dtype: float32}\nproviders: [torch-native]\n"
     needed = []

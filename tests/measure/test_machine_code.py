@@ -102,6 +102,7 @@ def test_a_kernel_of_torchs_compiler_is_known_by_what_launches_it(
     assert code.of(82, "triton_two", ())[1].startswith("name and torch ") and kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", ["compiled it", "found it on the disk"])
 def test_a_kernel_of_torchs_compiler_has_the_same_code_whoever_compiled_it(
     process: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

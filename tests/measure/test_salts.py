@@ -157,6 +157,7 @@ def caught(row: Row) -> None:
     ), said(row)
 
 
+@pytest.mark.slow
 def test_cheats_on_a_host() -> None:
     cheats = [name for name in SAID if name != "one-of-all-sets"]
     found = measured(softmax, ["honest", *cheats], M=64, N=128, rep_ms=20, rounds=3)

@@ -255,6 +255,7 @@ def test_a_program_that_a_signal_ends_has_the_exit_code_of_shells(kbench: Kbench
     assert run.returncode == 128 + 15 and "ended with signal 15" in run.stderr
 
 
+@pytest.mark.slow
 def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> None:
     fn, provider, other = torch.relu, "torch", 3
     assert label_of(lambda: fn(other)) == "relu"

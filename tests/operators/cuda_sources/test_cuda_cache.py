@@ -12,7 +12,7 @@ import pytest
 from kbench.kernels import cuda_extension
 from kbench.listings.disassembler import dump_code
 
-pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")]
 
 SOURCE = """
 #include "cache.cuh"
