@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +44,11 @@ def test_the_size_of_the_cache_is_that_of_the_device(
     monkeypatch.setattr(triton_rows, "_properties", properties)
     monkeypatch.setattr(torch.version, "hip", hip)
     assert triton_rows.cache_bytes(torch.device("cuda", 0)) == cache_bytes
+
+
+def test_cuda_and_triton_agree_on_which_matrices_are_large() -> None:
+    source = Path(triton_rows.__file__).with_name("cache.cuh").read_text()
+    assert re.findall(r"kKeptCaches = (\d+);", source) == [str(triton_rows.KEPT_CACHES)]
 
 
 def test_a_device_without_a_known_cache_gets_no_hint() -> None:

@@ -178,7 +178,6 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
 def test_every_access_to_a_row_has_the_policy_of_the_call(
     compiled: dict[tuple[str, str], list[Kernel]], arch: str
 ) -> None:
-    """The weights of a norm have none: all rows share them."""
     kernels = [kernel for name in SOURCES for kernel in compiled[name, arch]]
     rows = [kernel for kernel in kernels if kernel.function == "rows_in_registers" and (kernel.vector or 1) > 1]
     dense = [kernel for kernel in kernels if kernel.function == "gelu_dense" and ".v4." in kernel.ptx]
