@@ -44,6 +44,7 @@ PROVIDERS = ("cuda", "cuda-in-place")
 """Those of CUDA. For `--providers triton,triton-inplace,triton-in-place`, Triton compiles a kernel for every shape."""
 
 MODES = (FORWARD, BACKWARD, FULL)
+"""All modes. A provider runs in those of them for which it has a kernel of its own."""
 
 
 def numbers(text: str) -> list[int]:

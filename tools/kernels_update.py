@@ -30,7 +30,7 @@ from kbench.dispatching.grow import grow
 from kbench.dispatching.holdout import Choose, lost_when_held_out
 from kbench.dispatching.tree import leaves
 
-PAGE, DISPATCH, README = ROOT / "docs/peers.md", ROOT / "docs/dispatch.md", ROOT / "README.md"
+PEERS_PAGE, DISPATCH, README = ROOT / "docs/peers.md", ROOT / "docs/dispatch.md", ROOT / "README.md"
 TABLES = "tools/kernels_tables.py"
 NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -53,7 +53,7 @@ def table_of(text: str) -> list[str]:
 
 def replace_table(update: Update, section: str, lines: list[str]) -> None:
     """Replace the first table after a heading of peers.md whose first column is named as the new one's."""
-    old = PAGE.read_text().splitlines()
+    old = PEERS_PAGE.read_text().splitlines()
     first = lines[0].split("|")[1]
     begin = old.index(section)
     start = next(at for at in range(begin, len(old)) if old[at].startswith("|") and old[at].split("|")[1] == first)
@@ -62,17 +62,17 @@ def replace_table(update: Update, section: str, lines: list[str]) -> None:
         lines = [lines[0], "| " + " | ".join("---" for _ in lines[0].strip("|").split("|")) + " |", *lines[2:]]
     if old[start] != lines[0]:
         update.look(f"docs/peers.md:{start + 1}: the columns were {old[start]}\n      and are {lines[0]}")
-    PAGE.write_text("\n".join([*old[:start], *lines, *old[end:]]) + "\n")
+    PEERS_PAGE.write_text("\n".join([*old[:start], *lines, *old[end:]]) + "\n")
 
 
 def replace_words(update: Update, section: str, pattern: str, new: str) -> None:
     """Replace the first match of a pattern after a heading of peers.md. Words that differ only in spaces stay."""
-    text = PAGE.read_text()
+    text = PEERS_PAGE.read_text()
     found = re.compile(pattern).search(text, text.index(section))
     if found is None:
         update.look(f"docs/peers.md, {section!r}: nothing is like {pattern!r}; write {new!r} where it belongs")
     elif found[0].split() != new.split():
-        PAGE.write_text(text[: found.start()] + new + text[found.end() :])
+        PEERS_PAGE.write_text(text[: found.start()] + new + text[found.end() :])
 
 
 def summary_table(update: Update) -> None:

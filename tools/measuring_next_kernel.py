@@ -27,13 +27,17 @@ from kbench.operators.softmax.providers_triton import launch_rows
 from kbench.operators.softmax.triton_dispatch import Launch, dispatch
 
 SOFTMAXES = 6
+"""In the longest sequence."""
+
 WARMUP_MS, REP_MS = 2.0, 8.0
+"""How long a repeat runs a sequence untimed, and timed."""
 
 Step = Callable[[], object]
 
 
 def launch_of(x: torch.Tensor, policy: bool) -> Launch:
-    """The launch of the provider `triton`, with or without the policy. No matrix is larger than a cache without end."""
+    """The launch of the provider `triton`, with or without the policy. It has the policy if the matrix is much larger than the
+    cache, so this gives it a cache of no bytes, or one of infinite size."""
     return dispatch(
         *x.shape,
         x.element_size(),

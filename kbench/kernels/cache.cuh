@@ -42,6 +42,7 @@ __device__ __forceinline__ void load_16_if(uint4& word, bool inside, const void*
 #endif
 }
 
+// Of the current device. INT_MAX if it cannot be asked: then no matrix counts as large.
 inline std::int64_t l2_bytes() {
   int device = 0, bytes = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return INT_MAX;
@@ -52,11 +53,12 @@ inline std::int64_t l2_bytes() {
 // free. From 20 to 32 MiB streaming stores cost half a microsecond (do_bench, H200), and beyond that about half a per cent.
 constexpr std::int64_t kStreamedBytes = 16 * 1024 * 1024;
 
-// A kernel keeps its input if a matrix is this many times as large as the cache.
+// A kernel keeps its input if a matrix is more than this many times as large as the cache. KEPT_CACHES of triton_rows.py is the
+// same.
 constexpr int kKeptCaches = 2;
 
-// For a kernel that reads and writes so many matrices of this size. To keep the input is faster, but from smaller matrices than
-// these the next kernel loses what this one gains: see docs/kernels.md.
+// For a kernel that reads and writes so many matrices of this size. Keeping the input makes the kernel faster. With smaller
+// matrices, it makes the next kernel slower by as much or more: see docs/kernels.md.
 inline CacheHint cache_hint(std::int64_t matrix_bytes, int matrices) {
   if (matrix_bytes * matrices <= kStreamedBytes) return {true, LoadPolicy::usual};
   return {false, matrix_bytes > kKeptCaches * l2_bytes() ? LoadPolicy::keep : LoadPolicy::usual};

@@ -176,7 +176,7 @@ struct Pack {
 
   // The elements at the address, which no kernel writes, if `inside`; otherwise `otherwise` in every element. The choice is
   // hidden from the compiler. It would choose element by element, with a register for each, and it would not compute the
-  // address before it knows `inside`. `policy`: at most one LoadPolicy; single elements have none.
+  // address before it knows `inside`. `policy`: a LoadPolicy or nothing. Single elements have none.
   template <typename... Policy>
   __device__ __forceinline__ void load_if(bool inside, const T* address, float otherwise, Policy... policy) {
     static_assert(SIZE == 1 || sizeof(Word) % 16 == 0, "a single element, or accesses of 16 bytes");

@@ -30,7 +30,7 @@ class Matrix(NamedTuple):
     waiting  multiprocessors whose programs can wait for each other; 0 if programs cannot
     packed   whether 16-bit elements can stay packed in registers (see `still_packed` in row_slices.py)
     capped   whether to limit the registers of a thread
-    cache_bytes  of the L2 cache
+    cache_bytes  how many bytes the L2 cache has
     """
 
     rows: int

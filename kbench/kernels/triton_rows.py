@@ -56,10 +56,12 @@ def warp_size(device: torch.device) -> int:
 
 
 H200_CACHE_BYTES = 60 * 2**20
+"""The L2 cache of the device for which launches are computed where there is none."""
 
 KEPT_CACHES = 2
-"""Kernels ask the L2 cache to keep their input if a matrix is this many times as large as the cache. That is faster, but from
-smaller matrices the next kernel loses what this one gains: see docs/kernels.md."""
+"""`kKeptCaches` of cache.cuh. Kernels ask the L2 cache to keep their input if a matrix is more than this many times as large as
+the cache. That makes them faster. With smaller matrices, it makes the next kernel slower by as much or more: see
+docs/kernels.md."""
 
 
 def cache_bytes(device: torch.device) -> float:
@@ -75,7 +77,7 @@ def load_policy(matrix_bytes: int, cache_bytes: float) -> str:
 
 
 def load_policy_for(x: torch.Tensor) -> str:
-    """The same for matrices of the size and the dtype of x."""
+    """The policy for a kernel that reads and writes matrices of the size and the dtype of x."""
     return load_policy(x.numel() * x.element_size(), cache_bytes(x.device))
 
 

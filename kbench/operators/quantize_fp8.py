@@ -98,6 +98,6 @@ def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if y.numel():
         native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
         bits = y.view(torch.uint8)  # an older device cannot store float8_e4m3fn
-        constants = {"NATIVE": native, "POLICY": triton_rows.load_policy_for(y)}
+        constants = {"NATIVE": native, "POLICY": triton_rows.load_policy_for(y)}  # y is smaller than x
         quantize_rows[(M,)](bits, scales, x, x.stride(0), N, **constants, **whole_rows.launch(N))
     return y, scales

@@ -125,7 +125,7 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
         if x.capped and held <= 8:
             options["maxnreg"] = 96 if few else 56 if parts <= 32 and not x.window else 64
             if x.itemsize == 2 and options["maxnreg"] == 56:
-                policy = ""  # the hint takes registers that are not there
+                policy = ""  # with it, the kernel would spill
     else:
         warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}

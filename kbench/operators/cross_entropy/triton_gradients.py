@@ -81,7 +81,7 @@ def logit_gradients(
     POLICY: tl.constexpr,
 ):
     """The gradients of the logits, from what `losses` saved. dx may be x. Grid: `parts` programs for every ROWS rows, each with
-    PIECES blocks."""
+    PIECES blocks. POLICY is the eviction policy of loads."""
     pid = tl.program_id(0)
     part = pid % parts
     rows = (pid // parts).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -146,7 +146,7 @@ def losses_and_gradients(
     blocks again for the gradients, the latest first. The last HELD blocks of the slice stay in registers.
 
     If WIDTH > 1, the programs of a row exchange maximum and sum through `words`, as softmax's `split` does: its docstring
-    explains the words, TICKETS and PHASE. Not with SMOOTH: then a row has one program.
+    explains the words, TICKETS and PHASE. Not with SMOOTH: then a row has one program. POLICY is the eviction policy of loads.
     """
     pid = take_ticket(words, TICKETS)
     part = 0

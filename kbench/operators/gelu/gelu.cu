@@ -94,7 +94,8 @@ template <typename T, int VECTOR, typename Form>
 cudaError_t launch_dense(const Rows& call, int threads) {
   const std::int64_t total = call.rows * call.columns;
   return launch(gelu_dense<T, VECTOR, Form>, ceil_div(total / VECTOR + total % VECTOR, threads), threads, call.stream,
-                static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total), cache_hint(matrix_bytes<T>(call), 2));
+                static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total),
+                cache_hint(matrix_bytes<T>(call), 2));
 }
 
 // All other inputs: rows with gaps between them, or an x that begins anywhere. y is dense. A thread computes 16 bytes of y

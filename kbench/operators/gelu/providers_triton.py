@@ -140,7 +140,7 @@ def _run_flat(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
     out = torch.empty_like(x)  # same memory order as x
     grid = _programs(math.ceil(x.numel() / launch.block))
     constants = {"BLOCK": launch.block, "EVEN": x.numel() % launch.block == 0}
-    triton_kernels.gelu[grid](out, x, x.numel(), **_form(x, approximate), **constants, **launch.options)
+    triton_kernels.gelu[grid](out, x, x.numel(), **_shared_constants(x, approximate), **constants, **launch.options)
     return out
 
 
@@ -154,13 +154,13 @@ def _run_rows(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     blocks = math.ceil(N / launch.block)
     triton_kernels.gelu_rows[_programs(rows * blocks)](
-        out, x, x.stride(0), N, blocks, **_form(x, approximate), **launch.constants, **launch.options
+        out, x, x.stride(0), N, blocks, **_shared_constants(x, approximate), **launch.constants, **launch.options
     )
     return out
 
 
-def _form(x: Tensor, approximate: str) -> dict[str, Any]:
-    """The constants that both kernels have."""
+def _shared_constants(x: Tensor, approximate: str) -> dict[str, Any]:
+    """The constants that both kernels take."""
     return {"TANH": approximate == "tanh", "POLICY": triton_rows.load_policy_for(x)}
 
 

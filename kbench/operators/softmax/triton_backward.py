@@ -86,7 +86,7 @@ def softmax_gradients(
     A program has a slice of `span` lanes. It reads most of a long slice in `loops` steps of PIECES blocks, and reads those
     blocks again for the gradients, the latest first. The last HELD blocks of the slice stay in registers. If WIDTH > 1, the
     programs of a row exchange their sums through `words`. The docstring of `split` in `triton_kernels.py` explains the words,
-    TICKETS and PHASE.
+    TICKETS and PHASE. POLICY is the eviction policy of loads.
     """
     pid = take_ticket(words, TICKETS)
     part = 0
