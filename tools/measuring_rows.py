@@ -131,8 +131,8 @@ class Tool:
         return [each for rank in zip_longest(*columns) for each in rank if each]
 
     def ours(self, name: str) -> list[str]:
-        modes = {"triton": ("cross_entropy-full", "cross_entropy-backward"), "cuda": ("cross_entropy-full",)}
-        in_place = [f"{each}-in-place" for each in self.asked.ours if name in modes.get(each, ())]
+        modes = ("cross_entropy-full", "cross_entropy-backward")
+        in_place = [f"{each}-in-place" for each in self.asked.ours if name in modes and each in ("triton", "cuda")]
         return [*self.asked.ours, *in_place]
 
     def request(self, do: str, name: str, row: Row, peers: Sequence[str] = ()) -> dict[str, Any]:

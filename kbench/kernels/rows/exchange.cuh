@@ -7,7 +7,15 @@
 
 #include "cluster.cuh"
 
+#include <type_traits>
+
 namespace kbench {
+
+// The total of an operator whose totals are known beforehand: its rows are not reduced, and nothing is exchanged.
+struct Known {};
+
+template <typename Total>
+constexpr bool kExchanged = !std::is_same<Total, Known>::value;
 
 // The total of `count` totals in shared memory, for all threads of a warp. SoftmaxTotal has a faster way.
 template <typename Total>

@@ -7,7 +7,7 @@
 //   kPadding           what an element beyond the end of a row counts as
 //   Arguments          what else it needs, in the memory of the host
 //   Row<Shape>         what a thread computes of a row, in this order:
-//     Total            see exchange.cuh; for teams also `word` and `of_word`, see team.cuh
+//     Total            see exchange.cuh; for teams also `word` and `of_word`, see team.cuh. Known: nothing is exchanged
 //     threads, blocks  limits of registers, see Bounds
 //     kept             the first accesses whose values `reduce` keeps in the Row: `write` needs no elements for them
 //     begin(arguments, part)               before the elements arrive
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   constexpr int max_threads = Row::threads;
   __shared__ std::uint64_t barrier;  // of the block, for its cluster
 #if KBENCH_CLUSTERS
-  if constexpr (S::cluster) ClusterExchange::announce(&barrier);
+  if constexpr (S::cluster && kExchanged<Total>) ClusterExchange::announce(&barrier);
 #else
   if constexpr (S::cluster) return;  // the host does not launch it here
 #endif
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   look_up(row, number, part, 0);
   Total total = row.reduce(packs, edges, part);
   prepare(row, 0, part, 0);
-  if constexpr (!S::group) {
+  if constexpr (!S::group && kExchanged<Total>) {
     __shared__ Total totals[max_threads / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1)];
     if constexpr (S::team) {
 #ifndef __HIP_PLATFORM_AMD__

@@ -1,4 +1,4 @@
-// Rows that do not fit on the chip: they are read twice.
+// Rows that do not fit on the chip: they are read twice, or once if their totals are known.
 #pragma once
 
 #include "registers.cuh"
@@ -14,7 +14,6 @@ __global__ void __launch_bounds__(kMaxThreads)
   using S = Shape<T, VECTOR, PACKS, kBlockRow, false, false>;
   using Row = typename Op::template Row<S>;
   using Total = typename Row::Total;
-  __shared__ Total totals[kMaxWarps];
   const std::int64_t number = blockIdx.x;
   const T* in[Op::inputs];
 #pragma unroll
@@ -40,9 +39,13 @@ __global__ void __launch_bounds__(kMaxThreads)
     return row.reduce(packs, no_edges, part);
   };
 
-  Total total = Total::none();
-  for (int t = 0; t < tiles; ++t) total.add(reduce(t));
-  total = exchange<false, kMaxThreads>(total, totals);
+  Total total;
+  if constexpr (kExchanged<Total>) {
+    __shared__ Total totals[kMaxWarps];
+    total = Total::none();
+    for (int t = 0; t < tiles; ++t) total.add(reduce(t));
+    total = exchange<false, kMaxThreads>(total, totals);
+  }
   for (int t = tiles - 1; t >= 0; --t) {
     reduce(t);
     row.finish(total, columns, number);

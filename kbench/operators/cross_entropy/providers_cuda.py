@@ -1,5 +1,8 @@
-"""Cross-entropy in CUDA C++: the losses and the gradients of the logits in one kernel, for mode full, out of place
-and over the logits. It is in `cross_entropy.cu`."""
+"""Cross-entropy in CUDA C++, out of place, and with the gradients of the logits over the logits. The kernels are in
+`cross_entropy_forward.cu`, `cross_entropy_backward.cu` and, for both passes in one, `cross_entropy.cu`.
+
+None has label smoothing.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +15,50 @@ import torch
 
 from kbench.kernels import whole_rows
 from kbench.kernels.cuda_source import CudaSource
+from kbench.kernels.libraries import same_as
+from kbench.kernels.whole_rows import dense, known_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
-from kbench.results.case import FULL
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results.case import Case
-
-SOURCE = CudaSource(Path(__file__).with_name("cross_entropy.cu"))
-
-
-def _declines(case: Case) -> str | None:
-    return None if case.mode == FULL else "it computes losses and gradients together; measure it in mode full"
-
-
-@cross_entropy.provider(
-    "cuda",
-    label="CUDA",
-    devices=("cuda",),
-    available=SOURCE.missing_tools,
-    supports=_declines,
-    sources=(*SOURCE.files, *whole_rows.SOURCES),
+FORWARD, BACKWARD, FULL = (
+    CudaSource(Path(__file__).with_name(f"{name}.cu"))
+    for name in ("cross_entropy_forward", "cross_entropy_backward", "cross_entropy")
 )
-def cuda(logits: Tensor, labels: Tensor) -> Tensor:
-    """Reads the logits once, and writes their gradients once. It has no label smoothing."""
-    return cuda_full(torch.ones(logits.shape[0], device=logits.device), logits, labels)[0]
+SOURCES = (*FORWARD.files, BACKWARD.path, FULL.path, *whole_rows.SOURCES)
+
+
+@cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=FORWARD.missing_tools, sources=SOURCES)
+def cuda(logits: Tensor, labels: Tensor, *, threads: int | None = None, blocks: int | None = None) -> Tensor:
+    """Reads the logits once. `threads` and `blocks` are requests: so many threads in each of so many blocks per row."""
+    return cuda_saving(logits, labels, threads=threads, blocks=blocks)[0]
+
+
+def cuda_saving(
+    logits: Tensor, labels: Tensor, *, threads: int | None = None, blocks: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The losses, and for the backward pass the maximum of each row and its sum of exp(x - maximum): (2, M) in float32."""
+    rows = logits.shape[0]
+    loss, saved = logits.new_empty(rows, dtype=torch.float32), logits.new_empty(2, rows, dtype=torch.float32)
+    _forward(threads, blocks)((dense(logits), labels.contiguous()), (loss, saved))
+    return loss, saved
+
+
+@cross_entropy.backward("cuda", saves=cuda_saving)
+def cuda_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor) -> Tensor:
+    """Reads the logits once, and writes their gradients once."""
+    d_logits = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+    _backward()((d_loss.contiguous(), dense(logits), labels.contiguous(), saved), (d_logits,))
+    return d_logits
 
 
 @cross_entropy.full("cuda")
 def cuda_full(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Reads the logits once, and writes their gradients once."""
     loss = torch.empty(logits.shape[0], dtype=torch.float32, device=logits.device)
     d_logits = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
-    _kernel()((d_loss.contiguous(), whole_rows.dense(logits), labels.contiguous()), (loss, d_logits))
+    _full()((d_loss.contiguous(), dense(logits), labels.contiguous()), (loss, d_logits))
     return loss, d_logits
 
 
@@ -52,20 +66,34 @@ cross_entropy.provider(
     "cuda-in-place",
     label="CUDA (in place)",
     devices=("cuda",),
-    available=SOURCE.missing_tools,
-    supports=_declines,
-    sources=(*SOURCE.files, *whole_rows.SOURCES),
+    available=FORWARD.missing_tools,
+    supports=same_as("cuda"),
+    sources=SOURCES,
 )(cuda)
+
+
+@cross_entropy.backward("cuda-in-place", saves=cuda_saving, mutates="logits")
+def cuda_backward_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor) -> None:
+    _backward()((d_loss.contiguous(), known_dense(logits), labels.contiguous(), saved), (logits,))
 
 
 @cross_entropy.full("cuda-in-place", mutates="logits")
 def cuda_full_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, None]:
-    """Reads the logits once, and writes their gradients over them."""
     loss = torch.empty(logits.shape[0], dtype=torch.float32, device=logits.device)
-    _kernel()((d_loss.contiguous(), whole_rows.known_dense(logits), labels.contiguous()), (loss, logits))
+    _full()((d_loss.contiguous(), known_dense(logits), labels.contiguous()), (loss, logits))
     return loss, None
 
 
 @functools.cache
-def _kernel() -> Callable[..., None]:
-    return SOURCE.kernel("cross_entropy_full", eps=0.0)
+def _forward(threads: int | None, blocks: int | None) -> Callable[..., None]:
+    return FORWARD.kernel("cross_entropy_forward", threads=threads, blocks=blocks)
+
+
+@functools.cache
+def _backward() -> Callable[..., None]:
+    return BACKWARD.kernel("cross_entropy_backward", eps=0.0)
+
+
+@functools.cache
+def _full() -> Callable[..., None]:
+    return FULL.kernel("cross_entropy_full", eps=0.0)

@@ -1,4 +1,4 @@
-"""The CUDA kernel of cross-entropy with its gradient, on a GPU: every way to share a row, rows that begin anywhere, views."""
+"""The CUDA kernels of cross-entropy, on a GPU: every way to share a row, rows that begin anywhere, views."""
 
 from __future__ import annotations
 
@@ -12,25 +12,67 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
-from kbench.operators.cross_entropy.providers_cuda import cuda_full, cuda_full_in_place
+from kbench.operators.cross_entropy.providers_cuda import (
+    cuda,
+    cuda_backward,
+    cuda_backward_in_place,
+    cuda_full,
+    cuda_full_in_place,
+    cuda_saving,
+)
 from kbench.registry import operator
 
 pytestmark = pytest.mark.gpu
 
-SHAPES = [(5, 1), (3, 7), (70, 64), (5000, 129), (300, 1000), (2500, 1024), (9, 4097), (3000, 8192), (40, 32000)]
+SHAPES = [
+    (5, 1),
+    (3, 7),
+    (70000, 40),
+    (70, 64),
+    (5000, 129),
+    (300, 1000),
+    (2500, 1024),
+    (9, 4097),
+    (3000, 8192),
+    (40, 32000),
+]
 SHAPES += [(700, 32000), (33, 50257), (3, 128256), (200, 131072), (5, 151936), (2, 262143), (2, 262144), (2, 1_000_000)]
 
 
-@pytest.mark.parametrize("provider", ["cuda", "cuda-in-place"])
+@pytest.mark.parametrize(
+    "provider, mode",
+    [("cuda", "forward"), *((name, mode) for name in ("cuda", "cuda-in-place") for mode in ("backward", "full"))],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("M, V", SHAPES)
-def test_losses_and_gradients_are_right(M: int, V: int, dtype: str, provider: str) -> None:
-    case = operator("cross_entropy").case(dtype, M=M, V=V, mode="full")
+def test_losses_and_gradients_are_right(M: int, V: int, dtype: str, provider: str, mode: str) -> None:
+    case = operator("cross_entropy").case(dtype, M=M, V=V, mode=mode)
     definition, device = Definition(operator("cross_entropy"), case), Device()
     inputs = Inputs(definition, device, 0).draw("random")
     stage = stage_of(definition, operator("cross_entropy").providers[provider], {})
     found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
     assert found and found.wrong is None
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 8, 16])
+@pytest.mark.parametrize("threads", [32, 96, 256, 512])
+@pytest.mark.parametrize("V", [5, 3000, 50257, 200_001])
+def test_every_way_to_share_a_row_gives_the_same_losses(V: int, threads: int, blocks: int) -> None:
+    x, labels = torch.randn(7, V, device="cuda"), torch.arange(7, device="cuda") % V
+    found, saved = cuda_saving(x, labels, threads=threads, blocks=blocks)
+    expected = torch.nn.functional.cross_entropy(x.double(), labels, reduction="none")
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(saved[0], x.amax(1), rtol=0, atol=0)
+    torch.testing.assert_close(
+        saved[1].double(), (x.double() - x.amax(1, keepdim=True)).exp().sum(1), rtol=1e-5, atol=0
+    )
+
+
+def test_a_request_that_no_kernel_can_fulfil_is_declined() -> None:
+    x, labels = torch.randn(2, 8, device="cuda"), torch.zeros(2, dtype=torch.int64, device="cuda")
+    for threads, blocks in ((33, 1), (1024, 1), (32, 17)):
+        with pytest.raises(Unsupported, match="must be"):
+            cuda(x, labels, threads=threads, blocks=blocks)
 
 
 @pytest.mark.parametrize("V", [1000, 40000])
@@ -51,16 +93,31 @@ def test_rows_of_a_view_and_labels_at_their_ends(V: int) -> None:
     assert torch.equal(memory[:, [0, -2, -1]], between)
 
 
+@pytest.mark.parametrize("V", [1000, 40000])
+def test_the_passes_one_after_another_give_what_both_together_give(V: int) -> None:
+    memory = torch.randn(6, V + 3, device="cuda")
+    x, between = memory[:, 1:-2], memory[:, [0, -2, -1]].clone()
+    labels = torch.tensor([0, V - 1, 1, V, V // 2, 3], device="cuda")
+    d_loss = torch.tensor([1.0, -2.0, 0.0, 0.5, 3.0, 1.0], device="cuda")
+    expected, gradient = cuda_full(d_loss, x, labels)
+    loss, saved = cuda_saving(x, labels)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+    torch.testing.assert_close(cuda_backward(d_loss, x, labels, saved), gradient, rtol=1e-5, atol=1e-7)
+    cuda_backward_in_place(d_loss, x, labels, saved)
+    torch.testing.assert_close(x, gradient, rtol=1e-5, atol=1e-7)
+    assert torch.equal(memory[:, [0, -2, -1]], between)
+
+
 @pytest.mark.parametrize("V", [100, 1000, 40000])
 def test_labels_that_are_no_column_read_nothing(V: int) -> None:
     """The loss of such a row is NaN, and other rows are as they were."""
     x = torch.randn(6, V, device="cuda")
     labels = torch.tensor([0, -1, V - 1, V, 1, 2**40], device="cuda")
-    loss, _ = cuda_full(torch.ones(6, device="cuda"), x, labels)
-    torch.cuda.synchronize()
-    assert loss.isnan().tolist() == [False, True, False, True, False, True]
     right = torch.nn.functional.cross_entropy(x[::2], labels[::2], reduction="none")
-    torch.testing.assert_close(loss[::2], right, rtol=1e-5, atol=1e-6)
+    for loss in (cuda(x, labels), cuda_full(torch.ones(6, device="cuda"), x, labels)[0]):
+        torch.cuda.synchronize()
+        assert loss.isnan().tolist() == [False, True, False, True, False, True]
+        torch.testing.assert_close(loss[::2], right, rtol=1e-5, atol=1e-6)
 
 
 def test_labels_of_another_dtype_are_declined() -> None:

@@ -131,6 +131,7 @@ def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], l
         expected |= {(function, type_, 16 // size) for type_, size in TYPES.items()}
         if function != "sum_rows":
             expected |= {(function, type_, 1) for type_ in TYPES}
+    expected |= {("row_losses", type_, 16 // size) for type_, size in TYPES.items()}
     expected |= {("rows_in_turn", type_, 16 // size) for type_, size in TYPES.items()}
     expected |= {("add_partial_sums", type_, None) for type_ in TYPES}
     expected |= {("gelu_dense", type_, bytes_ // size) for type_, size in TYPES.items() for bytes_ in (8, 16)}
@@ -161,12 +162,12 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
         wide = ".v2." if kernel.vector * TYPES[kernel.type] == 8 else ".v4."
         narrow = [access for access in loads + stores if wide not in access]
         assert any(wide in access for access in loads), kernel.symbol
-        if kernel.function != "sum_rows":  # partial sums of rows that begin anywhere are stored one by one
+        if kernel.function not in ("sum_rows", "row_losses"):  # sums of columns, and losses, are stored one by one
             assert any(wide in access for access in stores), kernel.symbol
         edges = re.search(r"rows_in_registersI.*?Li(\d+)ELi\d+ELi(\d+)ELb1ELb", kernel.symbol)
         if edges and "7Softmax" not in kernel.symbol:
             continue  # the weights of such rows are fetched in two accesses for each
-        if "Backward" in kernel.symbol or SAVING in kernel.symbol or kernel.function == "sum_rows":
+        if "Backward" in kernel.symbol or SAVING in kernel.symbol or kernel.function in ("sum_rows", "row_losses"):
             continue  # they read or write statistics of each row, too
         each = 1 if edges or kernel.function == "gelu_dense" else 0
         if edges and int(edges[2]) < 2 * (int(edges[1]) - 1):

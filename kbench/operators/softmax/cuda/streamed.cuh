@@ -3,7 +3,7 @@
 
 #include "rows/exchange.cuh"
 #include "rowwise.h"
-#include "rows/softmax_total.cuh"
+#include "rows/running_total.cuh"
 
 namespace kbench {
 
@@ -29,26 +29,12 @@ __global__ void __launch_bounds__(kMaxThreads)
     }
   };
 
-  float own_max = -INFINITY;
-  float own_sum = 0.0f;
+  RunningTotal<T> own;
   for (std::int64_t t = 0; t < tiles; ++t) {
     load(t * tile);
-    const float old_max = own_max;
-#pragma unroll
-    for (int p = 0; p < PACKS; ++p) {
-#pragma unroll
-      for (int v = 0; v < VECTOR; ++v) own_max = fmaxf(own_max, to_float(packs[p].values[v]));
-    }
-    own_sum *= exponential<T>(old_max - shift(own_max));
-#pragma unroll
-    for (int p = 0; p < PACKS; ++p) {
-#pragma unroll
-      for (int v = 0; v < VECTOR; ++v) own_sum += exponential<T>(to_float(packs[p].values[v]) - shift(own_max));
-    }
+    own.add(packs);
   }
-  const float warp_max = shuffle_max<KBENCH_WARP_SIZE>(own_max);
-  const float warp_sum = shuffle_sum<KBENCH_WARP_SIZE>(own_sum * exponential<T>(own_max - shift(warp_max)));
-  const Total total = exchange<false, kMaxThreads>(Total{warp_max, warp_sum}, totals);
+  const Total total = exchange<false, kMaxThreads>(own.template of_threads<KBENCH_WARP_SIZE>(), totals);
   const float scale = reciprocal(total.sum);
 
   for (std::int64_t t = tiles - 1; t >= 0; --t) {
