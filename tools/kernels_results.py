@@ -1,4 +1,4 @@
-"""Takes results files into results/h200 for kernels_update.py: without paths of a machine, and with remarks on what is odd."""
+"""Takes results files into results/ for kernels_update.py: without paths of a machine, and with remarks on what is odd."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from kbench.protocol import Catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results/h200"
-DEVICE = "NVIDIA H200"
 
 SUMMARISED = ["rmsnorm", "add_rmsnorm", "layernorm", "softmax-backward", "cross_entropy", "swiglu", "quantize_fp8"]
 """The lines of the table of "The other operators", in order."""
@@ -42,18 +41,24 @@ class Update:
     """What is done, and what a person has to know of it.
 
     folder  the new results
-    new     names of the configs that it has, with a folder of results/h200 before them if they are in one
+    new     names of the configs that it has, with the folder before them if they are in one
+    card    what they were measured on, such as h200: the folder of results/ that takes them
     looks   what to look at
     facts   figures for the sentences of the docs, by what they are
     """
 
     folder: Path
     new: list[str]
+    card: str = "h200"
     looks: list[str] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
 
     def look(self, text: str) -> None:
         self.looks.append(text)
+
+    @property
+    def results(self) -> Path:
+        return RESULTS.with_name(self.card)
 
 
 def run(*words: str) -> str:
@@ -72,9 +77,9 @@ def tracked(folder: Path) -> list[Path]:
 
 
 def take(update: Update, name: str) -> None:
-    """Put the files of a config into results/h200, and say what is odd in them."""
+    """Put the files of a config into the folder of results/ for the card, and say what is odd in them."""
     table, environment_file, kernels = (
-        (update.folder / f"{name}{suffix}", RESULTS / f"{name}{suffix}")
+        (update.folder / f"{name}{suffix}", update.results / f"{name}{suffix}")
         for suffix in (".csv", ".env.json", ".kernels.jsonl")
     )
     table[1].parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +89,7 @@ def take(update: Update, name: str) -> None:
         text = without_uuids(text)
         print(f"  {name}.csv: the UUIDs of devices are left out, as in the other files")
     table[1].write_text(text)
-    environment = described_here(json.loads(environment_file[0].read_text()), name)
+    environment = described_here(update, json.loads(environment_file[0].read_text()), name)
     text = json.dumps(environment, indent=2, ensure_ascii=False) + "\n"
     environment_file[1].write_text(without_folders(update, text, environment_file[1].name))
     if kernels[0].exists():
@@ -113,9 +118,9 @@ def without_uuids(text: str) -> str:
     return out.getvalue()
 
 
-def described_here(environment: dict[str, Any], name: str) -> dict[str, Any]:
-    """The environment of a run as if its command had written into results/h200."""
-    folder = str((RESULTS / name).parent.relative_to(ROOT))
+def described_here(update: Update, environment: dict[str, Any], name: str) -> dict[str, Any]:
+    """The environment of a run as if its command had written into the folder of results/."""
+    folder = str((update.results / name).parent.relative_to(ROOT))
     command = environment.get("command") or []
     command[:1] = ["kbench"] if command else []
     for at, word in enumerate(command):
@@ -148,8 +153,9 @@ def judge(update: Update, name: str, rows: list[dict[str, str]], environment: di
         update.look(f"{name}.csv: {len(suspects)} rows are suspect, the first is {first}")
     if environment.get("interrupted") or not environment.get("finished_at"):
         update.look(f"{name}.env.json: the run was interrupted or did not finish")
-    if len({row["device"] for row in rows}) != 1 or environment["device"] != DEVICE:
-        update.look(f"{name}: the device is {environment['device']}, not {DEVICE}")
+    card = f"NVIDIA {update.card.upper()}"
+    if len({row["device"] for row in rows}) != 1 or not environment["device"].startswith(card):
+        update.look(f"{name}: the device is {environment['device']}, not {card}")
     git = environment.get("git")
     if git and subprocess.run(["git", "cat-file", "-e", git["commit"]], cwd=ROOT, capture_output=True).returncode:
         update.look(f"{name}.env.json: the commit {git['commit']} is not in this repository")

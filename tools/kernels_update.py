@@ -1,6 +1,7 @@
-"""Takes new results of an H200 into results/h200, and makes again what is made of them: pictures, tables, the README's sample.
+"""Takes new results into results/h200, and makes again what is made of them: pictures, tables, the README's sample.
 
     python tools/kernels_update.py FOLDER
+    python tools/kernels_update.py FOLDER --card h100       into results/h100, of which only a table is made
 
 FOLDER has CONFIG.csv and CONFIG.env.json, perhaps CONFIG.kernels.jsonl, and short/softmax-peers.csv of the profile `short`. The
 tables are those of docs/peers.md and docs/dispatch.md. The sentences around them are yours to write: this prints those that
@@ -75,12 +76,18 @@ def replace_words(update: Update, section: str, pattern: str, new: str) -> None:
         PEERS_PAGE.write_text(text[: found.start()] + new + text[found.end() :])
 
 
-def summary_table(update: Update) -> None:
-    files = [f"results/h200/{name}.csv" for name in SUMMARISED if (RESULTS / f"{name}.csv").exists()]
+def summed_up(update: Update, section: str, names: list[str]) -> list[str]:
+    """Make the summary of a section from those of the card's files that exist. Return their names."""
+    files = [f"results/{update.card}/{name}.csv" for name in names if (update.results / f"{name}.csv").exists()]
     lines = [line.split("|") for line in table_of(run(TABLES, "--summary", *files))]
     at = [cell.strip() for cell in lines[0]].index("file")
-    section = "## The other operators"
     replace_table(update, section, ["|".join([*line[:at], *line[at + 1 :]]) for line in lines])
+    return files
+
+
+def summary_table(update: Update) -> None:
+    section = "## The other operators"
+    files = summed_up(update, section, SUMMARISED)
     operators = len(files) + 1  # and matmul
     pattern = r"the\s+whole\s+configs\s+of\s+\w+\s+operators"
     replace_words(update, section, pattern, f"the whole configs of {NUMBERS[operators]} operators")
@@ -151,19 +158,8 @@ def readme_sample(update: Update) -> None:
         update.look("README.md: the sample has other times now; the sentences around it must still hold")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the new results")
-    folder = parser.parse_args().folder.resolve()
-    found = sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.csv"))
-    update = Update(folder, [name for name in CONFIGS if name in found])
-    if not update.new:
-        sys.exit(f"{folder} has none of {', '.join(f'{name}.csv' for name in CONFIGS)}")
-    if others := [name for name in found if name not in CONFIGS]:
-        update.look(f"left alone, because no table is made of them: {', '.join(others)}")
-    print(f"== results: {', '.join(update.new)}")
-    for name in update.new:
-        take(update, name)
+def make_all(update: Update) -> None:
+    """Make the pictures, the tables and the sample of results of an H200, and say which sentences may quote them."""
     print("== pictures")
     for name in update.new:
         draw(update, name)
@@ -182,7 +178,28 @@ def main() -> None:
     add_figures(update)
     print("\n== sentences that may quote figures")
     print_sentences(update)
-    print("\n== figures for them")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the new results")
+    parser.add_argument("--card", choices=["h200", "h100"], default="h200", help="what they were measured on")
+    asked = parser.parse_args()
+    folder = asked.folder.resolve()
+    found = sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.csv"))
+    update = Update(folder, [name for name in CONFIGS if name in found], asked.card)
+    if not update.new:
+        sys.exit(f"{folder} has none of {', '.join(f'{name}.csv' for name in CONFIGS)}")
+    if others := [name for name in found if name not in CONFIGS]:
+        update.look(f"left alone, because no table is made of them: {', '.join(others)}")
+    print(f"== results: {', '.join(update.new)}")
+    for name in update.new:
+        take(update, name)
+    if asked.card == "h200":
+        make_all(update)
+    else:
+        summed_up(update, "## On an H100", [*SUMMARISED, PEERS])
+    print("\n== figures for the docs")
     for what, fact in update.facts.items():
         print(f"   {what}: {fact}")
     print("\n== changed files")

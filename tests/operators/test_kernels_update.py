@@ -19,9 +19,9 @@ def update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(ROOT / "tools")
     import kernels_results
 
-    monkeypatch.setattr(kernels_results, "RESULTS", tmp_path)
+    monkeypatch.setattr(kernels_results, "RESULTS", tmp_path / "h200")
     monkeypatch.setattr(kernels_results, "tracked", lambda path: [path])
-    monkeypatch.setattr(kernels_results, "described_here", lambda environment, name: environment)
+    monkeypatch.setattr(kernels_results, "described_here", lambda update, environment, name: environment)
     return kernels_results.Update(COMMITTED, ["rmsnorm"])
 
 
@@ -29,7 +29,7 @@ def test_committed_results_are_taken_unchanged(update: Any, tmp_path: Path) -> N
     import kernels_results
 
     kernels_results.take(update, "rmsnorm")
-    for path in tmp_path.iterdir():
+    for path in (tmp_path / "h200").iterdir():
         assert path.read_bytes() == (COMMITTED / path.name).read_bytes(), path.name
     assert [look for look in update.looks if "is not in this repository" not in look] == [], "a clone may be shallow"
 
@@ -51,7 +51,7 @@ def test_folders_and_uuids_of_a_machine_are_left_out(update: Any, tmp_path: Path
     environment = json.loads((COMMITTED / "rmsnorm.env.json").read_text())
     (folder / "rmsnorm.env.json").write_text(json.dumps(environment | {"interrupted": True}))
     kernels_results.take(update, "rmsnorm")
-    taken = (tmp_path / "rmsnorm.csv").read_text()
+    taken = (tmp_path / "h200/rmsnorm.csv").read_text()
     assert "GPU-1234" not in taken and "/opt/lib" not in taken and "x (quack/reduce.py:3)" in taken
     for odd in ("contains the path /somewhere/else.log", "ImportError: x (quack/reduce.py:3)", "did not finish"):
         assert any(odd in look for look in update.looks), odd

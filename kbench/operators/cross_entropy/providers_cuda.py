@@ -22,14 +22,13 @@ from kbench.operators.cross_entropy.operator import cross_entropy
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORWARD, BACKWARD, FULL = (
-    CudaSource(Path(__file__).with_name(f"{name}.cu"))
-    for name in ("cross_entropy_forward", "cross_entropy_backward", "cross_entropy")
-)
-SOURCES = (*FORWARD.files, BACKWARD.path, FULL.path, *whole_rows.SOURCES)
+SOURCE = CudaSource(Path(__file__).with_name("cross_entropy_forward.cu"))
+BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("cross_entropy_backward.cu"))
+FULL_SOURCE = CudaSource(Path(__file__).with_name("cross_entropy.cu"))
+SOURCES = (*SOURCE.files, BACKWARD_SOURCE.path, FULL_SOURCE.path, *whole_rows.SOURCES)
 
 
-@cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=FORWARD.missing_tools, sources=SOURCES)
+@cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, sources=SOURCES)
 def cuda(logits: Tensor, labels: Tensor, *, threads: int | None = None, blocks: int | None = None) -> Tensor:
     """Reads the logits once. `threads` and `blocks` are requests: so many threads in each of so many blocks per row."""
     return cuda_saving(logits, labels, threads=threads, blocks=blocks)[0]
@@ -66,7 +65,7 @@ cross_entropy.provider(
     "cuda-in-place",
     label="CUDA (in place)",
     devices=("cuda",),
-    available=FORWARD.missing_tools,
+    available=SOURCE.missing_tools,
     supports=same_as("cuda"),
     sources=SOURCES,
 )(cuda)
@@ -86,14 +85,14 @@ def cuda_full_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[
 
 @functools.cache
 def _forward(threads: int | None, blocks: int | None) -> Callable[..., None]:
-    return FORWARD.kernel("cross_entropy_forward", threads=threads, blocks=blocks)
+    return SOURCE.kernel("cross_entropy_forward", threads=threads, blocks=blocks)
 
 
 @functools.cache
 def _backward() -> Callable[..., None]:
-    return BACKWARD.kernel("cross_entropy_backward", eps=0.0)
+    return BACKWARD_SOURCE.kernel("cross_entropy_backward", eps=0.0)
 
 
 @functools.cache
 def _full() -> Callable[..., None]:
-    return FULL.kernel("cross_entropy_full", eps=0.0)
+    return FULL_SOURCE.kernel("cross_entropy_full", eps=0.0)
