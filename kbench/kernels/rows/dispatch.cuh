@@ -181,7 +181,7 @@ cudaError_t launch_sharing(const RowsCall<T, Op>& call, Sharing sharing) {
 }
 
 // The options of a kernel that `launch_rows` launches. By default share_row chooses; see Sharing.
-#define KBENCH_ROW_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1"}
+#define KBENCH_ROW_OPTIONS "packs=0", "blocks=0", "group=0", "keep=-1"
 
 // What the caller requests; nothing requested is a Sharing of zeros.
 inline Sharing requested(const Call& call, int inputs) {

@@ -1,8 +1,8 @@
 // How the totals of warps become the total of a row, for all threads of a block or of a cluster.
 //
-// A total is 4, 8, 16 or 32 bytes with three functions: `none()` is the total of no elements, `a.add(b)` adds the
-// elements of b to a, and `reduce<WIDTH>()` combines the totals of WIDTH neighbouring threads and returns the result to
-// all of them.
+// A total, other than KnownTotal, is 4, 8, 16 or 32 bytes with three functions: `none()` is the total of no elements,
+// `a.add(b)` adds the elements of b to a, and `reduce<WIDTH>()` combines the totals of WIDTH neighbouring threads and
+// returns the result to all of them.
 #pragma once
 
 #include "cluster.cuh"
@@ -11,11 +11,11 @@
 
 namespace kbench {
 
-// The total of an operator whose totals are known beforehand: its rows are not reduced, and nothing is exchanged.
-struct Known {};
+// The total of an operator that knows the totals of its rows beforehand. Nothing is reduced and nothing is exchanged.
+struct KnownTotal {};
 
 template <typename Total>
-constexpr bool kExchanged = !std::is_same<Total, Known>::value;
+constexpr bool kExchanged = !std::is_same<Total, KnownTotal>::value;
 
 // The total of `count` totals in shared memory, for all threads of a warp. SoftmaxTotal has a faster way.
 template <typename Total>

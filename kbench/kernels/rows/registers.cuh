@@ -7,7 +7,7 @@
 //   kPadding           what an element beyond the end of a row counts as
 //   Arguments          what else it needs, in the memory of the host
 //   Row<Shape>         what a thread computes of a row, in this order:
-//     Total            see exchange.cuh; for teams also `word` and `of_word`, see team.cuh. Known: nothing is exchanged
+//     Total            see exchange.cuh; for teams also `word` and `of_word`, see team.cuh
 //     threads, blocks  limits of registers, see Bounds
 //     kept             the first accesses whose values `reduce` keeps in the Row: `write` needs no elements for them
 //     begin(arguments, part)               before the elements arrive

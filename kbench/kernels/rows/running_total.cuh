@@ -5,7 +5,7 @@
 
 namespace kbench {
 
-// The sum is corrected for a new maximum once for several accesses, not for each element.
+// `add` looks for a new maximum once for all the accesses that it is given, and rescales the sum then: not for each element.
 template <typename T>
 struct RunningTotal {
   float max = -INFINITY, sum = 0.0f;

@@ -95,6 +95,6 @@ cudaError_t add_rmsnorm(const Call& call) {
 }
 
 const std::vector<Kernel> kernels = {
-    {"add_rmsnorm", add_rmsnorm, {"x", "residual", "weight"}, {"y", "h"}, KBENCH_ROW_OPTIONS}};
+    {"add_rmsnorm", add_rmsnorm, {"x", "residual", "weight"}, {"y", "h"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

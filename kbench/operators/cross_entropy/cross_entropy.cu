@@ -15,12 +15,12 @@ cudaError_t cross_entropy_full(const Call& call) {
                                            x.address,                         x.strides[0],
                                            x.sizes[0]};
   return with_type(x.dtype, [&](auto zero) {
-    using Op = CrossEntropyBackward<false>;
+    using Op = CrossEntropyGradient<false>;
     return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}), {});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"cross_entropy_full", cross_entropy_full, {"d_loss", "x", "labels"}, {"loss", "dx"}, KBENCH_ROW_OPTIONS}};
+    {"cross_entropy_full", cross_entropy_full, {"d_loss", "x", "labels"}, {"loss", "dx"}, {KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

@@ -15,7 +15,7 @@ cudaError_t cross_entropy_backward(const Call& call) {
                                            x.address,                         x.strides[0],
                                            x.sizes[0]};
   return with_type(x.dtype, [&](auto zero) {
-    using Op = CrossEntropyBackward<true>;
+    using Op = CrossEntropyGradient<true>;
     return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}), {});
   });
 }
@@ -24,6 +24,6 @@ const std::vector<Kernel> kernels = {{"cross_entropy_backward",
                                       cross_entropy_backward,
                                       {"d_loss", "x", "labels", "saved"},
                                       {"dx"},
-                                      KBENCH_ROW_OPTIONS}};
+                                      {KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

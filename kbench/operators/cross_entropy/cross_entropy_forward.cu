@@ -6,19 +6,20 @@
 
 namespace kbench {
 
-struct Losses {
+struct LossArguments {
   const std::int64_t* labels;
   float *loss, *saved;  // saved: see require_statistics
 };
 
 constexpr int kMostLossThreads = 512;  // of a block
+constexpr int kLossBlocks = 3;         // of so many threads, on a multiprocessor
 constexpr int kGroupThreads = 128;     // of a block whose warps have rows of their own
 
 // GROUP and EDGES: see Shape. A warp, a block or a cluster reads a row in steps of PACKS accesses of each thread, and keeps
-// only the total of what it has read. A label that is not a column makes the loss NaN, and reads nothing.
+// only the total of what it has read. If the label is not a column, no logit is read for it, and the loss is NaN.
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
-__global__ void __launch_bounds__(GROUP < kBlockRow ? kGroupThreads : kMostLossThreads, GROUP < kBlockRow ? 12 : 3)
-    row_losses(const T* __restrict__ x, Losses losses, std::int64_t rows, int columns, std::int64_t stride, int slice) {
+__global__ void __launch_bounds__(GROUP < kBlockRow ? kGroupThreads : kMostLossThreads, GROUP < kBlockRow ? 12 : kLossBlocks)
+    row_losses(const T* __restrict__ x, LossArguments losses, std::int64_t rows, int columns, std::int64_t stride, int slice) {
   using S = Shape<T, VECTOR, PACKS, GROUP, EDGES, false>;
   __shared__ std::uint64_t barrier;  // of the block, for its cluster
 #if KBENCH_CLUSTERS
@@ -69,19 +70,21 @@ struct LossSharing {
 };
 
 constexpr int kLossPacks = 4;           // accesses of a thread in each step
-constexpr int kLossSlice = 100 * 1024;  // the most bytes of a row for a block, if there are many rows
+constexpr int kLossSlice = 100 * 1024;  // bytes
 
-// `accesses`: of 16 bytes, for a row. Measured on an H100.
+// `accesses`: of 16 bytes, for a row. If there are many rows, a row gets more blocks until each has at most kLossSlice of it. If
+// there are few, until two thirds of the multiprocessors have a block, or until each block has at most 16 KiB of the row. A
+// cluster limits both. Few short rows have twice as many threads as their accesses need. Measured on an H100.
 inline LossSharing share_losses(std::int64_t accesses, std::int64_t rows) {
   if (accesses <= 128) return {32, kGroupThreads, 1};
   const int device = multiprocessors();
-  const bool at_once = rows < 3 * device;  // the device holds a block for each row
+  const bool few = rows < kLossBlocks * device;  // the device holds a block for each row at once
   int blocks = 1;
   const auto divide = [&] {
-    return at_once ? 3 * rows * blocks < 2 * device && accesses > 1024 * blocks : accesses * 16 > blocks * kLossSlice;
+    return few ? 3 * rows * blocks < 2 * device && accesses > 1024 * blocks : accesses * 16 > blocks * kLossSlice;
   };
   while (blocks < largest_cluster() && divide()) blocks *= 2;
-  const int packs = at_once && accesses <= 2 * kMostLossThreads ? 2 : kLossPacks;
+  const int packs = few && accesses <= 2 * kMostLossThreads ? 2 : kLossPacks;
   const std::int64_t slice = ceil_div(accesses, blocks), steps = ceil_div(slice, kMostLossThreads * packs);
   return {0, KBENCH_WARP_SIZE * int(ceil_div(slice, steps * packs * KBENCH_WARP_SIZE)), blocks};
 }
@@ -90,7 +93,7 @@ inline LossSharing share_losses(std::int64_t accesses, std::int64_t rows) {
 inline LossSharing loss_sharing(const Call& call, std::int64_t accesses, std::int64_t rows) {
   const std::int64_t threads = call.integer("threads"), blocks = call.integer("blocks");
   if (!threads && !blocks) return share_losses(accesses, rows);
-  const LossSharing wanted = {0, threads ? int(threads) : 256, blocks ? int(blocks) : 1};
+  const LossSharing wanted = {0, threads ? int(threads) : kMostLossThreads / 2, blocks ? int(blocks) : 1};
   require(wanted.threads > 0 && wanted.threads <= kMostLossThreads && wanted.threads % KBENCH_WARP_SIZE == 0,
           "threads must be a multiple of a warp, and at most 512");
   require(wanted.blocks > 0 && wanted.blocks <= largest_cluster(), "blocks must be at most as many as a cluster can have");
@@ -98,7 +101,7 @@ inline LossSharing loss_sharing(const Call& call, std::int64_t accesses, std::in
 }
 
 template <typename T, bool EDGES>
-cudaError_t launch_losses(const Call& call, const Tensor& x, const Losses& losses) {
+cudaError_t launch_losses(const Call& call, const Tensor& x, const LossArguments& losses) {
   constexpr int V = kVector<T>, P = kLossPacks;
   const std::int64_t rows = x.sizes[0], accesses = ceil_div(x.sizes[1], V);
   const LossSharing sharing = loss_sharing(call, accesses, rows);
@@ -118,7 +121,7 @@ cudaError_t cross_entropy_forward(const Call& call) {
   require_rows(x, {}, {});
   require_logits(x, labels, {&loss});
   require_statistics(x, saved);
-  const Losses losses = {labels.data<const std::int64_t>(), loss.data<float>(), saved.data<float>()};
+  const LossArguments losses = {labels.data<const std::int64_t>(), loss.data<float>(), saved.data<float>()};
   return with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     return x.aligned_rows() ? launch_losses<T, false>(call, x, losses) : launch_losses<T, true>(call, x, losses);

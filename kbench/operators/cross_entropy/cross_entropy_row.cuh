@@ -20,7 +20,8 @@ struct CrossEntropyArguments {
 template <typename S>
 struct SavedSoftmaxRow : Bounds<S> {
   using T = typename S::T;
-  using Total = Known;
+  using Total = KnownTotal;
+  // Nothing is converted before `write`, so the kernel need not hide the elements from the compiler.
   static constexpr int kept = S::packs;
   float max, scale;
 
@@ -38,10 +39,10 @@ struct SavedSoftmaxRow : Bounds<S> {
   }
 };
 
-// SAVED: the forward pass was computed before. Otherwise the row is reduced, and its loss is written, too. A label that is not
-// a column makes it NaN, and reads nothing.
+// SAVED: the forward pass was computed before. Otherwise the row is reduced, and its loss is written, too. If the label is not
+// a column, no logit is read for it, the loss is NaN, and the gradient is d_loss * softmax(x).
 template <bool SAVED>
-struct CrossEntropyBackward {
+struct CrossEntropyGradient {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = -INFINITY;
   static constexpr Kernels kKernels = Kernels::all;
@@ -57,9 +58,9 @@ struct CrossEntropyBackward {
     static constexpr int blocks = S::edges && more ? Base::blocks - 1 : Base::blocks;
     // The kernel's parameter: what it points to takes no registers.
     const Arguments* arguments;
-    float d, wanted;  // only one thread of a row has the logit that is wanted
+    float d, wanted;  // wanted: the logit of the label, in the thread that writes the loss
     int label;
-    bool owns;  // the label; the first thread of a row owns one that is not a column
+    bool owns;  // whether this thread writes the loss: it holds the label's element, or is the first if there is none
 
     __device__ __forceinline__ void begin(const Arguments& given, const Part<S>& part) {
       arguments = &given;
@@ -110,7 +111,7 @@ struct CrossEntropyBackward {
 #pragma unroll
       for (int v = 0; v < S::vector; ++v) out[0][v] *= d;
       const int place = label - int(part.column()) - part.offset(at.p);
-      if (place < 0 || place >= S::vector) return;  // one comparison for all but one access of a row
+      if (place < 0 || place >= S::vector) return;  // so all accesses but the label's cost one comparison
 #pragma unroll
       for (int v = 0; v < S::vector; ++v) {
         if (v == place) out[0][v] -= d;
@@ -127,6 +128,7 @@ struct CrossEntropyBackward {
 
 // Throws Unsupported unless the logits' rows have labels, and losses or gradients of losses in float32.
 inline void require_logits(const Tensor& x, const Tensor& labels, std::initializer_list<const Tensor*> numbers) {
+  require(x.sizes[1] > 0, "a row has no logits");
   require(labels.dtype == Dtype::int64, "labels must be int64");
   require(labels.has_sizes({x.sizes[0]}) && labels.contiguous(), "labels must have an element for each row, without gaps");
   for (const Tensor* each : numbers) {

@@ -1,4 +1,4 @@
-"""Cross-entropy in CUDA C++, out of place, and with the gradients of the logits over the logits. The kernels are in
+"""Cross-entropy in CUDA C++, out of place, and in place: the gradients overwrite the logits. The kernels are in
 `cross_entropy_forward.cu`, `cross_entropy_backward.cu` and, for both passes in one, `cross_entropy.cu`.
 
 None has label smoothing.
@@ -90,9 +90,9 @@ def _forward(threads: int | None, blocks: int | None) -> Callable[..., None]:
 
 @functools.cache
 def _backward() -> Callable[..., None]:
-    return BACKWARD_SOURCE.kernel("cross_entropy_backward", eps=0.0)
+    return BACKWARD_SOURCE.kernel("cross_entropy_backward")
 
 
 @functools.cache
 def _full() -> Callable[..., None]:
-    return FULL_SOURCE.kernel("cross_entropy_full", eps=0.0)
+    return FULL_SOURCE.kernel("cross_entropy_full")

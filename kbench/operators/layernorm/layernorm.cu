@@ -103,7 +103,7 @@ cudaError_t normalise(const Call& call) {
 }
 
 const std::vector<Kernel> kernels = {
-    {"layernorm", normalise<false>, {"x", "weight", "bias"}, {"y"}, KBENCH_ROW_OPTIONS},
-    {"layernorm_saving", normalise<true>, {"x", "weight", "bias"}, {"y", "statistics"}, KBENCH_ROW_OPTIONS}};
+    {"layernorm", normalise<false>, {"x", "weight", "bias"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}},
+    {"layernorm_saving", normalise<true>, {"x", "weight", "bias"}, {"y", "statistics"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

@@ -75,7 +75,7 @@ cudaError_t normalise(const Call& call) {
 }
 
 const std::vector<Kernel> kernels = {
-    {"rmsnorm", normalise<false>, {"x", "weight"}, {"y"}, KBENCH_ROW_OPTIONS},
-    {"rmsnorm_saving", normalise<true>, {"x", "weight"}, {"y", "statistics"}, KBENCH_ROW_OPTIONS}};
+    {"rmsnorm", normalise<false>, {"x", "weight"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}},
+    {"rmsnorm_saving", normalise<true>, {"x", "weight"}, {"y", "statistics"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

@@ -116,7 +116,7 @@ def cuda_backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
 
 @functools.cache
 def _backward_kernel() -> Callable[..., None]:
-    return BACKWARD_SOURCE.kernel("softmax_backward", eps=0.0)
+    return BACKWARD_SOURCE.kernel("softmax_backward")
 
 
 def _mailbox(x: Tensor) -> Tensor | None:

@@ -57,6 +57,6 @@ cudaError_t softmax_backward(const Call& call) {
 }
 
 const std::vector<Kernel> kernels = {
-    {"softmax_backward", softmax_backward, {"dy", "y"}, {"dx"}, KBENCH_ROW_OPTIONS}};
+    {"softmax_backward", softmax_backward, {"dy", "y"}, {"dx"}, {KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench
