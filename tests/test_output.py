@@ -239,6 +239,20 @@ def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(
     assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()
 
 
+def test_a_part_of_a_row_after_all_cases_is_removed(run: Kbench, tmp_path: Path) -> None:
+    """A bad copy of a file may end so. Nothing is left to measure, but then sessions can be added."""
+    assert run().returncode == 0
+    csv = tmp_path / "results" / "sweep.csv"
+    whole = csv.read_bytes()
+    csv.write_bytes(whole + b"softmax,torch-native,,16,64,forw")
+    done = run("--resume")
+    assert done.returncode == 0, done.stderr
+    line = len(whole.splitlines()) + 1
+    assert f"results/sweep.csv:{line}: the incomplete row here is removed" in done.stderr
+    assert csv.read_bytes() == whole
+    assert run("--append").returncode == 0
+
+
 def test_a_repeated_row_and_a_truncated_file(run: Kbench, tmp_path: Path) -> None:
     assert run().returncode == 0
     folder = tmp_path / "results"

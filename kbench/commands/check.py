@@ -83,6 +83,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
     from kbench.execute.supervision.supervisor import WorkerSupervisor
     from kbench.execute.worker.starting import PluginFiles
     from kbench.protocol import RANDOM
+    from kbench.results.vocabulary import Status
     from kbench.text.printable import safe_reason
 
     with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
@@ -120,7 +121,9 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
         print(f"{name}: unavailable: {why}")
     if names := sorted({one.configuration_name for one in every if one.result.reason.startswith(NOT_TRIED)}):
         terminal.note(f"to try {', '.join(names)} on every input, run again with --keep-trying")
-    return ExitStatus.FAILED if bad else ExitStatus.OK
+    if bad:
+        return ExitStatus.FAILED
+    return ExitStatus.OK if any(one.result.status is Status.CHECKED for one in every) else ExitStatus.NOTHING
 
 
 def _explain(checked: Sequence[Checked]) -> list[str]:

@@ -24,6 +24,7 @@ from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
+from kbench.text.suggest import list_words
 
 CONDITIONS = (*CONDITION_COLUMNS, "case_hash")
 """Two times are comparable when these columns agree."""
@@ -259,10 +260,14 @@ def _sides(frame: pd.DataFrame, rows: Sequence[Row], axes: Sequence[str], metric
         key = Key(case.operator, row.provider, row.params, values, case.dtype)
         sessions = found.setdefault(key, {})
         if row.session in sessions:
-            where, first = f"{frame.attrs['path']}:{line}", sessions[row.session][0]
-            raise ResultsError(
-                f"{where}: {key.label} session {row.session} is also on line {first}; delete one of the two lines"
-            )
+            first, other = sessions[row.session]
+            also = f"{frame.attrs['path']}:{line}: {key.label} session {row.session} is also on line {first}"
+            if differ := [name for name in CONDITION_COLUMNS if getattr(row, name) != getattr(other, name)]:
+                chosen = f"{differ[0]}={getattr(other, differ[0])}"
+                raise ResultsError(
+                    f"{also}, with another {list_words(differ)}; compare one of them, for example with --where {chosen}"
+                )
+            raise ResultsError(f"{also}; delete one of the two lines")
         sessions[row.session] = line, row
     return {key: _side([sessions[each][1] for each in sorted(sessions)], metric) for key, sessions in found.items()}
 

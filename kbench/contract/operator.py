@@ -67,13 +67,13 @@ class Operator(Declaration):
         *,
         label: str | None = None,
         requires: str | Sequence[str] = (),
-        devices: Sequence[str] | None = None,
+        devices: str | Sequence[str] | None = None,
         supports: Callable[[Case], str | None] | None = None,
         available: Callable[[], str | None] | None = None,
         factory: bool = False,
         moved_bytes: Callable[[Case], int] | None = None,
-        sources: Sequence[Path] = (),
-        out: Sequence[str] = (),
+        sources: str | Path | Sequence[str | Path] = (),
+        out: str | Sequence[str] = (),
         mutates: Sequence[str] | Mapping[str, str] | None = None,
     ) -> Callable[[_Function], _Function]:
         """Register the decorated function as a provider of this operator.
@@ -85,7 +85,7 @@ class Operator(Declaration):
 
         label      the name in plots. Default: `name`
         requires   the importable package or packages that the provider needs
-        devices    the device types that it runs on. Default: any. See `ACCELERATORS`
+        devices    the device type or types that it runs on. Default: any. See `ACCELERATORS`
         supports   `(case) -> str | None`: the reason to decline a case, None to accept it
         available  `() -> str | None`: the reason why it cannot run on this machine, None when it can
         factory    True when the function takes `(case, **params)` and returns the function of the inputs. Its time counts
@@ -97,7 +97,8 @@ class Operator(Declaration):
         mutates    inputs that the function changes, instead of the operator's `mutates`: names, or input -> output that the
                    input holds after the call. The function does not return that output
 
-        Raises ValueError for a name that is taken or not allowed. A name has no commas or brackets, as `--only a,b` and
+        Raises ValueError for a name that is taken or not allowed, and for a file of `sources` that does not exist. A name has
+        no commas or brackets, as `--only a,b` and
         `a[block=2]` could not be read otherwise. See also results/names.py.
         """
         for each in (name, *([] if label is None else [label])):
@@ -109,6 +110,12 @@ class Operator(Declaration):
             )
         out, holds = names(out), held(self.mutates if mutates is None else mutates)
         self._check_delivery(name, out, holds)
+        files = tuple(map(Path, [sources] if isinstance(sources, str | Path) else sources))
+        if missing := [str(path) for path in files if not path.exists()]:
+            raise ValueError(
+                f"provider {name!r} of {self.name!r}: sources= names {missing[0]}, which does not exist; write "
+                f'Path(__file__).with_name("...") for a file beside yours'
+            )
 
         def register(function: _Function) -> _Function:
             if name in self.providers:
@@ -124,12 +131,12 @@ class Operator(Declaration):
                 function=function,
                 label=label or name,
                 requires=names(requires),
-                devices=None if devices is None else tuple(devices),
+                devices=None if devices is None else names(devices),
                 supports=supports,
                 available=available,
                 factory=factory,
                 moved_bytes=moved_bytes,
-                sources=tuple(sources),
+                sources=files,
                 plugin=current_plugin(),
                 parameters=_parameters(keywords, ours),
                 from_case=from_case,

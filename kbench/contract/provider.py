@@ -96,7 +96,9 @@ class Provider:
                 if not _installed(module):
                     return packages.missing(module)
             why = self.available() if self.available else None
-            return safe_reason(str(why)) if why else None
+            if why and not isinstance(why, str):  # True could mean that it is available, or that it is not
+                return f"available= returned {why!r:.80}; return None, or a string with the reason why it cannot run"
+            return safe_reason(why) if why else None
         except BaseException as error:  # noqa: BLE001  a plug-in may raise anything
             return safe_reason(f"{describe_exception(error)} (in its availability check)")
 

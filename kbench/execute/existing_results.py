@@ -61,6 +61,7 @@ class ExistingResults:
     rows         the rows of finished cases
     left         the tasks of the plan that are not in the file
     keep         the number of bytes at the beginning of the file that contain the finished cases
+    cut          whether more follows them: an incomplete case, or a part of a row
     environment  the entries of the environment file; None if the file has no rows
     notes        lines for the user: an incomplete case, and changes of the machine
     """
@@ -70,6 +71,7 @@ class ExistingResults:
     rows: list[Row]
     left: tuple[Task, ...]
     keep: int
+    cut: bool
     environment: dict[str, Any] | None
     notes: list[str]
 
@@ -124,9 +126,14 @@ def read_existing(
     rows = list(_parse_rows(path, records[:whole], layout))
     _refuse_other_weights(path, rows, plan.sweep)
     notes = [*([note] if note else []), f"{path}: {layout.progress(len(finished))} are in the file"]
-    if torn or whole < len(records):
+    left = tuple(task for task in layout.tasks if _case_of(task) not in finished)
+    cut = bool(torn) or whole < len(records)
+    if cut:
         line = records[whole].line if whole < len(records) else torn
-        notes.append(f"{path}:{line}: the incomplete case that begins here is measured again")
+        what = (
+            "the incomplete case that begins here is measured again" if left else "the incomplete row here is removed"
+        )
+        notes.append(f"{path}:{line}: {what}")
     others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
     if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
         notes.append(
@@ -136,7 +143,8 @@ def read_existing(
         path=path,
         plan=layout,
         rows=rows,
-        left=tuple(task for task in layout.tasks if _case_of(task) not in finished),
+        left=left,
+        cut=cut,
         keep=records[whole - 1].end if whole else header_end,
         environment=environment,
         notes=notes,

@@ -178,6 +178,8 @@ def _measure(
         entries = continue_run(existing.environment, entries, layout.sweep.measure.sessions)
     outcome = RunResult(layout, path, rows=list(existing.rows) if existing else [])
     if not tasks:
+        if existing and existing.cut:
+            Writer(path, layout.sweep.axes, existing.keep, options.unwritten).close()
         note(f"{path}: nothing left to measure")
         return outcome
     keep = existing.keep if existing else None

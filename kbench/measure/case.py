@@ -176,6 +176,7 @@ class CaseRun:
             interpreted = interpreter_probe()
             poison(inputs.first, self.device)
             call = stage(tensors, inputs.first.shapes)
+            homes = call.homes(tensors)
             before = threads.working()
             outputs = call.outputs(call.run())
             late = threads.left_working(before)  # a first call may leave a compiler running: no fault if it is right
@@ -184,7 +185,7 @@ class CaseRun:
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            found = judge_call(inputs.first, call, tensors, outputs, outputs)
+            found = judge_call(inputs.first, call, tensors, outputs, outputs, homes)
             late = late or (threads.left_working(before) if found.wrong else None)
             contender.judged(found, f"{late}: " if late else "")
             del call, outputs
@@ -330,8 +331,11 @@ class CaseRun:
 
 
 def _moved_bytes(value: Any) -> int:
-    """The bytes that a provider declares to move. Raises TypeError or ValueError if the value is not a number of bytes."""
-    count = int(value)
+    """The bytes that a provider declares to move. Raises ValueError if the value is not a number of bytes."""
+    try:
+        count = int(value)
+    except (TypeError, ValueError, OverflowError):
+        count = -1
     if not 0 <= count < INTEGER_LIMIT:
-        raise ValueError("moved_bytes must be from 0 to 2^63 - 1")
+        raise ValueError(f"moved_bytes= returned {value!r:.80}; it must return a number from 0 to 2^63 - 1")
     return count

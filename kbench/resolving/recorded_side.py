@@ -102,7 +102,9 @@ class RecordedSide:
                 end, rows = self._end(), self._rows()
                 plan = self._narrow(run.plan, run.executor, rows, keys)
                 environment = {**read_recorded_environment(self.csv)[0], RESOLVED: True}
-                return ExistingResults(self.csv, plan, rows, plan.tasks, end, environment, [])
+                return ExistingResults(
+                    self.csv, plan, rows, plan.tasks, end, cut=False, environment=environment, notes=[]
+                )
 
             done = execute_more(run, self.csv, read, RunOptions(every_case=False), note)
         if done.interrupted:

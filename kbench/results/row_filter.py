@@ -161,8 +161,9 @@ class RowFilter:
         for term in self.terms if len(rows) else ():
             chosen = rows[term.holds(rows)]
             if chosen.empty:
-                values = _few(set(_cells(rows, term.column)))
-                return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {term.column} is one of {values}"
+                values = {"" if cell != cell else cell for cell in _cells(rows, term.column)}  # NaN: an empty cell
+                there = f"is one of {_few(values)}" if values != {""} else "is empty in all of them"
+                return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {term.column} {there}"
             rows, met = chosen, f"{met}, {term.text}" if met else term.text
         return f"{path}: the file has no row of any provider{met and f' with {met}'}; run the sweep again or choose other rows"
 

@@ -50,19 +50,9 @@ def read_results(path: Path | str) -> pd.DataFrame:
 
 
 def _check_each_row_once(path: Path, frame: pd.DataFrame) -> None:
-    """A session measures a row once. A file that was joined from copies would count it twice."""
+    """A session measures a row once. A file that was joined from others would count it twice."""
     providers = frame[frame["role"] == Role.PROVIDER]
-    identity = [
-        "operator",
-        "provider",
-        "params",
-        *axes(frame),
-        "dtype",
-        "session",
-        *CONDITION_COLUMNS,
-        "device_index",
-        "case_hash",
-    ]
+    identity = ["operator", "provider", "params", *axes(frame), "dtype", "session", *CONDITION_COLUMNS]
     same = providers.groupby(identity, dropna=False, sort=False).ngroup()
     repeated = same[same.duplicated()]
     if repeated.empty:
@@ -71,9 +61,13 @@ def _check_each_row_once(path: Path, frame: pd.DataFrame) -> None:
     first = same.index[same == repeated.iloc[0]][0]
     sizes = " ".join(f"{name}={row[name]}" for name in axes(frame))
     what = f"{row['operator']} {sizes} {row['dtype']} {configuration_name(row['provider'], row['params'])}"
-    raise ResultsError(
-        f"{path}:{line}: {what} session {row['session']} is also on line {first}; delete one of the two lines"
-    )
+    also = f"{path}:{line}: {what} session {row['session']} is also on line {first}"
+    if row["case_hash"] != frame.loc[first, "case_hash"]:
+        raise ResultsError(
+            f"{also}, with another case_hash: the two lines are of two versions of the operator, or a column of its sizes is "
+            "missing; keep the lines of one version, or restore the column"
+        )
+    raise ResultsError(f"{also}; delete one of the two lines")
 
 
 def _unknown(name: str, index: pd.Index) -> pd.Series[Any]:

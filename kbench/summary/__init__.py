@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kbench.analysis import Analysis
 from kbench.analysis.audit import audit
+from kbench.results.vocabulary import Role
 from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, precision_reached, ulps
 from kbench.summary.tables import Table, details_table, stages_table, standings_table, times_tables
 from kbench.text import terminal
@@ -21,7 +22,7 @@ def print_summary(found: Analysis, *, most_cases: int | None = None, more: str =
     On a terminal, at most `most_cases` lines of cases are printed, followed by `more`, the command that prints all of them.
     `detailed` adds a table of the fastest provider of each case.
     """
-    timed = any(row.ms is not None for row in found.rows)
+    timed = any(row.ms is not None and row.role == Role.PROVIDER for row in found.rows)
     if findings := audit(found.rows):
         print()
         print("Before the numbers:")

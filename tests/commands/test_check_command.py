@@ -98,6 +98,16 @@ def test_check_says_once_why_a_provider_declines(kbench: Kbench, write_config: C
     assert random.split() == ["random", "ok", "declined", "declined"]
 
 
+@pytest.mark.slow
+def test_check_ends_with_3_if_nothing_could_be_checked(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
+    config = write_config("{operator: judged, sweep: {N: 8, dtype: float32}, providers: [gone]}")
+    plugin = config.parent / "judged.py"
+    plugin.write_text(JUDGED.replace('judged.provider("right")(lambda x: x * 2)\n', "").partition("\n\n@judged")[0])
+    done = kbench("check", config, "--plugin", plugin)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "gone: unavailable" in done.stdout
+
+
 AUTOTUNED = """
 import torch
 import triton

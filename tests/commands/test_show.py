@@ -231,3 +231,12 @@ def test_it_offers_the_command_that_measures_a_row_again(tmp_path: Path, capsys:
 def test_it_offers_no_command_that_kbench_refuses(changes: dict[str, Any], tmp_path: Path, capsys: Out) -> None:
     """A file of several devices, and one of a script."""
     assert not show_with(changes, tmp_path, capsys)
+
+
+def test_a_file_with_controls_only_says_so(tmp_path: Path, capsys: Out) -> None:
+    path = tmp_path / "a.csv"
+    Writer(path, ("M", "N")).write([row("repeat", 1.0)])
+    show(path)
+    out = capsys.readouterr().out
+    assert out.split("\n\n")[0].strip() == "No provider was timed."
+    assert "time in us" not in out and f"no rows of providers: {path}" in out

@@ -121,6 +121,12 @@ def test_the_same_session_twice_is_an_error_with_both_lines(write: Write) -> Non
     assert str(caught.value).startswith(f"{old}:4: softmax M=4096 N=1 float32 triton session 0 is also on line 2")
 
 
+def test_the_same_session_with_two_timers_asks_for_one_of_them(write: Write) -> None:
+    old = write("old", [row(1), replace(row(1), timer="graph")])
+    with pytest.raises(ResultsError, match=r"is also on line 2, with another timer; .* --where timer=do_bench"):
+        compare_results(old, write("new", [row(1)]))
+
+
 def test_an_axis_that_is_constant_and_in_one_file_only_is_left_out_with_a_note(write: Write) -> None:
     def wide(n: int, k: int) -> Row:
         plain = row(n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,27 @@ def test_scalars_and_choices_come_from_the_case_and_parameters_from_the_config(m
     assert provider.parameters == {"block": 64} and provider.from_case == ("eps", "form") and provider.fixed == {}
     assert provider.bind(case, {"block": 32})(1, 2) == (1, 2, {"eps": 0.5, "form": "none", "block": 32})
     assert provider.declines(case) is None
+
+
+def test_one_device_type_and_one_source_can_be_given_by_themselves(mine: Operator) -> None:
+    mine.provider("p", devices="cpu", sources=__file__)(noted)
+    provider = mine.providers["p"]
+    assert provider.unavailable("cpu") is None
+    assert provider.unavailable("cuda") == "needs a device of type cpu; this machine has cuda"
+    assert provider.sources == (Path(__file__),)
+
+
+@pytest.mark.parametrize("sources", ["no.cu", Path("no.cu"), [__file__, "no.cu"]])
+def test_a_source_that_does_not_exist_is_an_error(mine: Operator, sources: Any) -> None:
+    with pytest.raises(ValueError, match=r"sources= names no\.cu, which does not exist"):
+        mine.provider("p", sources=sources)
+
+
+def test_what_is_available_is_said_by_none_or_a_reason(mine: Operator) -> None:
+    mine.provider("p", available=lambda: True)(noted)  # type: ignore[arg-type, return-value]
+    assert mine.providers["p"].unavailable("cpu") == (
+        "available= returned True; return None, or a string with the reason why it cannot run"
+    )
 
 
 def test_a_function_that_takes_any_keyword_gets_all_that_the_case_has(mine: Operator) -> None:

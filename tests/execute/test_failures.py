@@ -103,7 +103,7 @@ def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_
 
 HOSTILE = {
     "supports-300-kb": ("unsupported", "xxx"),
-    "moves-400-digits": ("error", "ValueError: moved_bytes must be from 0 to 2^63 - 1"),
+    "moves-400-digits": ("error", "ValueError: moved_bytes= returned 1000"),
     "raises-a-type-of-300-kb": ("error", "xxx"),
     "raises-keyboard-interrupt": ("error", "KeyboardInterrupt: "),
     "raises-base-exception": ("error", "BaseException: no at hostile.py:"),
@@ -148,7 +148,10 @@ ASKED = {
     "supports-raises": ("error", "AttributeError: "),
     "supports-is-true": ("error", "TypeError: supports= returned True; return None, or a string with the reason"),
     "moved-bytes-raises": ("error", "ZeroDivisionError: "),
-    "moved-bytes-is-none": ("error", "TypeError: "),
+    "moved-bytes-is-none": (
+        "error",
+        "ValueError: moved_bytes= returned None; it must return a number from 0 to 2^63 - 1",
+    ),
     "dotted-package": ("unavailable", "Python package 'not_installed.part' is not installed"),
     "available-raises": ("unavailable", "RuntimeError: no libfoo.so at asked.py:"),
 }

@@ -155,6 +155,18 @@ def resizes_its_buffer(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tenso
     return x, residual
 
 
+@add.provider("moves-its-buffer", out=("h",))
+def moves_its_buffer(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tensor, Tensor]:
+    h.data = x + residual
+    return h * 2, h * 3
+
+
+@add.provider("moves-what-it-changes", mutates={"residual": "h"})
+def moves_what_it_changes(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    residual.data = x + residual
+    return residual * 2, residual * 3
+
+
 @add.provider("changes-then-raises", mutates={"residual": "h"})
 def changes_then_raises(x: Tensor, residual: Tensor) -> None:
     x.zero_()
@@ -228,6 +240,8 @@ SAID = {
     "resizes-its-input": "wrong changed its input x in place",
     "replaces-its-input": "wrong changed its input residual in place",
     "moves-its-input": "wrong gave its input x other memory, as x.data = ... does; leave the tensor where it is",
+    "moves-its-buffer": "wrong gave a buffer that it must fill other memory, as buffer.data = ... does; leave the tensor",
+    "moves-what-it-changes": "wrong gave its input residual other memory, as residual.data = ... does; leave the tensor",
     "sparse": "wrong returned a tensor with layout sparse_coo for h, expected a dense one",
     "changes-then-raises": "error ValueError: after the damage",
 }

@@ -48,7 +48,8 @@ def test_torch_native_is_right_on_random_shapes(name: str) -> None:
         inputs = Inputs(here, device, seed).draw("random")
         expected = Expected(here, [x.clone() for x in inputs])
         call = stage_of(here, provider, {})(inputs, expected.shapes)
+        homes = call.homes(inputs)
         outputs = call.outputs(call.run())
-        assert judge_call(expected, call, inputs, outputs, outputs).wrong is None, case.label
+        assert judge_call(expected, call, inputs, outputs, outputs, homes).wrong is None, case.label
         judged += 1
     assert judged > SHAPES / 2

@@ -21,6 +21,14 @@ def test_points_that_say_little_about_the_kernel_are_hollow_and_the_key_says_why
     assert legend(figure) == [flag]
 
 
+def test_the_key_has_no_mark_that_only_the_copy_would_have(draw: Draw) -> None:
+    """The copy is drawn without points."""
+    rows = [drawn_row(case(n)) for n in NS]
+    copies = [drawn_row(case(n), "copy", role="control", flags=("overhead-bound",)) for n in NS]
+    [figure] = draw(*rows, *copies)
+    assert "overhead-bound" not in legend(figure)
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [

@@ -187,6 +187,8 @@ def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> N
         ),
         ("params=x", "params is one of empty, num_warps=4, num_warps=8,num_stages=2"),
         ("role=control", "no row of any provider with role=control"),
+        ("weight>3", "no row has weight>3; weight is empty in all of them"),
+        ("model=x", "no row has model=x; model is empty in all of them"),
     ],
 )
 def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:

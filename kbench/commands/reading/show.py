@@ -47,7 +47,7 @@ def show(
     beside = environment_file.read_environment(path)
     found = analyse(rows_of(rows), beside.environment.get("baseline"))
     summary.print_summary(found, detailed=details)
-    print(f"{summary.counts(found.rows) or 'no rows'}: {path}")
+    print(f"{summary.counts(found.rows) or 'no rows of providers'}: {path}")
     timed = [row for row in found.rows if row.role == Role.PROVIDER and row.ms is not None]
     if timed and environment_file.is_repeatable(beside.environment):
         example = shlex.join(["kbench", "run", "--repeat", str(path), "--row", terms_of(timed[-1], rows_of(frame))])

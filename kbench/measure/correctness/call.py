@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
+from kbench.measure.correctness.placement import Home, home_of
 from kbench.measure.definition.definition import Definition, dtype_name
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
@@ -52,6 +53,10 @@ class Call:
         for tensor in self.held:
             if not any(tensor is x for x in inputs):
                 tensor.fill_(poison_value(tensor.dtype, again))
+
+    def homes(self, inputs: Sequence[Tensor]) -> list[Home]:
+        """Where the inputs are, and then the buffers. A call may write into them, but it may not move them."""
+        return [home_of(x) for x in (*inputs, *self.held)]
 
     def places(self, output: Any) -> bool:
         """Whether an output lies where the call must put it, and not in new memory."""

@@ -20,7 +20,7 @@ from kbench.measure.correctness.elements import (
     compare_in_one_pass,
 )
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.correctness.placement import is_view, same_memory
+from kbench.measure.correctness.placement import Home, is_view, moved_away, same_memory
 from kbench.measure.definition.definition import Definition, Output, dtype_name
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering import threads
@@ -44,6 +44,7 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
         busy = device.keep_busy(ms)
         fill(inputs, expected.inputs)
         call = stage(inputs, expected.shapes)
+        homes = call.homes(inputs)
         before = threads.working()
         outputs = call.outputs(call.run())
         late = threads.left_working(before)
@@ -52,10 +53,10 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
         device.synchronize()
         if queued or late:
             break
-    found = judge_call(expected, call, inputs, outputs, delivered)
+    found = judge_call(expected, call, inputs, outputs, delivered, homes)
     if late := late or (threads.left_working(before) if found.wrong else None):  # a thread may need a while to begin
         found = replace(found, wrong=late, off=False)
-    elif found.off and device.accelerated and not judge_call(expected, call, inputs, outputs, outputs).wrong:
+    elif found.off and device.accelerated and not judge_call(expected, call, inputs, outputs, outputs, homes).wrong:
         found = replace(found, wrong=f"left work on another stream when the call returned: {found.wrong}", off=False)
     if found.wrong:
         return found
@@ -73,7 +74,16 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
         )
     same = all(equal(a, b) for a, b in zip(delivered, again, strict=True))
     found = replace(found, deterministic=same)
-    return found if same else found.worst(judge_call(expected, call, inputs, again, again))
+    return found if same else found.worst(judge_call(expected, call, inputs, again, again, homes))
+
+
+def _moved(names: Sequence[str], call: Call, inputs: Sequence[Tensor], homes: Sequence[Home]) -> str | None:
+    """What to report if an input or a buffer is not where it was before the call: its caller has the old memory."""
+    moved = [now != home for now, home in zip(call.homes(inputs), homes, strict=True)]
+    for name, away in zip(names, moved, strict=False):
+        if away:
+            return moved_away(f"its input {name}", name)
+    return moved_away("a buffer that it must fill", "buffer") if any(moved) else None
 
 
 def _stored(output: Tensor, again: Tensor, call: Call, inputs: Sequence[Tensor]) -> bool:
@@ -103,12 +113,18 @@ DECLARE = "work on a copy, or declare it with mutates="
 
 
 def judge_call(
-    expected: Expected, call: Call, inputs: Sequence[Tensor], outputs: Sequence[Any], delivered: Sequence[Any]
+    expected: Expected,
+    call: Call,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Any],
+    delivered: Sequence[Any],
+    homes: Sequence[Home],
 ) -> Accuracy:
-    """Judge one call: kind, shape, dtype, device and values of every output, and whether the inputs are unchanged but for those
-    that the call may change.
+    """Judge one call: kind, shape, dtype, device and values of every output, whether the inputs are unchanged but for those
+    that the call may change, and whether inputs and buffers are where they were.
 
-    `delivered` holds the values that the outputs had when the queue reached them.
+    `delivered` holds the values that the outputs had when the queue reached them, and `homes` is what `call.homes` returned
+    before the call.
     """
     names = expected.definition.input_names
     if fault := malformed(expected, inputs, outputs):
@@ -128,7 +144,9 @@ def judge_call(
                 return replace(
                     found, wrong=f"left input {name} unchanged; it must hold {output} after the call", off=False
                 )
-    return found
+        return found
+    moved = _moved(names, call, inputs, homes)
+    return replace(found, wrong=moved, off=False) if moved else found
 
 
 def changed_input(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.check import DECLARE, changed_input
-from kbench.measure.correctness.placement import Placement
+from kbench.measure.correctness.placement import Placement, home_of, moved_away
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
@@ -94,7 +94,7 @@ class SharedInputs:
                 if x.requires_grad:  # a provider has asked for its gradient
                     x.requires_grad_(False) if x.is_leaf else x.detach_()
                 home = placement.tensor(number)
-                if not _same_place(x, home):
+                if home_of(x) != home_of(home):
                     x.set_(home.untyped_storage(), home.storage_offset(), home.shape, home.stride())
         self.restore_sets(self._names)
 
@@ -106,21 +106,16 @@ class SharedInputs:
         if fault or moved or mutates or any(x.requires_grad for x in self.tensors):
             self.restore()
         if moved and not fault:
-            return f"gave its input {moved} other memory, as {moved}.data = ... does; leave the tensor where it is"
+            return moved_away(f"its input {moved}", moved)
         return f"{fault}; {DECLARE}" if fault else None
 
     def _moved(self) -> str | None:
         """The name of an input that is not where it was placed, so that nobody else can write into it any more."""
         triples = zip(self._names, self.tensors, self._placements, strict=True)
-        return next((name for name, x, placement in triples if not _same_place(x, placement.tensor(0))), None)
+        return next((name for name, x, placement in triples if home_of(x) != home_of(placement.tensor(0))), None)
 
     def restore_sets(self, mutates: Collection[str]) -> None:
         """Write the values of some inputs back into all sets."""
         for name, all_sets, values in zip(self._names, self.stacked, self.pristine, strict=True):
             if name in mutates:
                 all_sets.copy_(values)
-
-
-def _same_place(x: Tensor, home: Tensor) -> bool:
-    """Whether two tensors have the same elements in memory."""
-    return (x.data_ptr(), x.shape, x.stride()) == (home.data_ptr(), home.shape, home.stride())

@@ -48,6 +48,19 @@ class Placement:
         return self._memory.new_empty(0).set_(self._memory.untyped_storage(), start, shape, stride)
 
 
+Home = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""Where a tensor is: its address, shape and strides."""
+
+
+def home_of(x: Tensor) -> Home:
+    return x.data_ptr(), tuple(x.shape), x.stride()
+
+
+def moved_away(what: str, name: str) -> str:
+    """What to report of a provider that gives a tensor other memory: its caller has the old memory."""
+    return f"gave {what} other memory, as {name}.data = ... does; leave the tensor where it is"
+
+
 def same_memory(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors begin at the same address. False if `a` has no elements."""
     return a.numel() > 0 and a.data_ptr() == b.data_ptr()

@@ -107,8 +107,8 @@ def fixed_columns(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[s
 
 
 def hollow_flags(panel: pd.DataFrame) -> set[str]:
-    """The flags of HOLLOW that values of a panel have."""
-    flags = panel.loc[panel["hollow"] & panel["value"].notna(), "flags"]
+    """The flags of HOLLOW that values of a panel have. The copy has no points, so its flags are not among them."""
+    flags = panel.loc[panel["hollow"] & panel["value"].notna() & (panel["curve"] != COPY_CURVE), "flags"]
     return {flag for text in flags for flag in text.split(";")} & set(HOLLOW)
 
 
