@@ -1,0 +1,86 @@
+"""A call may not write between the rows of a strided input: a kernel that stores without a mask does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.gaps import marked_gaps
+from kbench.measure.definition.definition import Definition
+from kbench.measure.machine.device import Device
+
+FAULT = "wrote into memory between the rows of its input x, which may belong to others; mask the stores"
+
+
+def wrong(operator: Operator, provider: str, x: Tensor) -> str | None:
+    definition = Definition(operator, operator.case(str(x.dtype).removeprefix("torch."), M=x.shape[0], N=x.shape[1]))
+    expected = Expected(definition, [x.clone()])
+    return run_checked(expected, stage_of(definition, operator.providers[provider], {}), [x], Device()).wrong
+
+
+@pytest.fixture
+def doubled(no_operators: None) -> Operator:
+    matrix = Declared("M", "N")
+    operator = Operator(
+        "doubled", axes=("M", "N"), inputs={"x": matrix}, outputs={"y": matrix}, reference=lambda x: x * 2
+    )
+    operator.provider("new-memory")(lambda x: x * 2)
+    operator.provider("in-place", mutates={"x": "y"})(lambda x: x.mul_(2))
+
+    @operator.provider("unmasked", mutates={"x": "y"})
+    def unmasked(x: Tensor) -> None:
+        """Writes zeros behind each row, as a kernel does that loads with a mask and stores without one."""
+        x.mul_(2)
+        if x.stride(0) > x.shape[1]:
+            x.as_strided((x.shape[0] - 1, 1), x.stride(), x.storage_offset() + x.shape[1]).zero_()
+
+    @operator.provider("elsewhere")
+    def elsewhere(x: Tensor) -> Tensor:
+        if x.stride(0) > x.shape[1]:
+            x.as_strided((1, 1), (1, 1), x.storage_offset() + x.shape[1]).fill_(7)
+        return x * 2
+
+    return operator
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "memory", [lambda x: x[:, 1:-2], lambda x: x[::2], lambda x: x.t(), lambda x: x[:1], lambda x: x]
+)
+def test_only_what_is_between_the_rows_must_stay(
+    doubled: Operator, memory: Callable[[Tensor], Tensor], dtype: torch.dtype
+) -> None:
+    for provider in ("new-memory", "in-place"):
+        assert wrong(doubled, provider, memory(torch.randn(6, 8).to(dtype))) is None
+
+
+@pytest.mark.parametrize("provider", ["unmasked", "elsewhere"])
+def test_a_write_between_the_rows_is_wrong(doubled: Operator, provider: str) -> None:
+    assert wrong(doubled, provider, torch.randn(6, 8)) is None
+    assert wrong(doubled, provider, torch.randn(6, 8)[:, :-3]) == FAULT
+
+
+def test_inputs_without_a_gap_of_their_own_have_none() -> None:
+    """Dense, transposed, empty and expanded tensors."""
+    x = torch.zeros(4, 5)
+    tensors = [x, x.t(), x[:0], x[:, :0], torch.zeros(1, 5).expand(4, 5), torch.tensor(1.0)]
+    assert marked_gaps([str(i) for i in range(len(tensors))], tensors) == []
+    assert not x.any(), "nothing was written"
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.float8_e4m3fn, torch.float64])
+def test_gaps_of_every_dtype(dtype: torch.dtype) -> None:
+    x = torch.zeros(4, 6, dtype=torch.uint8).to(dtype)[:, 1:4]
+    [gap] = marked_gaps(["x"], [x])
+    assert not gap.written()
+    assert not x.to(torch.float64).any(), "nothing was written into the input"
+    torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage()).zero_()
+    assert gap.written()
