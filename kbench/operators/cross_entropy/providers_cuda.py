@@ -1,5 +1,5 @@
-"""Cross-entropy in CUDA C++, out of place, and in place: the gradients overwrite the logits. The kernels are in
-`cross_entropy_forward.cu`, `cross_entropy_backward.cu` and, for both passes in one, `cross_entropy.cu`.
+"""Cross-entropy in CUDA C++, out of place, and in place: the gradients overwrite the logits. `cuda/` has the
+kernels: `cross_entropy_forward.cu`, `cross_entropy_backward.cu` and, for both passes in one, `cross_entropy.cu`.
 
 None has label smoothing.
 """
@@ -22,9 +22,9 @@ from kbench.operators.cross_entropy.operator import cross_entropy
 if TYPE_CHECKING:
     from torch import Tensor
 
-SOURCE = CudaSource(Path(__file__).with_name("cross_entropy_forward.cu"))
-BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("cross_entropy_backward.cu"))
-FULL_SOURCE = CudaSource(Path(__file__).with_name("cross_entropy.cu"))
+SOURCE = CudaSource(Path(__file__).with_name("cuda") / "cross_entropy_forward.cu")
+BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("cuda") / "cross_entropy_backward.cu")
+FULL_SOURCE = CudaSource(Path(__file__).with_name("cuda") / "cross_entropy.cu")
 SOURCES = (*SOURCE.files, BACKWARD_SOURCE.path, FULL_SOURCE.path, *whole_rows.SOURCES)
 
 
