@@ -98,8 +98,7 @@ class Operator(Declaration):
                    input holds after the call. The function does not return that output
 
         Raises ValueError for a name that is taken or not allowed, and for a file of `sources` that does not exist. A name has
-        no commas or brackets, as `--only a,b` and
-        `a[block=2]` could not be read otherwise. See also results/names.py.
+        no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/names.py.
         """
         for each in (name, *([] if label is None else [label])):
             if why := fault(each):

@@ -16,6 +16,7 @@ from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.gaps import marked_gaps, written_gap
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.definition.operator_calls import OperatorFault
@@ -143,7 +144,10 @@ def _check(contender: Contender, definition: Definition, make: Callable[[], Tria
         return
     inputs, expected = make()
     stage = stage_of(definition, provider, contender.params)
-    contender.judged(run_checked(expected, stage, inputs, device))
+    with marked_gaps(definition.input_names, inputs) as gaps:
+        contender.judged(run_checked(expected, stage, inputs, device))
+        if contender.running and (fault := written_gap(gaps)):
+            contender.end(Status.WRONG, fault)
     if contender.running:
         contender.end(Status.CHECKED)
 

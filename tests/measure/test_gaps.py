@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from in_process import checked_edges
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -13,7 +14,7 @@ from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
-from kbench.measure.correctness.gaps import marked_gaps
+from kbench.measure.correctness.gaps import marked_gaps, written_gap
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
@@ -23,7 +24,9 @@ FAULT = "wrote into memory between the rows of its input x, which may belong to 
 def wrong(operator: Operator, provider: str, x: Tensor) -> str | None:
     definition = Definition(operator, operator.case(str(x.dtype).removeprefix("torch."), M=x.shape[0], N=x.shape[1]))
     expected = Expected(definition, [x.clone()])
-    return run_checked(expected, stage_of(definition, operator.providers[provider], {}), [x], Device()).wrong
+    with marked_gaps(["x"], [x]) as gaps:
+        found = run_checked(expected, stage_of(definition, operator.providers[provider], {}), [x], Device())
+        return found.wrong or written_gap(gaps)
 
 
 @pytest.fixture
@@ -68,19 +71,37 @@ def test_a_write_between_the_rows_is_wrong(doubled: Operator, provider: str) -> 
     assert wrong(doubled, provider, torch.randn(6, 8)[:, :-3]) == FAULT
 
 
+def test_kbench_check_looks_there(doubled: Operator) -> None:
+    found = checked_edges(doubled, "elsewhere", dtype="float32", M=5, N=24)
+    assert (found["random"], found["strided rows"]) == ("checked", f"wrong {FAULT}")
+
+
+def test_what_lies_between_the_rows_is_put_back(doubled: Operator) -> None:
+    """It may belong to the author of the operator."""
+    table = torch.randn(6, 8)
+    before = table.clone()
+    assert wrong(doubled, "unmasked", table[:, :-3]) == FAULT
+    assert torch.equal(table[:, -3:], before[:, -3:])
+    with pytest.raises(ZeroDivisionError), marked_gaps(["x"], [table[:, :-3]]):
+        raise ZeroDivisionError
+    assert torch.equal(table[:, -3:], before[:, -3:])
+
+
 def test_inputs_without_a_gap_of_their_own_have_none() -> None:
-    """Dense, transposed, empty and expanded tensors."""
-    x = torch.zeros(4, 5)
-    tensors = [x, x.t(), x[:0], x[:, :0], torch.zeros(1, 5).expand(4, 5), torch.tensor(1.0)]
-    assert marked_gaps([str(i) for i in range(len(tensors))], tensors) == []
-    assert not x.any(), "nothing was written"
+    """Dense, transposed, empty and expanded tensors, and parts of one tensor."""
+    x, packed = torch.zeros(4, 5), torch.zeros(4, 3, 5)
+    tensors = [x, x.t().clone(), x[:0].clone(), x[:, :0].clone(), torch.zeros(1, 5).expand(4, 5), torch.tensor(1.0)]
+    tensors += packed.unbind(1)
+    with marked_gaps([str(i) for i in range(len(tensors))], tensors) as gaps:
+        assert gaps == []
+    assert not packed.any(), "nothing was written"
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.float8_e4m3fn, torch.float64])
 def test_gaps_of_every_dtype(dtype: torch.dtype) -> None:
     x = torch.zeros(4, 6, dtype=torch.uint8).to(dtype)[:, 1:4]
-    [gap] = marked_gaps(["x"], [x])
-    assert not gap.written()
-    assert not x.to(torch.float64).any(), "nothing was written into the input"
-    torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage()).zero_()
-    assert gap.written()
+    with marked_gaps(["x"], [x]) as [gap]:
+        assert not gap.written()
+        assert not x.to(torch.float64).any(), "nothing was written into the input"
+        torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage()).zero_()
+        assert gap.written()
