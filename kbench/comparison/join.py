@@ -260,14 +260,13 @@ def _sides(frame: pd.DataFrame, rows: Sequence[Row], axes: Sequence[str], metric
         key = Key(case.operator, row.provider, row.params, values, case.dtype)
         sessions = found.setdefault(key, {})
         if row.session in sessions:
+            # They were measured in two ways: read_results refuses a row that a session has twice.
             first, other = sessions[row.session]
-            also = f"{frame.attrs['path']}:{line}: {key.label} session {row.session} is also on line {first}"
-            if differ := [name for name in CONDITION_COLUMNS if getattr(row, name) != getattr(other, name)]:
-                chosen = f"{differ[0]}={getattr(other, differ[0])}"
-                raise ResultsError(
-                    f"{also}, with another {list_words(differ)}; compare one of them, for example with --where {chosen}"
-                )
-            raise ResultsError(f"{also}; delete one of the two lines")
+            differ = [name for name in CONDITION_COLUMNS if getattr(row, name) != getattr(other, name)]
+            raise ResultsError(
+                f"{frame.attrs['path']}:{line}: {key.label} session {row.session} is also on line {first}, with another "
+                f"{list_words(differ)}; compare one of them, for example with --where {differ[0]}={getattr(other, differ[0])}"
+            )
         sessions[row.session] = line, row
     return {key: _side([sessions[each][1] for each in sorted(sessions)], metric) for key, sessions in found.items()}
 
