@@ -70,11 +70,13 @@ struct LossSharing {
 };
 
 constexpr int kLossPacks = 4;           // accesses of a thread in each step
+constexpr int kFewLossPacks = 2;        // if there are few short rows
 constexpr int kLossSlice = 100 * 1024;  // bytes
 
 // `accesses`: of 16 bytes, for a row. If there are many rows, a row gets more blocks until each has at most kLossSlice of it. If
 // there are few, until two thirds of the multiprocessors have a block, or until each block has at most 16 KiB of the row. A
-// cluster limits both. Few short rows have twice as many threads as their accesses need. Measured on an H100.
+// cluster limits both. In few short rows each thread has half as many accesses, so twice as many threads wait for memory.
+// Measured on an H100.
 inline LossSharing share_losses(std::int64_t accesses, std::int64_t rows) {
   if (accesses <= 128) return {32, kGroupThreads, 1};
   const int device = multiprocessors();
@@ -84,7 +86,7 @@ inline LossSharing share_losses(std::int64_t accesses, std::int64_t rows) {
     return few ? 3 * rows * blocks < 2 * device && accesses > 1024 * blocks : accesses * 16 > blocks * kLossSlice;
   };
   while (blocks < largest_cluster() && divide()) blocks *= 2;
-  const int packs = few && accesses <= 2 * kMostLossThreads ? 2 : kLossPacks;
+  const int packs = few && accesses <= kFewLossPacks * kMostLossThreads ? kFewLossPacks : kLossPacks;
   const std::int64_t slice = ceil_div(accesses, blocks), steps = ceil_div(slice, kMostLossThreads * packs);
   return {0, KBENCH_WARP_SIZE * int(ceil_div(slice, steps * packs * KBENCH_WARP_SIZE)), blocks};
 }
@@ -110,6 +112,9 @@ cudaError_t launch_losses(const Call& call, const Tensor& x, const LossArguments
                   x.strides[0], 0);
   };
   if (sharing.group) return launch_one(row_losses<T, V, 2, 32, EDGES>, ceil_div(rows, kGroupThreads / 32));
+  if (sharing.blocks == 1 && accesses <= kFewLossPacks * sharing.threads) {
+    return launch_one(row_losses<T, V, kFewLossPacks, kBlockRow, EDGES>, rows);
+  }
   if (sharing.blocks == 1) return launch_one(row_losses<T, V, P, kBlockRow, EDGES>, rows);
   const std::int64_t slice = ceil_div(accesses, 8 * sharing.blocks) * 8;  // in steps of 128 bytes
   return launch_clusters(row_losses<T, V, P, kClusterRow, EDGES>, rows, sharing.blocks, sharing.threads, call.stream,
