@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kernels_results import PATH, PEERS, RESULTS, ROOT, SHORT, Update, run, tracked
+from kernels_results import GELU, PATH, PEERS, RESULTS, ROOT, SHORT, Update, run, tracked
 
 COPY = ["--metric", "copy_fraction"]
 WINNERS = ["--kind", "heatmap", "--format", "png"]
@@ -22,6 +22,13 @@ PICTURES = {
     "matmul": [["--where", "dtype=bfloat16,N=4096", "--format", "png"]],
     "softmax-large": [[], WINNERS, [*WINNERS, *DARK]],
     "softmax": [[], [*DARK, "--format", "png"]],
+    "softmax-ladder": [[], [*DARK, "--format", "png"]],
+    "softmax-persistent": [[]],
+    "softmax-providers": [[]],
+    "softmax-warps": [[]],
+    "gelu": [[]],
+    "gelu-providers": [[]],
+    GELU: [COPY],
     SHORT: [WINNERS],
 }
 """The options of `kbench plot` that make the committed pictures."""

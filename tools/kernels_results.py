@@ -27,8 +27,15 @@ RESULTS = ROOT / "results/h200"
 SUMMARISED = ["rmsnorm", "add_rmsnorm", "layernorm", "softmax-backward", "cross_entropy", "swiglu", "quantize_fp8"]
 """The lines of the table of "The other operators", in order."""
 
-PEERS, SHORT = "softmax-peers", "short/softmax-peers"
-CONFIGS = [*SUMMARISED, "softmax-large", PEERS, SHORT, "softmax", "matmul"]
+PEERS, SHORT, BETWEEN, GELU = "softmax-peers", "short/softmax-peers", "between/softmax-peers", "gelu-peers"
+
+DRAWN = [
+    *("softmax", "softmax-large", "softmax-ladder", "softmax-persistent", "softmax-providers", "softmax-warps"),
+    *("gelu", "gelu-providers", "matmul"),
+]
+"""The docs show pictures of them, and a few figures."""
+
+CONFIGS = [*SUMMARISED, PEERS, SHORT, BETWEEN, GELU, *DRAWN]
 
 LIBRARY = re.compile(r"(?:/[\w.+-]+)+/(?=(?:quack|liger_kernel|torch|triton|kbench|cutlass|flashinfer)/)")
 """The folders before a library's own: `/usr/lib/python3/` of `/usr/lib/python3/torch/nn/functional.py`."""
@@ -121,13 +128,14 @@ def without_uuids(text: str) -> str:
 def described_here(update: Update, environment: dict[str, Any], name: str) -> dict[str, Any]:
     """The environment of a run as if its command had written into the folder of results/."""
     folder = str((update.results / name).parent.relative_to(ROOT))
-    command = environment.get("command") or []
-    command[:1] = ["kbench"] if command else []
-    for at, word in enumerate(command):
-        if at and command[at - 1] in ("-o", "--out"):
-            command[at] = folder
-        elif word.startswith("--out="):
-            command[at] = f"--out={folder}"
+    for part in (environment, *environment.get("continued", [])):
+        command = part.get("command") or []
+        command[:1] = ["kbench"] if command else []
+        for at, word in enumerate(command):
+            if at and command[at - 1] in ("-o", "--out"):
+                command[at] = folder
+            elif word.startswith("--out="):
+                command[at] = f"--out={folder}"
     if (environment.get("config") or {}).get("path", "").startswith("/"):
         environment["config"]["path"] = f"configs/{Path(name).name}.yaml"
     return environment

@@ -8,7 +8,7 @@ from typing import Any
 
 import kernels_tables as tables
 import pandas as pd
-from kernels_results import PEERS, RESULTS, ROOT, SHORT, SUMMARISED, Update
+from kernels_results import BETWEEN, DRAWN, GELU, PEERS, RESULTS, ROOT, SHORT, SUMMARISED, Update
 
 AHEAD = 0.995
 """A peer that takes less than this share of our time is listed."""
@@ -22,9 +22,11 @@ SECTIONS = {
         "## The other operators": {*SUMMARISED, "matmul"},
         "## Softmax, tall": {PEERS},
         "## Softmax, few rows": {SHORT},
+        "## Softmax, between those lengths": {BETWEEN},
+        "## GELU, tall": {GELU},
     },
     "docs/dispatch.md": {"## What it loses": {PEERS, SHORT}},
-    "docs/pictures.md": {"## Plots": {"softmax-large"}},
+    "docs/pictures.md": {"## Plots": {*DRAWN}},
     "README.md": {"## Who is fastest?": {"softmax"}},
 }
 """The sections that quote figures, and the results that these are of."""
@@ -37,7 +39,7 @@ FIGURE = re.compile(
 def add_figures(update: Update) -> None:
     """Where a peer is ahead, and the shares of the copy by row length."""
     for name in update.new:
-        if name in ("softmax", "softmax-large", "matmul"):
+        if name in DRAWN:
             continue
         times = tables.Times(str(RESULTS / f"{name}.csv"))
         lines = [*_against_peers(times), *_of_copy(times)]

@@ -3,10 +3,10 @@
     python tools/kernels_update.py FOLDER
     python tools/kernels_update.py FOLDER --card h100       into results/h100, of which only a table is made
 
-FOLDER has CONFIG.csv and CONFIG.env.json, perhaps CONFIG.kernels.jsonl, and short/softmax-peers.csv of the profile `short`. The
-tables are those of docs/peers.md and docs/dispatch.md. The sentences around them are yours to write: this prints those that
-may quote a figure, the figures, and at last what is odd. It needs some minutes and commits nothing. With the committed results
-as FOLDER, no file changes.
+FOLDER has CONFIG.csv and CONFIG.env.json, perhaps CONFIG.kernels.jsonl. Results of the profiles `short` and `between` are in
+folders of these names. The tables are those of docs/peers.md and docs/dispatch.md. The sentences around them are yours to
+write: this prints those that may quote a figure, the figures, and at last what is odd. It needs some minutes and commits
+nothing. With the committed results as FOLDER, no file changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import fmean
 
 from kernels_pictures import draw
-from kernels_results import CONFIGS, PEERS, RESULTS, ROOT, SHORT, SUMMARISED, Update, run, take
+from kernels_results import CONFIGS, GELU, PEERS, RESULTS, ROOT, SHORT, SUMMARISED, Update, run, take
 from kernels_sentences import add_figures, print_sentences
 
 from kbench.dispatching.dispatch import DispatchOptions, dispatch
@@ -97,13 +97,16 @@ def summary_table(update: Update) -> None:
         update.facts[f"measured with {how}"] = f"{update.facts.get(f'measured with {how}', '')} {name}".strip()
 
 
-def softmax_table(update: Update, name: str, section: str) -> None:
-    text = run(TABLES, f"results/h200/{name}.csv", *(["N"] if name == SHORT else []))
+def cases_table(update: Update, name: str, section: str, *by: str) -> None:
+    """Make the table of a section with a line for each case, or for each size of the axis `by`."""
+    text = run(TABLES, f"results/h200/{name}.csv", *by)
     replace_table(update, section, table_of(text))
     found = re.search(r"geomean of peer / ours: ([\d.]+); of torch-native / ours: ([\d.]+); over \d+ cases", text)
     assert found, text
-    pattern = r"the\s+peer\s+takes\s+[\d.]+\s+times\s+our\s+time,\s+and\s+torch\s+[\d.]+\s+times"
-    new = f"the peer takes {float(found[1]):.2f} times our time, and torch {found[2]} times"
+    pattern = r"the\s+peer\s+takes\s+[\d.]+\s+times\s+our\s+time"
+    new = f"the peer takes {float(found[1]):.2f} times our time"
+    if name != GELU:  # its fastest peer is torch
+        pattern, new = rf"{pattern},\s+and\s+torch\s+[\d.]+\s+times", f"{new}, and torch {found[2]} times"
     replace_words(update, section, pattern, new)
     rows = csv.DictReader((RESULTS / f"{name}.csv").open(newline=""))
     wrong = f"{sum(row['status'] == 'wrong' for row in rows)} rows are wrong"
@@ -168,9 +171,11 @@ def make_all(update: Update) -> None:
     if new & {*SUMMARISED, "matmul"}:
         summary_table(update)
     if PEERS in new:
-        softmax_table(update, PEERS, "## Softmax, tall")
+        cases_table(update, PEERS, "## Softmax, tall")
     if SHORT in new:
-        softmax_table(update, SHORT, "## Softmax, few rows")
+        cases_table(update, SHORT, "## Softmax, few rows", "N")
+    if GELU in new:
+        cases_table(update, GELU, "## GELU, tall", "N")
     if new & {PEERS, SHORT}:
         dispatch_table(update)
     if "softmax" in new:
