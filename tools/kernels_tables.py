@@ -22,7 +22,7 @@ from kbench.results import table
 from kbench.results.case import ITEMSIZE, value_order
 
 OURS = ("cuda", "triton")
-OURS_IN_PLACE = ("triton-inplace", "triton-in-place", "cuda-in-place")
+OURS_IN_PLACE = ("triton-inplace", "cuda-inplace", "triton-in-place", "cuda-in-place")
 IN_PLACE = {
     *OURS_IN_PLACE, "torch-inplace", "liger-in-place", "quack-in-place", ("add_rmsnorm", "flashinfer"), ("add_rmsnorm", "vllm"),
 }  # fmt: skip

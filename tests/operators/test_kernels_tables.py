@@ -82,7 +82,7 @@ def test_a_file_without_peers_copy_or_one_of_ours(
     tables.main(["--summary", torch])
     assert (
         capsys.readouterr().out
-        == "no file has a time of cuda, triton, triton-inplace, triton-in-place, cuda-in-place\n"
+        == "no file has a time of cuda, triton, triton-inplace, cuda-inplace, triton-in-place, cuda-in-place\n"
     )
 
 

@@ -1,4 +1,5 @@
-"""Residual sum and RMS normalisation in CUDA C++. The kernel is in `add_rmsnorm.cu`."""
+"""Residual sum and RMS normalisation in CUDA C++, out of place, and in place: the sum overwrites `residual`. The kernel is in
+`add_rmsnorm.cu`."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbench.kernels import whole_rows
 from kbench.kernels.cuda_source import CudaSource
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
 
@@ -38,5 +40,26 @@ def cuda(
         y, h = x.new_empty(x.shape), x.new_empty(x.shape)
         kernel((x, residual, weight), (y, h))
         return y, h
+
+    return call
+
+
+@add_rmsnorm.provider(
+    "cuda-inplace",
+    label="CUDA (in place)",
+    devices=("cuda",),
+    available=SOURCE.missing_tools,
+    factory=True,
+    sources=(*SOURCE.files, *whole_rows.SOURCES),
+    mutates={"residual": "h"},
+)
+def cuda_inplace(case: Case, *, eps: float) -> Callable[..., Tensor]:
+    """The kernel of `cuda`. A thread writes only elements that it has read before, and that no other thread reads."""
+    kernel = SOURCE.kernel("add_rmsnorm", eps=eps)
+
+    def call(x: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
+        y = x.new_empty(x.shape)
+        kernel((x, residual, weight), (y, whole_rows.known_dense(residual)))
+        return y
 
     return call

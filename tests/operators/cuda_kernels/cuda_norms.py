@@ -46,8 +46,8 @@ def dense(name: str, M: int, N: int, dtype: torch.dtype, weights: torch.dtype | 
     return inputs_of(name, [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype)], weights)
 
 
-def wrong(name: str, inputs: list[Tensor], what: str, mode: str = "forward") -> list[str]:
-    """Check the provider as `kbench check` does: a sentence for what is wrong, nothing if it is right. In mode backward the
+def wrong(name: str, inputs: list[Tensor], what: str, mode: str = "forward", provider: str = "cuda") -> list[str]:
+    """Check a provider as `kbench check` does: a sentence for what is wrong, nothing if it is right. In mode backward the
     gradient of y comes after the inputs."""
     M, N = inputs[0].shape
     op = operator(name)
@@ -55,7 +55,7 @@ def wrong(name: str, inputs: list[Tensor], what: str, mode: str = "forward") -> 
     weights = "same" if alike else "float32"
     case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N, mode=mode, weight_dtype=weights)
     definition = Definition(op, case)
-    stage = stage_of(definition, op.providers["cuda"], {})
+    stage = stage_of(definition, op.providers[provider], {})
     fault = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, Device()).wrong
     return [f"{case.label}, {what}: {fault}"] if fault else []
 
