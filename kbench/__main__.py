@@ -8,8 +8,10 @@ def main() -> None:
     interrupts.raise_on_signals()
     try:
         from kbench.cli import main as run
-    except KeyboardInterrupt:  # which comes in the middle of an import, where a traceback would help nobody
-        interrupts.end()
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not interrupts.is_interrupt(error):
+            raise
+        interrupts.end()  # the signal came in the middle of an import, where a traceback would help nobody
         raise SystemExit(ExitStatus.INTERRUPTED) from None
     run()
 

@@ -177,6 +177,8 @@ def _run_command(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except Exception as error:  # noqa: BLE001  every error ends here; an unexpected one gets exit code 70
+        if interrupts.is_interrupt(error):
+            return ExitStatus.INTERRUPTED
         status = _exit_status(error)
         if "--traceback" in arguments:
             traceback.print_exc()

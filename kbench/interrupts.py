@@ -24,6 +24,14 @@ def raise_on_signals() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether a signal raised this. If KeyboardInterrupt comes in a `__set_name__`, which class statements call, Python 3.11
+    raises a RuntimeError in its place. That happens while modules are imported."""
+    return isinstance(error, KeyboardInterrupt) or (
+        isinstance(error, RuntimeError) and isinstance(error.__cause__, KeyboardInterrupt)
+    )
+
+
 def end() -> None:
     """Ignore signals from here on, so that none changes the exit code. Called last, before the interpreter ends."""
     for number in ENDING_SIGNALS:

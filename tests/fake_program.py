@@ -34,7 +34,9 @@ if __name__ == "__main__":
         from kbench.execute.executors import prepare
 
         prepare.executor_for = FakeMachine(before=measure_slowly).executor_for
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not interrupts.is_interrupt(error):
+            raise
         interrupts.end()
         raise SystemExit(130) from None
     main()
