@@ -8,6 +8,9 @@ built much faster then, and kept. Less is enough after a change of the norms:
 
     ... tools/kernels_sanitize.py bfloat16 --only rmsnorm,layernorm --lengths 64,781,4096,32768 --rows 1,5 --limit-s 30
 
+Several processes can run at a time, such as one for each operator and dtype. The expected outputs are computed on the host, so
+give each process one thread: OMP_NUM_THREADS=1 MKL_NUM_THREADS=1. With all threads in each, a long row takes minutes.
+
 Each provider runs in the modes for which it has a kernel of its own, or in those of --modes. The exit code is 1 if an output is
 wrong, and 2 if there is nothing to run. Shapes that --limit-s leaves out are counted.
 """
