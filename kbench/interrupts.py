@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from kbench.errors import ExitStatus
+
 ENDING_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )  # Windows has two of them
@@ -30,6 +32,18 @@ def is_interrupt(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or (
         isinstance(error, RuntimeError) and isinstance(error.__cause__, KeyboardInterrupt)
     )
+
+
+@contextmanager
+def while_importing() -> Iterator[None]:
+    """Around the imports of a program: a signal ends it with exit code 130. A traceback from an import would help nobody."""
+    try:
+        yield
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not is_interrupt(error):
+            raise
+        end()
+        raise SystemExit(ExitStatus.INTERRUPTED) from None
 
 
 def end() -> None:

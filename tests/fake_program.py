@@ -27,16 +27,11 @@ if __name__ == "__main__":
     sys.argv.pop(
         0
     )  # "kbench" comes after it: other runs look for the word in the command line of the one that has a lock
-    try:
+    with interrupts.while_importing():
         from fake_executor import FakeMachine
 
         from kbench.__main__ import main
         from kbench.execute.executors import prepare
 
         prepare.executor_for = FakeMachine(before=measure_slowly).executor_for
-    except (KeyboardInterrupt, RuntimeError) as error:
-        if not interrupts.is_interrupt(error):
-            raise
-        interrupts.end()
-        raise SystemExit(130) from None
     main()

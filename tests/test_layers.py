@@ -17,7 +17,7 @@ PACKAGE = Path(kbench.__file__).parent
 
 MAY_IMPORT = {
     "__init__": "api contract errors kernels measure/scripts registry results version",
-    "__main__": "cli errors interrupts",
+    "__main__": "cli interrupts",
     "analysis": "errors results text",
     "api": ("comparison config errors execute execute/executors notebook plotting reporting results"),
     "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "history": "analysis comparison errors history/storage results text",
     "history/presentation": "comparison comparison/presentation history results text",
     "history/storage": "analysis comparison errors files results text",
-    "interrupts": "",
+    "interrupts": "errors",
     "judging": (
         "analysis config contract errors execute execute/executors execute/supervision execute/worker interrupts "
         "protocol results text"
