@@ -62,3 +62,16 @@ def test_sentences_have_the_line_where_they_begin(update: Any) -> None:
 
     lines = ["# Head", "", "One is 3 %", "ahead. Two", "is behind.", "", "| 1 |", "```", "code 1.", "```", "Last"]
     assert list(sentences(lines, 1, len(lines))) == [(3, "One is 3 % ahead."), (4, "Two is behind."), (11, "Last")]
+
+
+def test_commands_name_the_folder_of_the_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also those that resumed an interrupted run."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import kernels_results
+
+    first = {"command": ["/usr/bin/kbench", "run", "gelu", "--out", "/tmp/new"]}
+    again = {"command": ["kbench", "run", "gelu", "--out=/tmp/new", "--resume"]}
+    update = kernels_results.Update(tmp_path, ["gelu"])
+    found = kernels_results.described_here(update, {**first, "continued": [again]}, "gelu")
+    assert found["command"] == ["kbench", "run", "gelu", "--out", "results/h200"]
+    assert found["continued"][0]["command"] == ["kbench", "run", "gelu", "--out=results/h200", "--resume"]
