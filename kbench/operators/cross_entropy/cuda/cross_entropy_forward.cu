@@ -70,7 +70,7 @@ struct LossSharing {
 };
 
 constexpr int kLossPacks = 4;           // accesses of a thread in each step
-constexpr int kFewLossPacks = 2;        // if there are few short rows
+constexpr int kFewLossPacks = 2;        // of a thread that has a part of one of few short rows
 constexpr int kLossSlice = 100 * 1024;  // bytes
 
 // `accesses`: of 16 bytes, for a row. If there are many rows, a row gets more blocks until each has at most kLossSlice of it. If
@@ -112,7 +112,7 @@ cudaError_t launch_losses(const Call& call, const Tensor& x, const LossArguments
                   x.strides[0], 0);
   };
   if (sharing.group) return launch_one(row_losses<T, V, 2, 32, EDGES>, ceil_div(rows, kGroupThreads / 32));
-  if (sharing.blocks == 1 && accesses <= kFewLossPacks * sharing.threads) {
+  if (sharing.blocks == 1 && accesses <= kFewLossPacks * sharing.threads) {  // one step of fewer accesses holds the row
     return launch_one(row_losses<T, V, kFewLossPacks, kBlockRow, EDGES>, rows);
   }
   if (sharing.blocks == 1) return launch_one(row_losses<T, V, P, kBlockRow, EDGES>, rows);
