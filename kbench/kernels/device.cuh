@@ -302,6 +302,15 @@ inline int multiprocessors() {
   return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
+// Bytes that the memory of the current device can transfer in a nanosecond; 0 if the driver does not say.
+inline double memory_bandwidth() {
+  int device = 0, kilohertz = 0, bits = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device) != cudaSuccess) return 0;
+  if (cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess) return 0;
+  return 2e-6 * kilohertz * (bits / 8);  // two transfers in each cycle
+}
+
 // A launch is small if the device holds this many of its kind at once.
 constexpr int kSmallLaunches = 8;
 
