@@ -43,8 +43,8 @@ ROWS = (1, 5, 16, 67)
 OPERATORS = ("softmax", "gelu", "rmsnorm", "layernorm", "add_rmsnorm", "cross_entropy")
 """Operators on matrices of M rows. The name of the other axis is the operator's own."""
 
-PROVIDERS = ("cuda", "cuda-in-place", "cuda-inplace")
-"""Those of CUDA. For `--providers triton,triton-inplace,triton-in-place`, Triton compiles a kernel for every shape."""
+PROVIDERS = ("cuda", "cuda-in-place")
+"""Those of CUDA. For `--providers triton,triton-in-place`, Triton compiles a kernel for every shape."""
 
 MODES = (FORWARD, BACKWARD, FULL)
 """All modes. A provider runs in those of them for which it has a kernel of its own."""

@@ -22,11 +22,9 @@ from kbench.results import table
 from kbench.results.case import ITEMSIZE, value_order
 
 OURS = ("cuda", "triton")
-OURS_IN_PLACE = ("triton-inplace", "cuda-inplace", "triton-in-place", "cuda-in-place")
-IN_PLACE = {
-    *OURS_IN_PLACE, "torch-inplace", "liger-in-place", "quack-in-place", ("add_rmsnorm", "flashinfer"), ("add_rmsnorm", "vllm"),
-}  # fmt: skip
-"""Providers that write over their inputs: in every operator, or in one."""
+OURS_IN_PLACE = ("triton-in-place", "cuda-in-place")
+IN_PLACE = {("add_rmsnorm", "flashinfer"), ("add_rmsnorm", "vllm")}
+"""Operators and providers that write over their inputs, beside those whose names end with `-in-place`."""
 
 LARGE_BYTES = 64 * 2**20
 """Matrices from this size on are held against the copy."""
@@ -68,7 +66,7 @@ class Times:
         """Of the providers in place only if `in_place`."""
         left_out = {*OURS, *OURS_IN_PLACE, "copy", "empty", "repeat"}
         if not in_place:
-            left_out |= {name for name in self.us if name in IN_PLACE or (self.operator, name) in IN_PLACE}
+            left_out |= {name for name in self.us if name.endswith("-in-place") or (self.operator, name) in IN_PLACE}
         return self.us.drop(columns=[name for name in left_out if name in self.us])
 
     def of_copy(self, time: pd.Series) -> pd.Series:

@@ -13,7 +13,7 @@ from functools import partial
 from measuring_cases import Bench, Table, options
 
 OUT_OF_PLACE = ("torch-native", "triton", "cuda")
-IN_PLACE = ("torch-inplace", "triton-inplace")
+IN_PLACE = ("torch-in-place", "triton-in-place")
 SIZES = ((1024, 4096), (4096, 4096), (8192, 4096), (1024, 65536))
 """Rows and row lengths: short calls and long ones."""
 

@@ -46,7 +46,7 @@ def inputs() -> list[Tensor]:
     return [torch.randn(5, 64), torch.randn(5, 64), torch.randn(64)]
 
 
-@pytest.mark.parametrize("name", ["cuda", "cuda-inplace"])
+@pytest.mark.parametrize("name", ["cuda", "cuda-in-place"])
 def test_it_is_right_and_changes_only_what_it_declares(name: str) -> None:
     given = inputs()
     definition = Definition(add_rmsnorm, CASE)
@@ -57,11 +57,11 @@ def test_it_is_right_and_changes_only_what_it_declares(name: str) -> None:
 def test_the_sum_is_in_the_memory_of_residual() -> None:
     x, residual, weight = inputs()
     wanted = x + residual
-    providers_cuda.cuda_inplace(CASE, eps=1e-6)(x, residual, weight)
+    providers_cuda.cuda_in_place(CASE, eps=1e-6)(x, residual, weight)
     torch.testing.assert_close(residual, wanted, rtol=0, atol=0)
 
 
 def test_a_residual_that_would_be_copied_is_declined() -> None:
     x, residual, weight = inputs()
     with pytest.raises(Unsupported, match="not next to each other in memory"):
-        providers_cuda.cuda_inplace(CASE, eps=1e-6)(x, residual.repeat(1, 2)[:, ::2], weight)
+        providers_cuda.cuda_in_place(CASE, eps=1e-6)(x, residual.repeat(1, 2)[:, ::2], weight)

@@ -326,7 +326,7 @@ def test_rows_of_two_inputs_that_are_read_twice_are_right_on_a_device(itemsize: 
     M, N = LARGE_BYTES // row_bytes, row_bytes // itemsize
     for dtype in ["float32"] if itemsize == 4 else ["bfloat16", "float16"]:
         assert judged("add_rmsnorm", M, N, "full", dtype) is None
-        assert judged("add_rmsnorm", M, N, "forward", dtype, provider="triton-inplace") is None
+        assert judged("add_rmsnorm", M, N, "forward", dtype, provider="triton-in-place") is None
 
 
 @pytest.mark.gpu

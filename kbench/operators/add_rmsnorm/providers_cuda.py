@@ -45,7 +45,7 @@ def cuda(
 
 
 @add_rmsnorm.provider(
-    "cuda-inplace",
+    "cuda-in-place",
     label="CUDA (in place)",
     devices=("cuda",),
     available=SOURCE.missing_tools,
@@ -53,7 +53,7 @@ def cuda(
     sources=(*SOURCE.files, *whole_rows.SOURCES),
     mutates={"residual": "h"},
 )
-def cuda_inplace(case: Case, *, eps: float) -> Callable[..., Tensor]:
+def cuda_in_place(case: Case, *, eps: float) -> Callable[..., Tensor]:
     """The kernel of `cuda`. A thread writes only elements that it has read before, and that no other thread reads."""
     kernel = SOURCE.kernel("add_rmsnorm", eps=eps)
 

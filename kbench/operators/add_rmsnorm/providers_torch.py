@@ -22,8 +22,8 @@ def torch_native(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, 
     return torch.nn.functional.rms_norm(h, x.shape[-1:], weight, eps), h
 
 
-@add_rmsnorm.provider("torch-inplace", label="torch (add_, rms_norm)", mutates={"residual": "h"})
-def torch_inplace(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+@add_rmsnorm.provider("torch-in-place", label="torch (add_, rms_norm)", mutates={"residual": "h"})
+def torch_in_place(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     return torch.nn.functional.rms_norm(residual.add_(x), x.shape[-1:], weight, eps)
 
 

@@ -23,8 +23,8 @@ def triton(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps
     return _normalised(h, x, residual, weight, (), eps), h
 
 
-@add_rmsnorm.provider("triton-inplace", requires="triton", sources=SOURCES, mutates={"residual": "h"})
-def triton_inplace(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+@add_rmsnorm.provider("triton-in-place", requires="triton", sources=SOURCES, mutates={"residual": "h"})
+def triton_in_place(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     return _normalised(whole_rows.known_dense(residual), x, residual, weight, (), eps)
 
 

@@ -110,11 +110,11 @@ def test_the_sum_in_the_memory_of_residual_is_right(dtype: torch.dtype, weights:
     for N in (*MIXED_LENGTHS, 1_000_000):
         for M in row_counts(N, dtype):
             inputs = dense("add_rmsnorm", M, N, dtype, weights)
-            faults += wrong("add_rmsnorm", inputs, "random", provider="cuda-inplace")
+            faults += wrong("add_rmsnorm", inputs, "random", provider="cuda-in-place")
     for padding, first in [(1, 0), (1, 1), (8, 4)]:
         wide = [randn(7, 4096 + padding, dtype=dtype)[:, first : first + 4096] for _ in range(2)]
         inputs = inputs_of("add_rmsnorm", wide, weights)
-        faults += wrong("add_rmsnorm", inputs, f"columns {first}: of N + {padding}", provider="cuda-inplace")
+        faults += wrong("add_rmsnorm", inputs, f"columns {first}: of N + {padding}", provider="cuda-in-place")
     assert not faults
 
 
