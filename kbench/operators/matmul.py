@@ -30,8 +30,7 @@ def _sum_error(terms: int) -> float:
 
 def _flops(case: Case) -> int:
     """A multiplication and an addition per term. Each of the two gradients is a product of the same size as the forward one."""
-    products = {FORWARD: 1, BACKWARD: 2, FULL: 3}[case.mode]
-    return products * 2 * int(case.M) * int(case.N) * int(case.K)
+    return {FORWARD: 2, BACKWARD: 4, FULL: 6}[case.mode] * int(case.M) * int(case.N) * int(case.K)
 
 
 matmul = Operator(
@@ -93,13 +92,7 @@ if triton:
 
 @matmul.provider("triton", label="Triton (tiles)", requires="triton")
 def triton_tiles(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    *,
-    block_m: int = 64,
-    block_n: int = 64,
-    block_k: int = 32,
-    num_warps: int = 4,
+    a: torch.Tensor, b: torch.Tensor, *, block_m: int = 64, block_n: int = 64, block_k: int = 32, num_warps: int = 4
 ) -> torch.Tensor:
     """The textbook kernel. Strides are arguments, so that transposed inputs need no copy."""
     (M, K), N = a.shape, b.shape[1]
@@ -107,9 +100,7 @@ def triton_tiles(
     if c.numel():
         grid, strides = (triton.cdiv(M, block_m), triton.cdiv(N, block_n)), (*a.stride(), *b.stride())
         if grid[1] > LARGEST_GRID_Y:
-            raise Unsupported(
-                f"N={N} needs {grid[1]} tiles of {block_n} columns; one launch has at most {LARGEST_GRID_Y}"
-            )
+            raise Unsupported(f"N={N} needs {grid[1]} tiles; one launch has at most {LARGEST_GRID_Y}")
         tile[grid](c, a, b, M, N, K, *strides, block_m, block_n, block_k, num_warps=num_warps)
     return c
 
