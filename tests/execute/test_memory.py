@@ -75,15 +75,20 @@ def test_the_estimate_is_a_little_above_what_was_measured(
 
 @pytest.mark.slow
 def test_a_worker_takes_no_more_than_the_estimate() -> None:
-    """Measured in a process of its own: nothing else may have made its memory larger before."""
+    """Measured in a process of its own: nothing else may have made its memory larger before. Each large tensor gives its memory
+    back when it is freed. Otherwise the allocator keeps gaps between tensors, and peaks of the same code differ by 35 %."""
     pytest.importorskip("torch")
     if sys.platform != "linux":
         pytest.skip("there is no /proc elsewhere")
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1] / "measure")])}
+    here = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1] / "measure")]),
+        "MALLOC_MMAP_THRESHOLD_": str(2**17),
+    }
     command = [sys.executable, "-c", PEAK]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=here)
     peak, needed = map(int, done.stdout.split())
-    assert needed / 2 < peak < 1.1 * needed  # peaks of the same code differ by 15 %
+    assert needed / 2 < peak < 0.8 * needed  # the rest of the estimate is for the gaps
 
 
 PEAK = """
