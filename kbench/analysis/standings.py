@@ -21,7 +21,7 @@ class Standing:
     """A configuration over all cases of a file.
 
     over_baseline   the comparison with the baseline, by case; empty for the baseline itself
-    sole            cases that it wins alone
+    sole            cases in which all others are slower
     shared          cases in which it ties for the first place
     undecided       cases in which it may be the fastest, but the measurements do not tell
     timed           cases in which it has a time that is not suspect
@@ -112,8 +112,8 @@ def _rank(standing: Standing, baseline: str | None) -> float:
 
 
 def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Three counts for each configuration: cases that it wins alone, cases in which it ties for the first place, and
-    undecided cases."""
+    """Three counts for each configuration: cases in which all others are slower, cases in which it ties for the first place,
+    and undecided cases. A case with a single configuration is in none."""
     sole = Counter(won.configuration_name for won in winners if won.sole)
     shared = Counter(
         name for won in winners if won.tied and not won.unclear for name in (won.configuration_name, *won.tied)
@@ -144,8 +144,12 @@ def fastest_sentence(
         if only.suspect:
             timed += f", but the times of {_cases(only.suspect)} are suspect"
         return f"{timed}; there is no provider to compare it with."
+    alone = sum(won.alone for won in winners)
+    if alone == len(winners):
+        return f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
     best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
+    only_one = f"; only one provider was timed in {_cases(alone)}" if alone else ""
     if best.sole:
         text = f"{best.configuration_name} is fastest in {best.sole} of {_cases(cases)}"
         text += f" and tied in {best.shared} more" if best.shared else ""
@@ -154,14 +158,14 @@ def fastest_sentence(
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
-        return f"{text}{noise.load}. More rounds or sessions may tell."
+        return f"{text}{noise.load}{only_one}. More rounds or sessions may tell."
     mean = best.geomean
     if mean is not None:
         shared = len(best.over_baseline)
         of = (f" of {_cases(shared)}" if shared < cases else "") + (", weighted" if best.weights else "")
         text += f"; {mean:.2f}x as fast as {baseline} (geomean{of})"
     text += f"; {_cases(open_)} unclear" if open_ else ""
-    return f"{text}."
+    return f"{text}{only_one}."
 
 
 def _cases(count: int) -> str:

@@ -36,9 +36,14 @@ class Winner:
     rows: tuple[Row, ...]
 
     @property
+    def alone(self) -> bool:
+        """Whether no other configuration has a time."""
+        return math.isinf(self.margin)
+
+    @property
     def sole(self) -> bool:
-        """Whether all other configurations are shown to be slower."""
-        return not self.tied and not self.unclear
+        """Whether there are other configurations, and all are shown to be slower."""
+        return not (self.alone or self.tied or self.unclear)
 
 
 def winner(key: CaseKey, configurations: RowsByConfiguration, compare: ComparePair) -> Winner:
