@@ -29,7 +29,7 @@ class Standing:
     copy_fraction   median share of the copy control's GB/s
     tflops          largest TFLOP/s of any case; None if the operator does not count its operations
     sol             median share of the speed of light
-    max_ulp         largest error in units in the last place
+    max_ulp         largest error in units in the last place, without wrong results
     weights         how often each case occurs, by case; empty if all cases count once
     """
 
@@ -85,7 +85,7 @@ def standings(
         against = [key for key in timed if baseline in cases[key]] if name != baseline else []
         copies = [row.copy_fraction for row in own if row.copy_fraction is not None]
         lights = [row.sol for row in own if row.sol is not None]
-        errors = [row.max_ulp for row in own if row.max_ulp is not None]
+        errors = [row.max_ulp for row in own if row.max_ulp is not None and not row.status.failed]
         found.append(
             Standing(
                 name,
@@ -146,7 +146,9 @@ def fastest_sentence(
         return f"{timed}; there is no provider to compare it with."
     alone = sum(won.alone for won in winners)
     if alone == len(winners):
-        return f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
+        return (
+            f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
+        )
     best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
     only_one = f"; only one provider was timed in {_cases(alone)}" if alone else ""

@@ -101,6 +101,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
             for task in tasks:
                 display.begin(task)
                 table = tables.setdefault(describe_kind(task.case, plan.sweep), {})
+                failed: dict[str, str] = {}  # configurations and what went wrong first
                 for configuration, result in supervisor.check(task, display):
                     checked = Checked(
                         configuration.provider,
@@ -110,7 +111,10 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
                         safe_reason(result.reason),
                     )
                     table.setdefault((result.edge, configuration.name), []).append(checked)
-                display.advance(task)
+                    if result.status.failed:
+                        failed.setdefault(configuration.name, result.status.value)
+                bad_ones = ", ".join(f"{name} {word}" for name, word in failed.items())
+                display.advance(task, f"checked; {bad_ones}" if failed else "checked")
     for kind, table in tables.items():
         _print(plan.sweep, kind, table, edges, plan.unavailable)
     every = [one for table in tables.values() for cell in table.values() for one in cell]

@@ -123,6 +123,11 @@ class Provider:
         keywords = ours | {name: case.axes[name] for name in self.from_case}
         if self.factory:
             built: Callable[..., Any] = self.function(case, **keywords)
+            if not callable(built):
+                kind = type(built).__name__
+                raise TypeError(
+                    f"the factory returned {kind}; with factory=True it must return a function of the inputs"
+                )
             return built
         function = self.function
         return (lambda *inputs, **out: function(*inputs, **out, **keywords)) if keywords else function

@@ -91,7 +91,7 @@ def left_out(rows: Sequence[Row]) -> list[str]:
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
         why = f": {reasons[0] if reasons else CHECKED_REASON}"
         others = len(reasons) - 1
-        more = f", and {others} more reason{'s' * (others > 1)} (see the CSV)" if others > 0 else ""
+        more = f"; {others} more reason{'s' * (others > 1)}: see the CSV" if others > 0 else ""
         cases = len({row.case.key for row in members})
         count = f"{cases} case" + "s" * (cases > 1)
         lines.append(f"{configuration}: {status.value} ({count}){why}{more}")

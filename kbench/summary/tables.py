@@ -195,8 +195,13 @@ def _timed_names(found: Analysis) -> list[str]:
 def _title(columns_of_cases: CaseColumns, rows: list[list[str]]) -> str:
     """What all cases share, and the meaning of the marks that occur."""
     used = {cell[-1] for row in rows for cell in row if cell[-1:] in MARKS and cell[:1].isdigit()}
+    return f"{columns_of_cases.shared}: time in us{_meaning(used)}"
+
+
+def _meaning(used: set[str]) -> str:
+    """The meaning of marks, in parentheses; empty for none."""
     marks = ", ".join(f"{mark} {words}" for mark, words in MARKS.items() if mark in used)
-    return f"{columns_of_cases.shared}: time in us" + (f" ({marks})" if marks else "")
+    return f" ({marks})" if marks else ""
 
 
 class _Cells:
@@ -272,7 +277,8 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
     if any(notes):
         header = (*header, "flags")
         lines = [[*line, flags] for line, flags in zip(lines, notes, strict=True)]
-    title = f"{columns_of_cases.shared}: the fastest of each case" if lines else ""
+    used = {sign for line in lines for sign in line[len(columns_of_cases.names)].split()} & {TIED, UNCLEAR}
+    title = f"{columns_of_cases.shared}: the fastest of each case{_meaning(used)}" if lines else ""
     least = ("flags", "ulp", "GB/s", "of copy", "sol", *_notes(found))
     table = Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).known(("GB/s", "of copy", "speed-up", "ulp"))
     return table.without(least, width)

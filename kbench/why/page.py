@@ -100,6 +100,8 @@ def _why_not_known(facts: RowFacts) -> str:
     _, _, fault = facts.reason.partition(KERNELS_NOT_KNOWN)
     if fault:
         return fault
+    if facts.ms is None:
+        return f"the row is {facts.status}, and kbench records the calls of timed rows only"
     if not facts.code:
         return (
             "the run recorded no kernels; possible reasons: it had no NVIDIA device, it had `kernels: false`, it measured a "

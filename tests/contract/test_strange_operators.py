@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 import torch
@@ -224,6 +224,48 @@ def test_a_view_of_an_input_is_no_output() -> None:
     rows = measured(tail, N=50)
     assert said(rows["copy"]) == "ok" and rows["view-of-a-copy"].status is Status.OK
     assert said(rows["view"]) == "wrong returned one of its inputs, or a view of one; it must return a new tensor"
+
+
+def test_an_output_has_memory_for_every_element_and_of_its_own() -> None:
+    """Otherwise a call is credited for bytes that it has not written."""
+    spread = Operator(
+        "strange-spread",
+        axes=("M", "N"),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("M", "N"), "z": Declared("M", "N")},
+        reference=lambda x, *, M: (x.expand(M, -1) + 1, x.expand(M, -1) + 1),
+        gradients=("x",),
+    )
+
+    def add(name: str, function: Callable[[Tensor], tuple[Tensor, ...]]) -> None:
+        spread.provider(name, factory=True)(lambda case: lambda x: function(x.expand(case.M, -1)))
+
+    add("right", lambda x: (x + 1, x + 1))
+    add("halves", lambda x: (x.repeat(1, 2) + 1).chunk(2, dim=1))
+    add("expanded", lambda x: (x + 1, (x[:1] + 1).expand_as(x)))
+    add("same", lambda x: (x + 1,) * 2)
+    for mode in ("forward", "full"):
+        rows = measured(spread, M=6, N=5, mode=mode)
+        assert said(rows["right"]) == said(rows["halves"]) == "ok"
+        assert (
+            said(rows["expanded"]) == "wrong returned an expanded tensor for z; it must have memory for every element"
+        )
+        assert said(rows["same"]) == "wrong returned z in the memory of y; each output must be a tensor of its own"
+    assert measured(spread, M=1, N=5)["expanded"].status is Status.OK
+
+
+def test_a_factory_must_return_a_function() -> None:
+    double = Operator(
+        "strange-double",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=lambda x: x * 2,
+    )
+    double.provider("right")(lambda x: x * 2)
+    double.provider("nothing", factory=True)(lambda case: None)
+    [said_of_it] = [said(row) for name, row in measured(double, N=5).items() if name == "nothing"]
+    assert "the factory returned NoneType; with factory=True it must return a function of the inputs" in said_of_it
 
 
 def test_a_float64_operator_can_demand_float64_arithmetic() -> None:

@@ -160,6 +160,25 @@ def test_a_judge_at_fault_is_the_operators_fault(name: str, check: Any, says: st
         assert "test_judges.py:" in row.reason and "right" not in row.reason
 
 
+def test_an_assertion_of_a_judge_says_that_the_outputs_are_wrong() -> None:
+    def check(case: Case, inputs: Tensors, outputs: Tensors, expected: Tensors) -> None:
+        torch.testing.assert_close(outputs["y"].double(), expected["y"])
+
+    def bare(case: Case, inputs: Tensors, outputs: Tensors, expected: Tensors) -> None:
+        if not bool((outputs["y"] == expected["y"]).all()):
+            raise AssertionError  # as `assert` does without a message; pytest would add one
+
+    for name, function, reason in (
+        ("close", check, "Tensor-likes are not close!"),
+        ("bare", bare, "an assertion of check= failed"),
+    ):
+        judged = _judged_by(name, function)
+        judged.provider("off")(lambda x: x * 2 + 1)
+        rows = measured(judged, M=4, N=8)
+        assert rows["right"].status.value == "ok"
+        assert rows["off"].status.value == "wrong" and rows["off"].reason.startswith(reason)
+
+
 def test_what_a_judge_says_is_one_line_of_text() -> None:
     rows = measured(_judged_by("lines", lambda *a: "=bad\nand\x1b[31m worse" + "!" * 5000), M=4, N=8)
     for row in rows.values():

@@ -138,6 +138,14 @@ def test_without_a_repeat_control_the_floor_is_not_known() -> None:
     assert made.title == "softmax, M=4096, N=1024, float32: the fastest of each case"
 
 
+def test_the_title_says_what_the_marks_beside_the_fastest_mean() -> None:
+    def title(*rows: Row) -> str:
+        return summary.details_table(analyse([*rows, row("repeat", 0.1)])).title
+
+    assert title(row("torch", 0.1), row("cuda", 0.09995)).endswith("the fastest of each case (~ tie)")
+    assert title(row("torch", 0.1), row("cuda", 0.05)).endswith("the fastest of each case")
+
+
 def test_flags_have_a_column_only_when_a_winner_has_some() -> None:
     torch = row("torch", 0.1, flags=("noisy",))
     (line,) = table([torch, row("cuda", 0.05), row("repeat", 0.1)])

@@ -18,7 +18,7 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
+from kbench.results.vocabulary import Role, Status
 from kbench.why.facts import RowFacts, find_facts
 from kbench.why.page import kernel_lines
 from kbench.why.reasons import find_reasons
@@ -168,6 +168,13 @@ def test_why_the_kernels_are_not_known(results: Write, reason: str, said: str) -
     [facts], _ = find_facts(results(timed(None, reason=reason), calls=()), "")
     [line] = kernel_lines(facts)
     assert line.startswith(f"what a call launches is not known: {said}")
+
+
+def test_a_row_without_a_time_has_no_kernels(results: Write) -> None:
+    declined = timed(None, status=Status.UNSUPPORTED, reason="N is odd", ms=None, round_ms=())
+    [facts], _ = find_facts(results(declined, calls=()), "")
+    [line] = kernel_lines(facts)
+    assert line.endswith("is not known: the row is unsupported, and kbench records the calls of timed rows only")
 
 
 def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) -> None:

@@ -136,6 +136,8 @@ def judge_call(
         if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
             what = f"returned one of its inputs, or a view of one{_which(expected, wanted)}"
             return Accuracy(wrong=f"{what}; it must return a new tensor")
+    if fault := _unwritten(expected, outputs):
+        return Accuracy(wrong=fault)
     found = compared(expected, delivered)
     if found.wrong:
         for name, output in call.mutates.items():
@@ -147,6 +149,23 @@ def judge_call(
         return found
     moved = _moved(names, call, inputs, homes)
     return replace(found, wrong=moved, off=False) if moved else found
+
+
+def _unwritten(expected: Expected, outputs: Sequence[Tensor]) -> str | None:
+    """What to report if an output has memory for a part of its elements, or the memory of another output: the call has not
+    written as many bytes as it is credited for. Autograd returns such gradients, for example those of a sum."""
+    own = [
+        (output, each) for output, each in zip(outputs, expected.definition.outputs, strict=True) if not each.gradient
+    ]
+    for at, (output, each) in enumerate(own):
+        if output.numel() and any(
+            size > 1 and step == 0 for size, step in zip(output.shape, output.stride(), strict=True)
+        ):
+            return f"returned an expanded tensor{_which(expected, each)}; it must have memory for every element"
+        for before, other in own[:at]:
+            if same_memory(output, before):
+                return f"returned {each.name} in the memory of {other.name}; each output must be a tensor of its own"
+    return None
 
 
 def changed_input(

@@ -214,14 +214,26 @@ class Definition(OperatorCalls):
         return larger
 
     def verdict(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> str | None:
-        """What the operator's own check says against the outputs; None if they are right. The operator must have a check."""
+        """What the operator's own check says against the outputs; None if they are right. The operator must have a check. An
+        assertion that fails says that they are wrong. Raises OperatorFault, also if the check changes a tensor: the next
+        provider is judged by the same ones."""
         function, names = self.operator.check, list(self.operator.outputs)
         assert function is not None
-        taken = dict(zip(self.operator.inputs, inputs, strict=False))
+        given = {
+            "input": dict(zip(self.operator.inputs, inputs, strict=False)),
+            "output": dict(zip(names, outputs, strict=False)),
+            "expected output": dict(zip(names, expected, strict=False)),
+        }
+        before = {(kind, name): _changes(x) for kind, tensors in given.items() for name, x in tensors.items()}
         with self._blamed("check", function):
-            said = function(
-                self.case, taken, dict(zip(names, outputs, strict=False)), dict(zip(names, expected, strict=False))
-            )
+            try:
+                said = function(self.case, *(dict(tensors) for tensors in given.values()))
+            except AssertionError as error:
+                said = str(error).strip() or "an assertion of check= failed"
+        for (kind, name), count in before.items():
+            if _changes(given[kind][name]) != count:
+                what = f"check changed the {kind} {name} in place"
+                raise self._fault(function, what, "it must work on a copy")
         if said is None:
             return None
         if isinstance(said, str) and said.strip():
@@ -256,6 +268,11 @@ class Definition(OperatorCalls):
             if shape != (declared := self.declared_shape(output)):
                 what = f"reference returned shape {shape} for {output.name}"
                 raise self.fault(what, f"the operator declares {declared}")
+
+
+def _changes(x: Tensor) -> int:
+    """How often torch has written into a tensor. Tensors that were made in inference mode do not count it."""
+    return 0 if x.is_inference() else x._version
 
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:
