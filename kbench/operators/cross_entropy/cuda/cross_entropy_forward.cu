@@ -79,7 +79,7 @@ constexpr int kLossTurns = 3;           // blocks that follow each other where t
 // - Few rows: a row gets more blocks until two thirds of the multiprocessors have one, or until each block has at most 16 KiB.
 //   In short rows each thread has half as many accesses, so twice as many threads wait for memory.
 // - Many rows: until each block has at most kLossSlice of the row. A cluster starts when the device has room for all of its
-//   blocks. On a device with fast memory this wait costs up to 11 %, and kLossTurns blocks for each place are enough.
+//   blocks. On a device with fast memory this wait costs up to 12 %, and kLossTurns blocks for each place are enough.
 inline LossSharing share_losses(std::int64_t accesses, std::int64_t rows) {
   if (accesses <= 128) return {32, kGroupThreads, 1};
   const int device = multiprocessors();
