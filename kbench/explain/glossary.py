@@ -94,9 +94,10 @@ WORDS = {
     "MB needed": """An estimate of the memory that kbench takes for a case, in megabytes (1e6 bytes): four sets of inputs, three
         of outputs, the buffers of the copy control and the float64 values of the reference. It adds temporary memory (of the
         reference, the comparisons and a usual provider) and the samples of timed outputs that kbench keeps to check them.
-        `timer: graph` also needs the sets of buffers that it rotates over. A provider with large buffers
-        of its own needs more. If less memory is free, kbench keeps fewer values of the reference and computes them again
-        for each check. A case that does not fit even so becomes `oom`.""",
+        `timer: graph` also needs the sets of buffers that it rotates over. A reference or a provider with intermediate
+        results that are larger than the tensors, such as the scores of attention, needs more. If less memory is free,
+        kbench keeps fewer values of the reference and computes them again for each check. A case that does not fit even
+        so becomes `oom`.""",
     "axes": """The sizes of an operator's tensors, such as M and N: whole numbers. A config must give values for each of them.
         Each axis is a column of the results.""",
     "scalars": """The numbers and booleans of an operator, such as `eps` and `causal`, with their defaults. A config can sweep

@@ -54,7 +54,9 @@ class Steps:
             contender.end(Status.UNSUPPORTED, str(refusal) or "declined without a reason")
         except BaseException as error:  # noqa: BLE001  whatever a provider raises belongs to its own row
             status = Status.OOM if out_of_memory(error) else Status.ERROR
-            contender.end(status, f"{describe_exception(error, _place(contender))} (while {STEPS[name]})")
+            # the step `build` includes the first call, which may compile a kernel
+            when = "before timing" if name == "build" else f"while {STEPS[name]}"
+            contender.end(status, f"{describe_exception(error, _place(contender))} ({when})")
             del error
             self.device.release()
             if not self.device.healthy():

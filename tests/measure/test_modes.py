@@ -148,6 +148,14 @@ def skips_work(dy: Tensor, dh: Tensor, *rest: Tensor, eps: float) -> tuple[Tenso
 
 kernel("skips-repeats", skips_repeats)
 kernel("skips-work", skips_work)
+
+
+def saving_in_place(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[object, Tensor]:
+    kept = x.clone()
+    return forward(x.mul_(2), residual, weight, eps=eps), kept
+
+
+kernel("saves-in-place", lambda dy, dh, x, residual, weight, kept, *, eps: (dy, dy.sum(0)), saves=saving_in_place)
 turns = itertools.count()
 cheat("every-other-call", lambda dx, dw, *rest: (dx, dw if next(turns) % 2 == 0 else dw * 3))
 
@@ -195,6 +203,7 @@ def wrong_forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) ->
 
 SAID = {
     "saves-without-outputs": r"error TypeError: the function given as saves= must return \(outputs, saved\), but it returned T",
+    "saves-in-place": r"wrong (the function given as saves= )?changed its input x in place; work on a copy",
     "swapped": r"wrong returned shape \(6,\) for gradient of x, expected \(5, 6\)",
     "only-one": r"wrong returned 1 value, expected 2: gradient of x, gradient of weight",
     "three": r"wrong returned 3 values, expected 2: gradient of x, gradient of weight",
@@ -241,6 +250,11 @@ def test_what_is_wrong_with_gradients_is_said(rows: dict[str, Row], provider: st
 def test_right_gradients_are_timed(rows: dict[str, Row], provider: str) -> None:
     assert said(rows[provider]) == "ok"
     assert rows[provider].ms and rows[provider].deterministic
+
+
+def test_a_function_that_saves_and_changes_its_input_is_named() -> None:
+    row = measured(norm, ["autograd", "saves-in-place"], M=5, N=6, mode="backward")["saves-in-place"]
+    assert said(row) == "wrong the function given as saves= changed its input x in place; work on a copy"
 
 
 def test_a_wrong_output_counts_in_full_only(rows: dict[str, Row]) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
 from kbench.measure.correctness.placement import Home, home_of
-from kbench.measure.definition.definition import Definition, dtype_name
+from kbench.measure.definition.definition import Definition, count_writes, dtype_name
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
 
@@ -219,7 +219,11 @@ def _stage_kernel(
         return returned, (tuple(found[name] for name in saves),)
 
     if definition.case.mode == BACKWARD:
+        before = [count_writes(x) for x in own]
         kept = passed_forward()[1] if saves else ()
+        for name, x, writes in zip(definition.input_names, own, before, strict=False):
+            if callable(saves) and count_writes(x) != writes:
+                raise Misdelivery(f"the function given as saves= changed its input {name} in place; work on a copy")
         return Call(partial(kernel, *received, *own, *kept), found, mutates, tuple(placed.values()))
 
     def full() -> tuple[Any, Any]:

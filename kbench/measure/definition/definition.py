@@ -224,14 +224,14 @@ class Definition(OperatorCalls):
             "output": dict(zip(names, outputs, strict=False)),
             "expected output": dict(zip(names, expected, strict=False)),
         }
-        before = {(kind, name): _changes(x) for kind, tensors in given.items() for name, x in tensors.items()}
+        before = {(kind, name): count_writes(x) for kind, tensors in given.items() for name, x in tensors.items()}
         with self._blamed("check", function):
             try:
                 said = function(self.case, *(dict(tensors) for tensors in given.values()))
             except AssertionError as error:
                 said = str(error).strip() or "an assertion of check= failed"
         for (kind, name), count in before.items():
-            if _changes(given[kind][name]) != count:
+            if count_writes(given[kind][name]) != count:
                 what = f"check changed the {kind} {name} in place"
                 raise self._fault(function, what, "it must work on a copy")
         if said is None:
@@ -270,7 +270,7 @@ class Definition(OperatorCalls):
                 raise self.fault(what, f"the operator declares {declared}")
 
 
-def _changes(x: Tensor) -> int:
+def count_writes(x: Tensor) -> int:
     """How often torch has written into a tensor. Tensors that were made in inference mode do not count it."""
     return 0 if x.is_inference() else x._version
 
