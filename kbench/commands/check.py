@@ -101,7 +101,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
             for task in tasks:
                 display.begin(task)
                 table = tables.setdefault(describe_kind(task.case, plan.sweep), {})
-                failed: dict[str, str] = {}  # configurations and what went wrong first
+                failed: dict[str, str] = {}  # the first failure of each configuration
                 for configuration, result in supervisor.check(task, display):
                     checked = Checked(
                         configuration.provider,
@@ -113,8 +113,8 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
                     table.setdefault((result.edge, configuration.name), []).append(checked)
                     if result.status.failed:
                         failed.setdefault(configuration.name, result.status.value)
-                bad_ones = ", ".join(f"{name} {word}" for name, word in failed.items())
-                display.advance(task, f"checked; {bad_ones}" if failed else "checked")
+                words = ", ".join(f"{name} {status}" for name, status in failed.items())
+                display.advance(task, f"checked; {words}" if failed else "checked")
     for kind, table in tables.items():
         _print(plan.sweep, kind, table, edges, plan.unavailable)
     every = [one for table in tables.values() for cell in table.values() for one in cell]

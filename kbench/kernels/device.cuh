@@ -2,6 +2,7 @@
 // torch's hipify, for AMD GPUs with wavefronts of 64 threads (CDNA).
 #pragma once
 
+#include <atomic>
 #include <climits>
 #include <cmath>
 #include <cstring>
@@ -302,13 +303,22 @@ inline int multiprocessors() {
   return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
-// Bytes that the memory of the current device can transfer in a nanosecond; 0 if the driver does not say.
-inline double memory_bandwidth() {
+constexpr int kMostDevices = 64;
+
+// The bandwidth of the current device's memory; 0 if the driver does not say. Each device is asked once, because the answer
+// takes half a millisecond.
+inline double memory_gbps() {
+  static std::atomic<double> known[kMostDevices];  // negative: the driver does not say
   int device = 0, kilohertz = 0, bits = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess) return 0;
-  return 2e-6 * kilohertz * (bits / 8);  // two transfers in each cycle
+  if (cudaGetDevice(&device) != cudaSuccess || device >= kMostDevices) return 0;
+  double gbps = known[device];
+  if (gbps == 0) {
+    const bool said = cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device) == cudaSuccess &&
+                      cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) == cudaSuccess && kilohertz > 0;
+    gbps = said ? 2e-6 * kilohertz * (bits / 8) : -1;  // two transfers in each cycle
+    known[device] = gbps;
+  }
+  return gbps < 0 ? 0 : gbps;
 }
 
 // A launch is small if the device holds this many of its kind at once.

@@ -11,6 +11,7 @@ from simulated import quiet, run
 
 from kbench.analysis import analyse
 from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 
 
 def rows(provider: str, *suspect: bool) -> list[Row]:
@@ -37,6 +38,12 @@ def test_a_file_of_suspect_times_does_not_say_that_nothing_was_timed() -> None:
 )
 def test_a_provider_alone_was_also_timed_where_it_is_suspect(suspect: tuple[bool, ...], said: str) -> None:
     assert analyse(rows("mine", *suspect)).headline().startswith(said)
+
+
+def test_the_largest_error_is_that_of_right_results() -> None:
+    wrong = replace(row(2, provider="mine"), status=Status.WRONG, reason="off", ms=None, round_ms=(), max_ulp=1e7)
+    [mine] = analyse([replace(row(1, provider="mine"), max_ulp=3.0), wrong]).standings
+    assert mine.max_ulp == 3.0
 
 
 def test_a_provider_is_not_the_fastest_of_a_case_in_which_no_other_was_timed() -> None:

@@ -99,6 +99,19 @@ def test_check_says_once_why_a_provider_declines(kbench: Kbench, write_config: C
 
 
 @pytest.mark.slow
+def test_the_line_of_a_case_says_which_providers_failed(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
+    config = write_config("{operator: judged, sweep: {N: 8, dtype: float32}, providers: [right, short, raises]}")
+    plugin = config.parent / "judged.py"
+    failing = """judged.provider("short")(lambda x: x[:-1] * 2)\njudged.provider("raises")(lambda x: x.missing)\n"""
+    plugin.write_text(f"{JUDGED}\n\n{failing}")
+    done = kbench("check", config, "--plugin", plugin)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "[1/1] judged N=8 float32: checked; short wrong, raises error" in done.stderr
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("raises: error")]
+    assert "no attribute 'missing'" in line and line.endswith("(before timing)")
+
+
+@pytest.mark.slow
 def test_check_ends_with_3_if_nothing_could_be_checked(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
     config = write_config("{operator: judged, sweep: {N: 8, dtype: float32}, providers: [gone]}")
     plugin = config.parent / "judged.py"

@@ -179,6 +179,12 @@ def test_an_assertion_of_a_judge_says_that_the_outputs_are_wrong() -> None:
         assert rows["off"].status.value == "wrong" and rows["off"].reason.startswith(reason)
 
 
+def test_a_judge_may_get_tensors_that_do_not_count_writes() -> None:
+    judged = _judged_by("inference", lambda *a: None)
+    judged.provider("in-inference-mode")(torch.inference_mode()(lambda x: x * 2))
+    assert measured(judged, M=4, N=8)["in-inference-mode"].status.value == "ok"
+
+
 def test_what_a_judge_says_is_one_line_of_text() -> None:
     rows = measured(_judged_by("lines", lambda *a: "=bad\nand\x1b[31m worse" + "!" * 5000), M=4, N=8)
     for row in rows.values():

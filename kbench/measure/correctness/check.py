@@ -136,7 +136,7 @@ def judge_call(
         if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
             what = f"returned one of its inputs, or a view of one{_which(expected, wanted)}"
             return Accuracy(wrong=f"{what}; it must return a new tensor")
-    if fault := _unwritten(expected, outputs):
+    if fault := _too_little_memory(expected, outputs):
         return Accuracy(wrong=fault)
     found = compared(expected, delivered)
     if found.wrong:
@@ -151,9 +151,9 @@ def judge_call(
     return replace(found, wrong=moved, off=False) if moved else found
 
 
-def _unwritten(expected: Expected, outputs: Sequence[Tensor]) -> str | None:
-    """What to report if an output has memory for a part of its elements, or the memory of another output: the call has not
-    written as many bytes as it is credited for. Autograd returns such gradients, for example those of a sum."""
+def _too_little_memory(expected: Expected, outputs: Sequence[Tensor]) -> str | None:
+    """What to report if an output has memory for a part of its elements only, or the memory of another output: the call has
+    written fewer bytes than it is credited for. Gradients may be so: autograd expands the gradient of a sum."""
     own = [
         (output, each) for output, each in zip(outputs, expected.definition.outputs, strict=True) if not each.gradient
     ]

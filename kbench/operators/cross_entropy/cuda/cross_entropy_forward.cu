@@ -72,23 +72,24 @@ struct LossSharing {
 constexpr int kLossPacks = 4;           // accesses of a thread in each step
 constexpr int kFewLossPacks = 2;        // of a thread that has a part of one of few short rows
 constexpr int kLossSlice = 100 * 1024;  // bytes
-constexpr double kFastMemory = 30;      // bytes in a nanosecond for each multiprocessor: 25 on an H100, 36 on an H200
-constexpr int kLossTurns = 3;           // blocks that follow each other where the device has room for one
+constexpr double kFastGbps = 30;        // of memory for each multiprocessor: 25 on an H100, 36 on an H200
+constexpr int kLossRounds = 3;          // how often all blocks fill a device with fast memory
 
 // `accesses`: of 16 bytes, for a row. A cluster limits the blocks of a row.
 // - Few rows: a row gets more blocks until two thirds of the multiprocessors have one, or until each block has at most 16 KiB.
 //   In short rows each thread has half as many accesses, so twice as many threads wait for memory.
 // - Many rows: until each block has at most kLossSlice of the row. A cluster starts when the device has room for all of its
-//   blocks. On a device with fast memory this wait costs up to 12 %, and kLossTurns blocks for each place are enough.
+//   blocks. With fast memory this wait costs up to 12 %, so there a row gets no more blocks once all blocks together fill
+//   the device kLossRounds times.
 inline LossSharing share_losses(std::int64_t accesses, std::int64_t rows) {
   if (accesses <= 128) return {32, kGroupThreads, 1};
   const int device = multiprocessors();
-  const std::int64_t places = kLossBlocks * device;
-  const bool few = rows < places, fast = memory_bandwidth() > kFastMemory * device;
+  const std::int64_t at_once = kLossBlocks * device;
+  const bool few = rows < at_once, fast = !few && memory_gbps() > kFastGbps * device;
   int blocks = 1;
   const auto divide = [&] {
     if (few) return 3 * rows * blocks < 2 * device && accesses > 1024 * blocks;
-    return accesses * 16 > blocks * kLossSlice && !(fast && rows * blocks >= kLossTurns * places);
+    return accesses * 16 > blocks * kLossSlice && !(fast && rows * blocks >= kLossRounds * at_once);
   };
   while (blocks < largest_cluster() && divide()) blocks *= 2;
   const int packs = few && accesses <= kFewLossPacks * kMostLossThreads ? kFewLossPacks : kLossPacks;
