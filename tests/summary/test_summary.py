@@ -205,3 +205,13 @@ def test_the_end_of_a_run_says_which_precision_was_reached() -> None:
     assert summary.precision_reached(rows, 0.05).endswith(
         "3 of 4 measured times are known to within 5 %, 1 has a single round (column precision)"
     )
+
+
+def test_several_reasons_of_a_provider_are_counted() -> None:
+    def declined(n: int, reason: str) -> Row:
+        case = Case("softmax", {"M": 8, "N": n}, "float32")
+        return Row(case, "mine", "", Role.PROVIDER, 0, Status.UNSUPPORTED, reason=reason)
+
+    rows = [declined(3, "N is odd"), declined(5, "N is odd"), declined(8, "N is even")]
+    assert summary.left_out(rows) == ["mine: unsupported (3 cases): N is odd; 1 more reason: see the CSV"]
+    assert summary.left_out(rows[:2]) == ["mine: unsupported (2 cases): N is odd"]
