@@ -79,6 +79,43 @@ def test_rows_that_begin_anywhere(shape: tuple[int, int], dtype: torch.dtype) ->
         assert torch.equal(memory, before)
 
 
+@pytest.mark.parametrize("dtype", ERROR, ids=str)
+@pytest.mark.parametrize("shape", [(3, 7), (3, 1000), (3, 4096), (3, 4097)], ids=str)
+def test_softmax_of_gradients_that_begin_anywhere(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    """`torch.cat` hands out parts of one gradient, and a sum one row for all."""
+    backward = SOFTMAX.providers["triton"].backward
+    assert backward
+    y, given = normal(*shape).softmax(-1).to(dtype), normal(*shape, dtype=dtype)
+    for dy in (*(in_memory(given, first, gap)[0] for first, gap in PLACES), given[:1].expand(shape)):
+        exact = y.double() * (dy.double() - (y.double() * dy.double()).sum(-1, keepdim=True))
+        close(backward.function(dy, y, (y,)), exact)
+
+
+def test_an_unknown_label_makes_the_loss_nan_and_leaves_the_gradients_finite() -> None:
+    full, backward = LOSS.providers["triton"].full, LOSS.providers["triton"].backward
+    assert full and backward and callable(backward.saves)
+    x, labels = normal(3, 40), torch.tensor([2, -100, 40], device=DEVICE)
+    d_loss = torch.ones(3, device=DEVICE)
+    loss, gradient = full.function(d_loss, x, labels, smoothing=0.0)
+    assert loss.isnan().tolist() == [False, True, True]
+    _, saved = backward.saves(x, labels, smoothing=0.0)
+    torch.testing.assert_close(gradient, backward.function(d_loss, x, labels, saved, smoothing=0.0))
+    torch.testing.assert_close(gradient[1:], x[1:].softmax(-1))
+
+
+def test_rows_without_logits_are_declined() -> None:
+    provider = LOSS.providers["triton"]
+    assert provider.full and provider.backward
+    x, labels, d_loss = normal(3, 0), torch.zeros(3, dtype=torch.int64, device=DEVICE), normal(3)
+    for call in (
+        lambda: provider.function(x, labels, smoothing=0.0),
+        lambda: provider.full and provider.full.function(d_loss, x, labels, smoothing=0.0),
+        lambda: provider.backward and provider.backward.function(d_loss, x, labels, normal(2, 3), smoothing=0.0),
+    ):
+        with pytest.raises(Unsupported, match="a row has no logits"):
+            call()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [None, 3])
 @pytest.mark.parametrize("dtype", ERROR, ids=str)

@@ -41,9 +41,11 @@ DISPATCHES: dict[str, Callable[[Matrix], SliceLaunch]] = {
 }
 
 
-def matrix(M: int, N: int, dtype: str, target: str) -> Matrix:
+def matrix(M: int, N: int, dtype: str, target: str, vector: int | None = None) -> Matrix:
+    """What a launch knows of a matrix. `vector` is shorter for matrices whose rows begin at different distances from a multiple
+    of 16 bytes."""
     itemsize, warp_size = ITEMSIZE[dtype], TARGETS[target][2]
-    vector = 16 // itemsize
+    vector = vector or 16 // itemsize
     if N < SHORTEST_ODD_ROW:
         vector = next(v for v in (8, 4, 2, 1) if v <= vector and N % v == 0)
     nvidia = target.startswith("sm")
@@ -96,9 +98,10 @@ def builds() -> dict[str, Build]:
 @pytest.mark.parametrize("name", DISPATCHES)
 @pytest.mark.parametrize("dtype", ITEMSIZE)
 @pytest.mark.parametrize("processors", [132, 16])
-def test_slices_and_blocks_hold_every_lane_of_a_row(name: str, dtype: str, processors: int) -> None:
-    for M, N in product(ROWS, [*LENGTHS, 63, 64, 65, 4095, 4097, 12345, 2**20, 2**22]):
-        x = matrix(M, N, dtype, "sm_90")._replace(processors=processors, waiting=processors)
+@pytest.mark.parametrize("vector", [1, 2, 4, None])
+def test_slices_and_blocks_hold_every_lane_of_a_row(name: str, dtype: str, processors: int, vector: int | None) -> None:
+    for M, N in product(ROWS, [*LENGTHS, 63, 64, 65, 4095, 4097, 4100, 8200, 12345, 2**20, 2**22]):
+        x = matrix(M, N, dtype, "sm_90", vector)._replace(processors=processors, waiting=processors)
         launch = DISPATCHES[name](x)
         where, constants = f"{M} x {N}: {launch}", launch.constants
         assert constants["BLOCK"] == power_of_two(constants["BLOCK"]) >= x.vector, where

@@ -19,6 +19,7 @@ from kbench.kernels.norms.dispatch.twice import WARPS_OF_TWO_INPUTS
 H200 = Processors(132, 32, 227 * 1024, True)
 DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]
 DEVICES.append(Processors(8, 32, 227 * 1024, True))  # a slice of an H200
+DEVICES.append(Processors(170, 32, 99 * 1024, True))  # a workstation card, compute capability 12.0
 ROWS = st.integers(1, 5_000_000)
 COLUMNS = st.integers(1, 2**18) | st.sampled_from([2**n + more for n in range(1, 18) for more in (-1, 0, 1)])
 
@@ -99,6 +100,7 @@ def test_backward_covers_every_matrix(
     elif first.kernel == "window_kernels.resident_anywhere":
         assert held(first) >= N + 16 // itemsize - 1 and plan.parts == first.programs and plan.window
         assert plan.parts % (16 // itemsize) == 0  # all rows of a program begin in the same lane
+        assert (numbers["STAGES"] - 1) * held(first) * itemsize * inputs < device.shared_bytes
     elif first.kernel == "backward_kernels.rows_and_columns":
         assert (
             held(first) >= N and numbers["strips"] * numbers["WIDTH"] >= N and first.programs == numbers["strips"] + M
@@ -120,6 +122,12 @@ def test_backward_covers_every_matrix(
 )
 def test_few_rows_take_one_launch(M: int, N: int, launches: int) -> None:
     assert len(backward_plan(M, N, 2, 8, 2, 1, H200).steps) == launches
+
+
+def test_rows_on_the_way_fit_into_the_shared_memory_of_smaller_cards() -> None:
+    """Three float32 matrices, as add_rmsnorm has, whose rows begin anywhere."""
+    for device, kernel in ((H200, "window_kernels.resident_anywhere"), (DEVICES[-1], "backward_kernels.resident")):
+        assert backward_plan(16384, 6001, 4, 1, 3, 1, device, True).steps[0].kernel == kernel
 
 
 @pytest.mark.parametrize("N", [1024, 2048, 4096, 8192, 16384])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels import block_mailbox, slice_launch, triton_options, whole_rows
 from kbench.kernels.libraries import same_as
 from kbench.kernels.slice_launch import launch_slices, matrix_of
@@ -98,13 +99,21 @@ def triton_full_in_place(
     return _both(known_dense(logits), d_loss, logits, labels, smoothing, options, parts), None
 
 
+def _sizes(logits: Tensor) -> tuple[int, int]:
+    """Rows and columns. Raises Unsupported if rows are empty: they have no label."""
+    M, N = logits.shape
+    if not N:
+        raise Unsupported("a row has no logits")
+    return M, N
+
+
 def _losses(
     x: Tensor, labels: Tensor, smoothing: float, options: dict[str, Any], parts: int | None
 ) -> tuple[Tensor, Tensor]:
     """The losses, and the maximum and the sum of each row, as a tensor (2, M)."""
     from kbench.operators.cross_entropy.triton_kernels import losses
 
-    M, N = x.shape
+    M, N = _sizes(x)
     loss, saved = (torch.empty(*shape, dtype=torch.float32, device=x.device) for shape in ((M,), (2, M)))
     if not M:
         return loss, saved
@@ -136,7 +145,7 @@ def _gradients(dx: Tensor, d_loss: Tensor, x: Tensor, labels: Tensor, saved: Ten
     """Write the gradients of the logits into dx, which may be x."""
     from kbench.operators.cross_entropy.triton_gradients import logit_gradients
 
-    M, N = x.shape
+    M, N = _sizes(x)
     if not M:
         return
     launch = gradients_launch(matrix_of(x, dx), smoothing != 0)
@@ -169,7 +178,7 @@ def _both(
     """Write the gradients of the logits into dx, which may be x, and return the losses."""
     from kbench.operators.cross_entropy.triton_gradients import losses_and_gradients
 
-    M, N = x.shape
+    M, N = _sizes(x)
     launch = override(both_launch(matrix_of(x, dx), smoothing != 0, parts), options)
     if launch.parts > 1 and smoothing:
         # the programs of a row exchange two numbers, and smoothing needs a third

@@ -250,5 +250,5 @@ def losses_and_gradients(
                 owner = inside & (on_ends | owner & (lane // VEC * VEC >= head) & (lane // VEC * VEC < end))
         g = (flushed_exp(wanted - row_max) / row_sum - (1 - smoothing) - smoothing / N) * d
         tl.debug_barrier()
-        tl.store(dx + to + label, g, mask=owner)
+        tl.store(dx + to + label, g, mask=owner & known)
         tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH), mask=owner)

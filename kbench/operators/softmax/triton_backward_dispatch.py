@@ -36,7 +36,8 @@ def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
             if x.window:
                 options |= {"maxnreg": 64} if x.capped else {}
             else:  # two programs of 1024 threads on a multiprocessor
-                warps, held, blocks = 2 * warps, 2, {"ROWS": 1, "BLOCK": x.vector * 1024}
+                warps, blocks = 2 * warps, {"ROWS": 1, "BLOCK": x.vector * 1024}
+                held = math.ceil(x.width / blocks["BLOCK"])  # 2, or more if the vectors are short
     elif shared := waiting_team(x, _blocks_of_slices(x), parts):
         blocks, held, warps, parts = shared
         if x.capped and held <= 16:

@@ -47,6 +47,10 @@ _FEW_ROWS, _FEW_LONG_ROWS = 256, 512
 """Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
 
 
+_REDUCTION_BYTES = 2048
+"""Shared memory that a program takes for its sums, beside the rows that are on the way. Triton takes at most 300 bytes."""
+
+
 class _Room(NamedTuple):
     """What programs for rows that begin anywhere take of a multiprocessor: elements and registers of a thread, and warps."""
 
@@ -90,7 +94,9 @@ def backward_plan(
         return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
     width = N + 16 // itemsize - 1
     if anywhere and _SHORTEST_WINDOW <= N and width <= _LONGEST_WINDOW and device.chained:
-        return _resident_anywhere(M, N, width, itemsize, sums, wide, device)
+        plan = _resident_anywhere(M, N, width, itemsize, sums, wide, device)
+        if _staged_elements(plan) * itemsize * inputs + _REDUCTION_BYTES <= device.shared_bytes:
+            return plan
     staged_bytes = device.shared_bytes if vector * itemsize >= 4 else 0  # a load to shared memory has at least 4 bytes
     longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
     longest = _LONGEST_WINDOW if anywhere and itemsize == 4 else longest
@@ -146,6 +152,12 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
     ways = {"AHEAD": ahead, "STAGES": 3 if staged else 1}
     step = Step("backward_kernels.resident", parts, constants | numbers | ways, options)
     return Launches((step, *adding_up(N, parts, sums, device)), parts=parts)
+
+
+def _staged_elements(plan: Launches) -> int:
+    """Elements of one matrix that a program of `_resident_anywhere` has on the way to shared memory."""
+    numbers = plan.steps[0].arguments
+    return int((numbers["STAGES"] - 1) * numbers["BLOCK"] * numbers["PIECES"])
 
 
 def _resident_anywhere(
