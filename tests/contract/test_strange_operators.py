@@ -248,7 +248,9 @@ def test_an_output_has_memory_for_every_element_and_of_its_own() -> None:
         rows = measured(spread, M=6, N=5, mode=mode)
         assert said(rows["right"]) == said(rows["halves"]) == "ok"
         assert (
-            said(rows["expanded"]) == "wrong returned an expanded tensor for z; it must have memory for every element"
+            said(rows["expanded"])
+            == "wrong returned a tensor whose elements share memory for z, as those of expand() do; it must have memory for "
+            "every element"
         )
         assert said(rows["same"]) == "wrong returned z in the memory of y; each output must be a tensor of its own"
     assert measured(spread, M=1, N=5)["expanded"].status is Status.OK

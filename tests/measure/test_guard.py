@@ -268,7 +268,7 @@ def test_a_checked_call_is_made_again_if_the_device_was_idle_before_it_was_queue
     found = run_checked(expected, lambda tensors, shapes: Call(lambda: counted(*tensors)), inputs, device)
     assert found.wrong is None and found.deterministic
     short, long = device.kept_busy
-    assert short < long and calls == [short, long, long]
+    assert short < long and calls == [short, long, long, long]
 
 
 def test_the_kernels_of_attention_are_a_setting_of_each_provider() -> None:

@@ -125,7 +125,7 @@ def _with_placed(names: Sequence[str], placed: Mapping[str, Tensor], returned: A
 
 def _held_only(returned: Any, held: Iterable[Tensor]) -> bool:
     """Whether a function returned nothing, or only tensors that hold an output anyway, as `torch.add(..., out=y)` does."""
-    values = returned if isinstance(returned, (tuple, list)) else () if returned is None else (returned,)
+    values = () if returned is None else values_of(returned)
     return all(any(value is tensor for tensor in held) for value in values)
 
 
@@ -209,11 +209,12 @@ def _stage_kernel(
             return forward(*own), ()
         if callable(saves):
             returned = saves(*own)
-            if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+            both = values_of(returned)
+            if len(both) != 2:
                 raise TypeError(
                     f"the function given as saves= must return (outputs, saved), but it returned {type(returned).__name__}"
                 )
-            return returned[0], (returned[1],)
+            return both[0], (both[1],)
         returned = forward(*own)
         found = dict(zip(outputs, _several(outputs, returned), strict=True))
         return returned, (tuple(found[name] for name in saves),)
@@ -248,9 +249,10 @@ def _stage_both(
     mutates, placed, found = _gradient_places(definition, holds, inputs)
 
     def deliver(returned: Any) -> Sequence[Any]:
-        if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+        passes = values_of(returned)
+        if len(passes) != 2:
             raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
-        return [*_several(tuple(definition.operator.outputs), returned[0]), *found(returned[1])]
+        return [*_several(tuple(definition.operator.outputs), passes[0]), *found(passes[1])]
 
     return Call(partial(both, *inputs[count:], *inputs[:count]), deliver, mutates, tuple(placed.values()))
 
@@ -270,13 +272,25 @@ def _gradient_places(
 def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) -> Sequence[Any]:
     """What a function returned, as one value for each name. A single output is a tensor by itself, or a tuple of one. Raises
     Misdelivery if there are more values or fewer. `placed` are outputs that the function must not return."""
-    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    values = values_of(returned)
     if len(values) == len(names):
         return values
     is_ = f"{len(values)} value{'s' * (len(values) != 1)}"
     must = f"{len(names)}: {', '.join(names)}" if names else "none"
     also = f"; do not return what a buffer or an input holds: {', '.join(placed)}" if placed else ""
     raise Misdelivery(f"returned {is_}, expected {must}{also}")
+
+
+def values_of(returned: Any) -> tuple[Any, ...]:
+    """The values in a tuple or a list that a function returned; anything else is one value.
+
+    They are read as Python stores them. The methods of a subclass do not run: they could compute the values now, after the
+    clock has stopped. A named tuple stores its values like a plain one.
+    """
+    for kind in (tuple, list):
+        if issubclass(type(returned), kind):
+            return tuple(kind.__iter__(returned))
+    return (returned,)
 
 
 def _keep_graphs() -> None:

@@ -20,7 +20,7 @@ from kbench.measure.correctness.elements import (
     compare_in_one_pass,
 )
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.correctness.placement import Home, is_view, moved_away, same_memory
+from kbench.measure.correctness.placement import Home, is_view, moved_away, overlap, overlaps_itself
 from kbench.measure.definition.definition import Definition, Output, dtype_name
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering import threads
@@ -60,21 +60,37 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
         found = replace(found, wrong=f"left work on another stream when the call returned: {found.wrong}", off=False)
     if found.wrong:
         return found
+    again = _called_again(expected, call, inputs, device)
+    if fault := _fault_beside_values(expected, call, inputs, again, homes):
+        return replace(found, wrong=f"{fault} (when called again)", off=False)
+    same = all(equal(a, b) for a, b in zip(delivered, again, strict=True))
+    found = replace(found, deterministic=same)
+    if not same:
+        found = found.worst(judge_call(expected, call, inputs, again, again, homes))
+    overwritten = _overwritten(outputs, again, call, inputs)
+    if not overwritten and not found.wrong:  # a third call finds a provider that takes turns with two buffers
+        del again
+        overwritten = _overwritten(outputs, _called_again(expected, call, inputs, device), call, inputs)
+    wrong = "returned the same memory for two calls: the later result overwrites the earlier one"
+    return replace(found, wrong=wrong, off=False) if overwritten else found
+
+
+def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> Sequence[Any]:
+    """The outputs of one more call on the same values. The memory that they are likely to get is filled with NaN before."""
     if call.mutates:
         fill(inputs, expected.inputs)
     call.spoil(inputs, again=True)
     poison(expected, device, again=True)
-    again = call.outputs(call.run())
+    outputs = call.outputs(call.run())
     device.synchronize()
-    if fault := malformed(expected, inputs, again):
-        return replace(found, wrong=f"{fault} (when called again)")
-    if any(_stored(a, b, call, inputs) for a, b in zip(outputs, again, strict=True)):
-        return replace(
-            found, wrong="returned the same memory for two calls: the later result overwrites the earlier one"
-        )
-    same = all(equal(a, b) for a, b in zip(delivered, again, strict=True))
-    found = replace(found, deterministic=same)
-    return found if same else found.worst(judge_call(expected, call, inputs, again, again, homes))
+    return outputs
+
+
+def _overwritten(outputs: Sequence[Tensor], later: Sequence[Any], call: Call, inputs: Sequence[Tensor]) -> bool:
+    """Whether outputs of a call lie in the memory of outputs of an earlier call, although that is neither a buffer nor an input
+    of the call."""
+    own = [x for x in outputs if not call.places(x) and not any(is_view(x, each) for each in inputs)]
+    return any(overlap(x, y) for x in own for y in later if isinstance(y, Tensor))
 
 
 def _moved(names: Sequence[str], call: Call, inputs: Sequence[Tensor], homes: Sequence[Home]) -> str | None:
@@ -84,12 +100,6 @@ def _moved(names: Sequence[str], call: Call, inputs: Sequence[Tensor], homes: Se
         if away:
             return moved_away(f"its input {name}", name)
     return moved_away("a buffer that it must fill", "buffer") if any(moved) else None
-
-
-def _stored(output: Tensor, again: Tensor, call: Call, inputs: Sequence[Tensor]) -> bool:
-    """Whether two calls returned the same memory, although it is neither a buffer nor an input of the call."""
-    mine = call.places(output) or any(is_view(output, x) for x in inputs)
-    return not mine and same_memory(output, again)
 
 
 def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
@@ -127,16 +137,7 @@ def judge_call(
     before the call.
     """
     names = expected.definition.input_names
-    if fault := malformed(expected, inputs, outputs):
-        return Accuracy(wrong=fault)
-    if fault := changed_input(names, inputs, expected.inputs, call.mutates):
-        return Accuracy(wrong=f"{fault}; {DECLARE}")
-    for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
-        # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
-        if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
-            what = f"returned one of its inputs, or a view of one{_which(expected, wanted)}"
-            return Accuracy(wrong=f"{what}; it must return a new tensor")
-    if fault := _too_little_memory(expected, outputs):
+    if fault := _fault_of_form(expected, call, inputs, outputs):
         return Accuracy(wrong=fault)
     found = compared(expected, delivered)
     if found.wrong:
@@ -151,6 +152,29 @@ def judge_call(
     return replace(found, wrong=moved, off=False) if moved else found
 
 
+def _fault_beside_values(
+    expected: Expected, call: Call, inputs: Sequence[Tensor], outputs: Sequence[Any], homes: Sequence[Home]
+) -> str | None:
+    """What to report of a call, whatever the values of its outputs are."""
+    return _fault_of_form(expected, call, inputs, outputs) or _moved(
+        expected.definition.input_names, call, inputs, homes
+    )
+
+
+def _fault_of_form(expected: Expected, call: Call, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> str | None:
+    """What to report if outputs have the wrong form, if an input has changed, or if outputs are no memory of their own."""
+    if fault := malformed(expected, inputs, outputs):
+        return fault
+    if fault := changed_input(expected.definition.input_names, inputs, expected.inputs, call.mutates):
+        return f"{fault}; {DECLARE}"
+    for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
+        # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
+        if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
+            what = f"returned one of its inputs, or a view of one{_which(expected, wanted)}"
+            return f"{what}; it must return a new tensor"
+    return _too_little_memory(expected, outputs)
+
+
 def _too_little_memory(expected: Expected, outputs: Sequence[Tensor]) -> str | None:
     """What to report if an output has memory for a part of its elements only, or the memory of another output: the call has
     written fewer bytes than it is credited for. Gradients may be so: autograd expands the gradient of a sum."""
@@ -158,12 +182,11 @@ def _too_little_memory(expected: Expected, outputs: Sequence[Tensor]) -> str | N
         (output, each) for output, each in zip(outputs, expected.definition.outputs, strict=True) if not each.gradient
     ]
     for at, (output, each) in enumerate(own):
-        if output.numel() and any(
-            size > 1 and step == 0 for size, step in zip(output.shape, output.stride(), strict=True)
-        ):
-            return f"returned an expanded tensor{_which(expected, each)}; it must have memory for every element"
+        if overlaps_itself(output):
+            what = f"returned a tensor whose elements share memory{_which(expected, each)}, as those of expand() do"
+            return f"{what}; it must have memory for every element"
         for before, other in own[:at]:
-            if same_memory(output, before):
+            if overlap(output, before):
                 return f"returned {each.name} in the memory of {other.name}; each output must be a tensor of its own"
     return None
 
@@ -188,6 +211,8 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]
             return f"returned {type(output).__name__}{which}, a subclass of torch.Tensor; expected a plain torch.Tensor"
         if output.layout != torch.strided:
             return f"returned a tensor with layout {str(output.layout).removeprefix('torch.')}{which}, expected a dense one"
+        if output.is_neg():
+            return f"returned a tensor that is negated when it is read{which}; return x.resolve_neg()"
         if output.dtype != each.dtype:
             return f"returned {dtype_name(output.dtype)}{which}, expected {dtype_name(each.dtype)}"
         if tuple(output.shape) != shape:

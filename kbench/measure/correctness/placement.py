@@ -1,4 +1,4 @@
-"""The memory of an input: room for several sets of its values, at addresses that change. And whether an output lies in it."""
+"""The memory of an input: room for several sets of its values, at addresses that change. And which tensors share memory."""
 
 from __future__ import annotations
 
@@ -61,9 +61,46 @@ def moved_away(what: str, name: str) -> str:
     return f"gave {what} other memory, as {name}.data = ... does; leave the tensor where it is"
 
 
-def same_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors begin at the same address. False if `a` has no elements."""
-    return a.numel() > 0 and a.data_ptr() == b.data_ptr()
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether an element of one tensor lies in the memory of the other."""
+    (a_start, a_end), (b_start, b_end) = _bytes(a), _bytes(b)
+    if max(a_start, b_start) >= min(a_end, b_end):
+        return False
+    start = min(a_start, b_start)
+    taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool, device=a.device)
+    _of_bytes(taken, a, start).fill_(True)
+    return bool(_of_bytes(taken, b, start).any())
+
+
+def overlaps_itself(x: Tensor) -> bool:
+    """Whether two elements of a tensor lie in the same memory, as those of `expand` do."""
+    reach = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size > 1):
+        if stride < reach:
+            break
+        reach += (size - 1) * stride
+    else:
+        return False
+    if x.numel() == 0:
+        return False
+    start, end = _bytes(x)
+    taken = torch.zeros(end - start, dtype=torch.bool, device=x.device)
+    _of_bytes(taken, x, start).fill_(True)
+    return int(taken.sum()) < x.nbytes
+
+
+def _bytes(x: Tensor) -> tuple[int, int]:
+    """The addresses from the first byte of a tensor to behind its last one; equal if it has no elements."""
+    start = x.data_ptr() if x.numel() else 0
+    last = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+    return start, start + (last + 1) * x.element_size() if x.numel() else start
+
+
+def _of_bytes(taken: Tensor, x: Tensor, start: int) -> Tensor:
+    """The elements of `taken`, one for each byte of memory from `start`, that stand for the bytes of a tensor."""
+    size = x.element_size()
+    strides = [stride * size for stride in x.stride()]
+    return taken.as_strided((*x.shape, size), (*strides, 1), x.data_ptr() - start)
 
 
 def is_view(output: Tensor, x: Tensor) -> bool:

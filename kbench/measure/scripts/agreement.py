@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kbench.measure.correctness.call import values_of
 from kbench.measure.correctness.elements import ulp
 from kbench.results.vocabulary import NO_TENSORS, Agreement
 
@@ -21,7 +22,7 @@ PIECE_ELEMENTS = 2**24
 
 def copied_tensors(returned: Any) -> list[Tensor] | None:
     """Copies of the tensors that a closure returned; None if it returned anything else than tensors."""
-    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    values = values_of(returned)
     if not values or not all(isinstance(value, Tensor) for value in values):
         return None
     return [value.detach().clone() for value in values]

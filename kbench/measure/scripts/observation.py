@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kbench.measure.correctness.call import values_of
 from kbench.measure.machine.device import Device
 from kbench.results.vocabulary import Noticed
 
@@ -73,7 +74,7 @@ def place(tensor: Tensor) -> int:
 def lies_in(returned: Any, held: Iterable[Tensor]) -> bool:
     """Whether a tensor that a closure returned lies in the memory of one that it holds."""
     known = {place(tensor) for tensor in held} - {0}
-    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    values = values_of(returned)
     return any(isinstance(value, Tensor) and place(value) in known for value in values)
 
 
