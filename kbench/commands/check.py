@@ -93,14 +93,15 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
             terminal.warn(failure)
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
-        edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges]
         if tasks and plan.runnable:
             supervisor.try_operator(find_smallest(tasks, plan.sweep))
         tables: dict[str, CheckedCells] = {}
+        modes: dict[str, str] = {}
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
-                table = tables.setdefault(describe_kind(task.case, plan.sweep), {})
+                kind = describe_kind(task.case, plan.sweep)
+                table, modes[kind] = tables.setdefault(kind, {}), task.case.mode
                 failed: dict[str, str] = {}  # the first failure of each configuration
                 for configuration, result in supervisor.check(task, display):
                     checked = Checked(
@@ -116,6 +117,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
                 words = ", ".join(f"{name} {status}" for name, status in failed.items())
                 display.advance(task, f"checked; {words}" if failed else "checked")
     for kind, table in tables.items():
+        edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges[modes[kind]]]
         _print(plan.sweep, kind, table, edges, plan.unavailable)
     every = [one for table in tables.values() for cell in table.values() for one in cell]
     bad = [one for one in every if one.result.status.failed]
@@ -164,7 +166,7 @@ def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], u
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
     if any(cell == EMPTY_CELL for row in rows for cell in row):
-        why = "the reference fails on this input, or the provider declined or failed on random inputs"
+        why = "the operator has no such input in this dtype, or the provider declined or failed on random inputs"
         print(f"{EMPTY_CELL} not tried: {why}")
     print()
 

@@ -31,7 +31,7 @@ from kbench.protocol import (
     ProviderInfo,
     as_decoded,
 )
-from kbench.results.case import INTEGER_LIMIT, Value
+from kbench.results.case import INTEGER_LIMIT, MODES, Value
 from kbench.results.stamps import digest
 from kbench.text import redact
 from kbench.text.exception_text import describe_exception
@@ -83,7 +83,7 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         axes=tuple(operator.axes),
         choices={name: tuple(words) for name, words in operator.words.items()},
         dtypes=tuple(operator.dtypes),
-        edges=tuple(edge_names(operator)),
+        edges={mode: tuple(edge_names(operator, mode)) for mode in MODES},
         scalars=dict(operator.scalars),
         inputs={name: tensor.layout for name, tensor in operator.inputs.items()},
         outputs={name: tensor.layout for name, tensor in operator.outputs.items()},

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
+from kbench.contract.provider import Provider
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
-from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.gaps import marked_gaps, written_gap
 from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.correctness.placement import overlaps_itself
 from kbench.measure.definition.definition import Definition
 from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import RANDOM, Configuration, EdgeResult, Message, StepBegun, StepEnded
-from kbench.results.case import Case
+from kbench.results.case import FORWARD, FULL, Case
 from kbench.results.vocabulary import Status
 
 Trial = tuple[tuple[Tensor, ...], Expected]
@@ -83,13 +86,13 @@ def check_edges(
 
     Emits an EdgeResult for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
     """
-    common = common_edges(operator)
+    common = common_edges(operator, case.mode)
     guard = guard or Guard()
     guard.watch(operator)
     known = known or KnownOutputs()
     known.begin(operator, case, seed)
     for index, configuration in enumerate(configurations):
-        for edge_name in (RANDOM, *edge_names(operator)):
+        for edge_name in (RANDOM, *edge_names(operator, case.mode)):
             if edge_name in skip:
                 continue
             edge = common.get(edge_name, Edge())
@@ -124,9 +127,18 @@ def _common(definition: Definition, drawn: Inputs, edge: Edge, wanted: Wanted) -
             return None
         expected = wanted(changed)
         definition.check_shapes(expected.shapes)
+        if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
+            return None
     except OperatorFault:
         return None
     return lambda: (changed, expected)
+
+
+def _in_range(part: OutputPart, definition: Definition) -> bool:
+    """Whether expected values are finite, and at most half the largest number of their dtype."""
+    dtype = definition.outputs[part.position].dtype
+    limits = torch.finfo(dtype) if dtype.is_floating_point else None
+    return limits is None or bool((part.reference.abs() <= limits.max / 2).all())
 
 
 def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
@@ -143,6 +155,10 @@ def _check(contender: Contender, definition: Definition, make: Callable[[], Tria
     if provider is None:
         return
     inputs, expected = make()
+    for name, x in zip(definition.input_names, inputs, strict=True):
+        if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
+            contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")
+            return
     stage = stage_of(definition, provider, contender.params)
     with marked_gaps(definition.input_names, inputs) as gaps:
         contender.judged(run_checked(expected, stage, inputs, device))
@@ -150,6 +166,14 @@ def _check(contender: Contender, definition: Definition, make: Callable[[], Tria
             contender.end(Status.WRONG, fault)
     if contender.running:
         contender.end(Status.CHECKED)
+
+
+def _changed_by(provider: Provider, mode: str) -> Collection[str]:
+    """The inputs that a provider may change in a mode."""
+    if mode == FORWARD:
+        return provider.mutates
+    kernels = (provider.full if mode == FULL else None, provider.backward)
+    return next((kernel.mutates for kernel in kernels if kernel), {})
 
 
 def _cell(index: int, edge: str, contender: Contender) -> EdgeResult:

@@ -58,7 +58,7 @@ class OperatorInfo:
     axes       names of its integer axes, in the order of the CSV's columns
     choices    allowed words of each choice, and of `mode` if it has gradients; the first is the default
     dtypes     dtypes that it is defined for; the first is the default
-    edges      names of its edge inputs
+    edges      names of its edge inputs by mode
     providers  its implementations by name
     scalars    its numbers and booleans with their defaults
     inputs     the tensors that it takes, by name
@@ -72,7 +72,7 @@ class OperatorInfo:
     axes: tuple[str, ...]
     choices: Mapping[str, tuple[str, ...]]
     dtypes: tuple[str, ...]
-    edges: tuple[str, ...] = ()
+    edges: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     providers: Mapping[str, ProviderInfo] = field(default_factory=dict)
     scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
     inputs: Mapping[str, Layout] = field(default_factory=dict)

@@ -60,7 +60,9 @@ def test_a_cell_without_a_result_is_explained(capsys: pytest.CaptureFixture[str]
     sweep = SimpleNamespace(operator="twice", configurations=measured, info=OperatorInfo(("N",), {}, ()))
     declined = EdgeResult(0, "random", Status.UNSUPPORTED, "N is odd")
     table = {("random", "mine"): [Checked("mine", "mine", "N=7", declined, declined.reason)]}
-    legend = "- not tried: the reference fails on this input, or the provider declined or failed on random inputs"
+    legend = (
+        "- not tried: the operator has no such input in this dtype, or the provider declined or failed on random inputs"
+    )
     _print(cast(Sweep, sweep), "float32", table, ["random", "one NaN"], [])
     assert legend in capsys.readouterr().out
     _print(cast(Sweep, sweep), "float32", table, ["random"], [])

@@ -45,6 +45,22 @@ def zero_for_nan(x: Tensor, w: Tensor) -> Tensor:
     return right(x, w).nan_to_num(0.0)
 
 
+@rms.provider("zero-for-a-weight-of-nan")
+def zero_for_a_weight(x: Tensor, w: Tensor) -> Tensor:
+    return right(x, w.nan_to_num(0.0)) if not x.isnan().any() else right(x, w)
+
+
+@rms.provider("no-eps")
+def no_eps(x: Tensor, w: Tensor) -> Tensor:
+    return (x.float() * x.float().square().mean(-1, keepdim=True).rsqrt() * w.float()).to(x.dtype)
+
+
+@rms.provider("squares-in-float16")
+def squares_in_float16(x: Tensor, w: Tensor) -> Tensor:
+    r = (x.square().float().mean(-1, keepdim=True) + 1e-6).rsqrt()
+    return (x.float() * r * w.float()).to(x.dtype)
+
+
 @rms.provider("two-rows")
 def two_rows(x: Tensor, w: Tensor) -> Tensor:
     if x.shape[0] < 2:
@@ -58,7 +74,7 @@ def no_arguments() -> Tensor:
 
 
 def outcomes(
-    provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: str = "float32", **words: str
+    provider: str, of: Operator = rms, m: int | None = 8, n: int = 32, dtype: str = "float32", **words: str
 ) -> dict[str, str]:
     """By edge: `checked`, or the status and the reason."""
     found: dict[str, str] = {}
@@ -69,7 +85,7 @@ def outcomes(
 
     check_edges(
         of,
-        of.case(dtype, M=m, N=n, **words),
+        of.case(dtype, **({} if m is None else {"M": m}), N=n, **words),
         [Configuration(provider, {})],
         seed=0,
         build_timeout_s=60,
@@ -79,21 +95,56 @@ def outcomes(
     return found
 
 
-ALL = ["random", "strided rows", "transposed", "large offset", "one NaN", "M=1", "N=1", "M=0"]
+LAYOUTS, SIZES = ["random", "strided rows", "transposed"], ["M=1", "N=1", "M=0"]
+VALUES = ["large offset", "zeros", "large values", "one NaN"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 def test_torch_is_right_on_all_of_them(dtype: str) -> None:
-    assert outcomes("torch", dtype=dtype) == dict.fromkeys(ALL, "checked")
+    large = ["large values"] if dtype == "float16" else []
+    names = [*LAYOUTS, "large offset", "zeros", *large, "one NaN", "one NaN in w", *SIZES]
+    assert outcomes("torch", dtype=dtype) == dict.fromkeys(names, "checked")
 
 
 def test_each_finds_its_kind_of_fault() -> None:
-    def failing(provider: str) -> set[str]:
-        return {edge for edge, found in outcomes(provider).items() if found != "checked"}
+    def failing(provider: str, dtype: str = "float32") -> set[str]:
+        return {edge for edge, found in outcomes(provider, dtype=dtype).items() if found != "checked"}
 
     assert failing("as-if-dense") == {"strided rows", "transposed"}
-    assert failing("zero-for-nan") == {"one NaN"}
+    assert failing("zero-for-nan") == {"one NaN", "one NaN in w"}
+    assert failing("zero-for-a-weight-of-nan") == {"one NaN in w"}
+    assert failing("no-eps", "bfloat16") == {"zeros"}
+    assert failing("squares-in-float16", "float16") == {"large values"}
     assert failing("two-rows") == {"M=1", "M=0"}
+
+
+def test_zeros_and_large_values_are_for_operators_that_are_finite_on_them() -> None:
+    inverse, cube, order = (
+        Operator(
+            f"edges-{name}",
+            axes=("N",),
+            inputs={"x": Declared("N")},
+            outputs={"y": Declared("N", dtype=dtype)},
+            reference=reference,
+        )
+        for name, dtype, reference in [
+            ("inverse", None, lambda x: 1 / x),
+            ("cube", None, lambda x: x**3),
+            ("order", "int64", lambda x: x.argsort(stable=True)),
+        ]
+    )
+    inverse.provider("right")(lambda x: (1 / x.float()).to(x.dtype))
+    cube.provider("right")(lambda x: (x.float() ** 3).to(x.dtype))
+    order.provider("right")(lambda x: x.argsort(stable=True))
+    names = {
+        each.name: [name for name in outcomes("right", each, n=6, m=None, dtype="float16") if name in VALUES]
+        for each in (inverse, cube, order)
+    }
+    assert names == {
+        "edges-inverse": ["large offset", "large values", "one NaN"],
+        "edges-cube": ["large offset", "zeros", "one NaN"],
+        "edges-order": ["large offset", "large values", "one NaN"],
+    }
 
 
 def test_gradients_that_a_backward_kernel_receives_have_gaps_too() -> None:
@@ -108,9 +159,49 @@ def test_gradients_that_a_backward_kernel_receives_have_gaps_too() -> None:
     double.provider("right")(lambda x: 2 * x)
     double.provider("as-if-dense")(lambda x: 2 * x)
     double.backward("as-if-dense")(lambda dy, x: 2 * dy.as_strided(dy.shape, (dy.shape[1], 1)))
-    assert outcomes("right", double, mode="backward") == dict.fromkeys(ALL, "checked")
+    names = [*LAYOUTS, *SIZES, "strided gradients", "expanded gradients"]
+    assert outcomes("right", double, mode="backward") == dict.fromkeys(names, "checked")
     found = outcomes("as-if-dense", double, mode="backward")
-    assert {edge for edge, each in found.items() if each != "checked"} == {"strided rows", "transposed"}
+    assert {edge for edge, each in found.items() if each != "checked"} == set(names[1:3] + names[-2:])
+
+
+def test_an_operator_with_edges_of_its_own_has_those_of_received_gradients() -> None:
+    """The rows of x are dense on them, and a kernel that takes the strides of x for those of d_y is wrong."""
+    triple = Operator(
+        "edges-triple",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N"), "sum": Declared("M")},
+        reference=lambda x: (3 * x, x.sum(-1)),
+        gradients=("x",),
+        edges={"gaps": lambda case, x: (F.pad(x, (0, 3))[:, :-3],)},
+    )
+    triple.provider("strides-of-x")(lambda x: (3 * x, x.sum(-1)))
+
+    @triple.backward("strides-of-x")
+    def as_x(dy: Tensor, d_sum: Tensor, x: Tensor) -> Tensor:
+        return 3 * dy.as_strided(x.shape, x.stride()) + d_sum[:, None]
+
+    assert edge_names(triple, "forward") == ["gaps"]
+    assert edge_names(triple, "full") == ["gaps", "strided gradients", "expanded gradients"]
+    found = outcomes("strides-of-x", triple, mode="backward")
+    assert [edge for edge, each in found.items() if each != "checked"] == ["gaps", *edge_names(triple, "full")[1:]]
+
+
+def test_a_provider_that_writes_over_a_gradient_gets_none_that_is_expanded() -> None:
+    half = Operator(
+        "edges-over-gradient",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N")},
+        reference=lambda x: x / 2,
+        gradients=("x",),
+    )
+    half.provider("in-place")(lambda x: x / 2)
+    half.backward("in-place", mutates={"gradient of y": "x"})(lambda dy, x: dy.div_(2))
+    found = outcomes("in-place", half, mode="backward")
+    declined = "unsupported works in place on gradient of y, whose elements share memory here"
+    assert found.pop("expanded gradients") == declined and set(found.values()) == {"checked"}
 
 
 def test_an_edge_that_the_operator_does_not_take_is_left_out() -> None:
@@ -123,11 +214,11 @@ def test_an_edge_that_the_operator_does_not_take_is_left_out() -> None:
         tolerance=1,
     )
     even.provider("right")(lambda x: x.flatten(1).unsqueeze(2).clone())
-    assert list(outcomes("right", even)) == [edge for edge in ALL if edge != "N=1"]
+    assert list(outcomes("right", even)) == [*LAYOUTS, "large offset", "zeros", "one NaN", "M=1", "M=0"]
 
 
 def test_an_operator_with_edges_of_its_own_has_no_others() -> None:
-    assert edge_names(operator("softmax")) == list(operator("softmax").edges)
+    assert edge_names(operator("softmax"), "forward") == list(operator("softmax").edges)
 
 
 def test_a_function_that_takes_other_arguments_is_named_with_its_place() -> None:

@@ -72,18 +72,24 @@ def cuts_the_last_column(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.float(), labels.clamp_max(max(logits.shape[1] - 2, 0)), reduction="none")
 
 
-NORM = ["random", "strided rows", "transposed", "large offset", "one NaN", "N=1", "M=1", "M=0"]
-LOSS = [
-    "random", "strided rows", "transposed", "large offset", "one NaN", "smallest integers", "largest integers", "M=1", "V=1",
-    "M=0",
-]  # fmt: skip
+LAYOUTS, INTEGERS = ["random", "strided rows", "transposed"], ["smallest integers", "largest integers"]
+GRADIENTS = ["strided gradients", "expanded gradients"]
+
+
+def names(mode: str, values: list[str], sizes: list[str], *, dtype: str = "float32") -> list[str]:
+    """The edges of a mode: those with special values are for the forward pass, and large ones for float16."""
+    forward = [name for name in values if name != "large values" or dtype == "float16"]
+    return [*LAYOUTS, *(forward if mode == "forward" else []), *sizes, *(GRADIENTS if mode != "forward" else [])]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("mode", MODES)
 def test_torch_is_right_on_all_of_them(mode: str, dtype: str) -> None:
-    assert checked_edges(norm, "torch", dtype=dtype, mode=mode, M=8, N=32) == dict.fromkeys(NORM, "checked")
-    assert checked_edges(loss, "torch", dtype=dtype, mode=mode, M=8, V=32) == dict.fromkeys(LOSS, "checked")
+    values = ["large offset", "zeros", "large values", "one NaN"]
+    of_norm = names(mode, [*values, "one NaN in weight"], ["N=1", "M=1", "M=0"], dtype=dtype)
+    assert checked_edges(norm, "torch", dtype=dtype, mode=mode, M=8, N=32) == dict.fromkeys(of_norm, "checked")
+    of_loss = names(mode, values, [*INTEGERS, "M=1", "V=1", "M=0"], dtype=dtype)
+    assert checked_edges(loss, "torch", dtype=dtype, mode=mode, M=8, V=32) == dict.fromkeys(of_loss, "checked")
 
 
 def _failing(operator: Operator, provider: str, mode: str, **axes: int) -> set[str]:
@@ -103,15 +109,17 @@ def test_each_finds_its_kind_of_fault(mode: str) -> None:
 @pytest.mark.parametrize(
     ("declared", "edges"),
     [
-        (Declared("N"), ["large offset", "one NaN", "N=1", "N=0"]),
+        (Declared("N"), ["large offset", "zeros", "one NaN", "N=1", "N=0"]),
         (Declared("N", dtype="int32", fill=integers(9)), ["smallest integers", "largest integers", "N=1", "N=0"]),
         (Declared("N", dtype="bool"), ["smallest integers", "largest integers", "N=1", "N=0"]),
         (Declared("N", "N", dtype="int8", fill=integers(5, low=-5)), [
             "strided rows", "transposed", "smallest integers", "largest integers", "N=1", "N=0",
         ]),
-        (Declared("N", dtype="float8_e4m3fn"), ["large offset", "one NaN", "N=1", "N=0"]),
-        (Declared(2, "N", dtype="float8_e5m2"), ["strided rows", "transposed", "large offset", "one NaN", "N=1", "N=0"]),
-        (Declared("N/2"), ["large offset", "one NaN", "N=0"]),
+        (Declared("N", dtype="float8_e4m3fn"), ["large offset", "zeros", "one NaN", "N=1", "N=0"]),
+        (Declared(2, "N", dtype="float8_e5m2"), [
+            "strided rows", "transposed", "large offset", "zeros", "one NaN", "N=1", "N=0",
+        ]),
+        (Declared("N/2"), ["large offset", "zeros", "one NaN", "N=0"]),
     ],
 )  # fmt: skip
 def test_they_follow_from_the_tensors(declared: Declared, edges: list[str]) -> None:
@@ -124,7 +132,7 @@ def test_they_follow_from_the_tensors(declared: Declared, edges: list[str]) -> N
         reference=lambda x: x.double() / 2,
     )
     half.provider("right")(lambda x: x.float() / 2)
-    assert set(edges) <= set(edge_names(half))
+    assert set(edges) <= set(edge_names(half, "forward"))
     assert checked_edges(half, "right", N=6) == dict.fromkeys(["random", *edges], "checked")
 
 
@@ -163,9 +171,9 @@ def test_without_rows_the_first_axis_is_empty_once() -> None:
         gradients=("a", "b"),
     )
     product.provider("torch")(torch.matmul)
-    names = ["random", "strided rows", "transposed", "large offset", "one NaN", "M=1", "N=1", "K=1", "M=0"]
     for mode in MODES:
-        assert checked_edges(product, "torch", mode=mode, M=4, N=8, K=4) == dict.fromkeys(names, "checked")
+        edges = names(mode, ["large offset", "zeros", "one NaN", "one NaN in b"], ["M=1", "N=1", "K=1", "M=0"])
+        assert checked_edges(product, "torch", mode=mode, M=4, N=8, K=4) == dict.fromkeys(edges, "checked")
 
 
 def test_a_value_without_a_dimension() -> None:
@@ -180,7 +188,8 @@ def test_a_value_without_a_dimension() -> None:
     scaled.provider("torch")(lambda factor, x: (factor * x, (factor * x).sum()))
     for mode in MODES:
         found = checked_edges(scaled, "torch", mode=mode, N=40)
-        assert found == dict.fromkeys(["random", "large offset", "one NaN", "N=1", "N=0"], "checked")
+        edges = set(names(mode, ["large offset", "zeros", "one NaN", "one NaN in x"], ["N=1", "N=0"]))
+        assert found == dict.fromkeys(edges - {"strided rows", "transposed"}, "checked")
 
 
 def test_in_place_and_buffers_on_edges() -> None:
@@ -197,5 +206,6 @@ def test_in_place_and_buffers_on_edges() -> None:
     def in_place(x: Tensor, residual: Tensor, *, y: Tensor) -> None:
         torch.mul(residual.add_(x), 2, out=y)
 
-    names = ["random", "strided rows", "transposed", "large offset", "one NaN", "M=1", "N=1", "M=0"]
-    assert checked_edges(add, "in-place", M=4, N=8) == dict.fromkeys(names, "checked")
+    values = ["large offset", "zeros", "one NaN", "one NaN in residual"]
+    edges = names("forward", values, ["M=1", "N=1", "M=0"])
+    assert checked_edges(add, "in-place", M=4, N=8) == dict.fromkeys(edges, "checked")

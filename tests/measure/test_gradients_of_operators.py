@@ -9,6 +9,7 @@ from in_process import measured, said
 from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.registry import operator
 
 MATRIX = Declared("M", "N")
 
@@ -133,3 +134,11 @@ def test_a_dtype_without_gradients_is_the_operators_fault(mode: str) -> None:
     assert said(measured(whole, dtype="int32", N=8, mode="forward")["right"]) == "ok"
     found = said(measured(whole, dtype="int32", N=8, mode=mode)["right"])
     assert f"operator modes-whole-{mode}: x is int32 and can have no gradient on N=8 mode={mode} int32" in found
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_softmax_of_many_short_rows_has_gradients_that_are_right(length: int, dtype: str) -> None:
+    """Where one probability is nearly 1, its rounding decides what is left of the gradient."""
+    found = measured(operator("softmax"), ["torch-native"], dtype=dtype, mode="backward", M=4096, N=length)
+    assert said(found["torch-native"]) == "ok"

@@ -109,7 +109,8 @@ def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
             x = x.requires_grad_(False) if x.is_leaf else x.detach_()
         if x.shape != value.shape:
             x.resize_(value.shape)
-        x.copy_(value)
+        once = tuple(slice(1) if stride == 0 else slice(None) for stride in x.stride())  # an expanded gradient
+        x[once].copy_(value[once])
 
 
 def poison(expected: Expected, device: Device, again: bool = False) -> None:

@@ -1,8 +1,14 @@
 """Common edge cases, for `kbench check` of an operator that declares none.
 
-They are the inputs that authors of kernels most often forget: rows with gaps in memory, a large offset, NaN, the smallest and
-the largest label, axes of size one, and empty inputs. Which of them an operator has follows from the tensors that it
+They are the inputs that authors of kernels most often forget: rows with gaps in memory, zeros, large values, NaN, the smallest
+and the largest label, axes of size one, and empty inputs. Which of them an operator has follows from the tensors that it
 declares. An edge case that the operator's own functions do not accept (an axis that must be even) is skipped.
+
+Special values are for the forward pass alone. Kernels that compute gradients may treat them in other ways than the reference
+and be right: a NaN times a weight of 0 is NaN, and a mask makes it 0.
+
+In modes with gradients, every operator has edges for the memory of the gradients that a kernel receives. `torch.cat` hands out
+parts of one gradient, with gaps between the rows, and a sum hands out one row for all.
 """
 
 from __future__ import annotations
@@ -19,34 +25,57 @@ from kbench.contract.fills import Integers
 from kbench.contract.operator import Operator
 from kbench.contract.sizes import evaluate_bound
 from kbench.contract.tensor import Tensor as Declared
-from kbench.results.case import FLOATING, Case
+from kbench.results.case import FLOATING, FORWARD, Case
 
 TensorChange = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An edge case: how it changes a case, and its inputs. `inputs` gets the case and the inputs of a call. It returns None if
-    none of them can be changed in this way."""
+    """An edge case.
+
+    case    how it changes a case
+    inputs  how it changes the inputs of a call. It returns None if none of them can be changed in this way
+    finite  it is only for operators whose outputs are finite on it, and far from the largest number of their dtype
+    """
 
     case: Callable[[Case], Case] = lambda case: case
     inputs: Callable[[Case, Sequence[Tensor]], tuple[Tensor, ...] | None] = lambda case, inputs: tuple(inputs)
+    finite: bool = False
 
 
-def common_edges(operator: Operator) -> dict[str, Edge]:
-    """The common edge cases by name; none for an operator that declares its own."""
-    if operator.edges:
-        return {}
+def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
+    """The common edge cases of a mode by name. An operator that declares its own has only those of received gradients."""
+    found = {} if operator.edges else _edges_of_inputs(operator, mode)
+    if mode != FORWARD and operator.gradients:
+        count = len(operator.inputs)
+        found["strided gradients"] = Edge(inputs=partial(_received, count, _spread))
+        found["expanded gradients"] = Edge(inputs=partial(_received, count, _expanded))
+    return found
+
+
+def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
     declared = list(operator.inputs.values())
     found: dict[str, Edge] = {}
     if any(len(tensor.sizes) > 1 for tensor in declared):
         found["strided rows"] = Edge(inputs=partial(_matrices, _strided))
         found["transposed"] = Edge(inputs=partial(_matrices, _transposed))
-    drawn = [not callable(tensor.fill) for tensor in declared]
-    own = [tensor for tensor, is_drawn in zip(declared, drawn, strict=True) if is_drawn]
-    if any(dtype in FLOATING for tensor in own for dtype in operator.dtypes_of(tensor)):
-        found["large offset"] = Edge(inputs=partial(_first, drawn, _offset))
-        found["one NaN"] = Edge(inputs=partial(_first, drawn, _with_nan))
+    own = [
+        at
+        for at, tensor in enumerate(declared)
+        if not callable(tensor.fill) and any(dtype in FLOATING for dtype in operator.dtypes_of(tensor))
+    ]
+    if own and mode == FORWARD:
+        found["large offset"] = Edge(inputs=partial(_one, own[:1], _offset))
+        whole = [tensor for tensor in operator.outputs.values() if not set(operator.dtypes_of(tensor)) <= set(FLOATING)]
+        if not whole:  # equal values have no order, so indices and counts may differ and be right
+            found["zeros"] = Edge(inputs=partial(_one, own[:1], torch.zeros_like), finite=True)
+        if "float16" in operator.dtypes_of(declared[own[0]]):
+            found["large values"] = Edge(inputs=partial(_one, own[:1], _enlarged), finite=True)
+        names = list(operator.inputs)
+        for at in own:
+            name = "one NaN" if at == own[0] else f"one NaN in {names[at]}"
+            found[name] = Edge(inputs=partial(_one, [at], _with_nan))
     if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes_of(tensor)):
         found["smallest integers"] = Edge(inputs=partial(_integers, declared, False))
         found["largest integers"] = Edge(inputs=partial(_integers, declared, True))
@@ -55,9 +84,9 @@ def common_edges(operator: Operator) -> dict[str, Edge]:
     return found | {f"{axis}={size}": Edge(case=partial(_resized, axis, size)) for axis, size in sizes}
 
 
-def edge_names(operator: Operator) -> list[str]:
-    """Names of the edge cases that `kbench check` tries beside random inputs."""
-    return [*operator.edges, *common_edges(operator)]
+def edge_names(operator: Operator, mode: str) -> list[str]:
+    """Names of the edge cases that `kbench check` tries in a mode beside random inputs."""
+    return [*operator.edges, *common_edges(operator, mode)]
 
 
 def _range_of(tensor: Declared, dtype: str) -> Integers | None:
@@ -98,14 +127,32 @@ def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tup
     return tuple(change(x) if x.dim() > 1 else x for x in inputs)
 
 
-def _first(
-    drawn: Sequence[bool], change: TensorChange, case: Case, inputs: Sequence[Tensor]
+def _one(
+    positions: Sequence[int], change: Callable[[Tensor], Tensor | None], case: Case, inputs: Sequence[Tensor]
 ) -> tuple[Tensor, ...] | None:
-    """The inputs; the first floating-point input that kbench fills itself is changed. What a function fills may have a
-    structure, such as sorted values, that the change would break."""
-    own = (i for i, (x, is_drawn) in enumerate(zip(inputs, drawn, strict=False)) if is_drawn and x.is_floating_point())
-    at = next((i for i in own if inputs[i].numel()), None)
-    return None if at is None else (*inputs[:at], change(inputs[at]), *inputs[at + 1 :])
+    """The inputs; the one at these positions is changed. What a function fills is left out: it may have a structure, such as
+    sorted values, that the change would break."""
+    at = next((at for at in positions if inputs[at].is_floating_point() and inputs[at].numel()), None)
+    changed = None if at is None else change(inputs[at])
+    return None if at is None or changed is None else (*inputs[:at], changed, *inputs[at + 1 :])
+
+
+def _received(count: int, change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """The inputs; the gradients that follow the first `count` are changed."""
+    gradients = inputs[count:]
+    if not any(x.dim() and x.numel() for x in gradients):
+        return None
+    return (*inputs[:count], *(change(x) if x.dim() and x.numel() else x for x in gradients))
+
+
+def _spread(x: Tensor) -> Tensor:
+    """The same values with gaps between rows, or between the elements of a vector."""
+    return _strided(x) if x.dim() > 1 else _strided(x[:, None])[:, 0]
+
+
+def _expanded(x: Tensor) -> Tensor:
+    """The first row, or the first element of a vector, for all."""
+    return x[:1].expand_as(x)
 
 
 def _strided(x: Tensor) -> Tensor:
@@ -123,6 +170,11 @@ def _offset(x: Tensor) -> Tensor:
     """Adds an offset whose square leaves no digits for the values, while the sum keeps half the digits of the values."""
     wide = x if x.dtype.itemsize > 1 else x.float()  # torch computes nothing in 8 bits
     return (wide + 3 / math.sqrt(torch.finfo(x.dtype).eps)).to(x.dtype)
+
+
+def _enlarged(x: Tensor) -> Tensor | None:
+    """Values in float16 whose squares are too large for it. Other dtypes have none that a kernel in float32 can square."""
+    return x * 1000 if x.dtype == torch.float16 else None
 
 
 def _with_nan(x: Tensor) -> Tensor:
