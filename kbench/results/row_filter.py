@@ -33,6 +33,9 @@ PROVIDER_COLUMNS = ("provider", "params", "status", "flags")
 FILTERABLE = ("role", "session", "status", "flags", *CONDITION_COLUMNS, "model", "weight")
 """The columns that a term may name in addition to the axes."""
 
+JOINED_COLUMNS = ("flags", "model")
+"""A cell of these columns may hold several names, between semicolons. Each of them matches the cell."""
+
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -162,6 +165,8 @@ class RowFilter:
             chosen = rows[term.holds(rows)]
             if chosen.empty:
                 values = {"" if cell != cell else cell for cell in _cells(rows, term.column)}  # NaN: an empty cell
+                if term.column in JOINED_COLUMNS:
+                    values = {name for cell in values for name in cell.split(";")}
                 there = f"is one of {_few(values)}" if values != {""} else "is empty in all of them"
                 return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {term.column} {there}"
             rows, met = chosen, f"{met}, {term.text}" if met else term.text
@@ -203,9 +208,7 @@ def _spellings(column: str, cell: Any) -> Iterable[str]:
             return cell[0], configuration_name(*cell)
         case "dtype":
             return cell, *(alias for alias, dtype in DTYPE_ALIASES.items() if dtype == cell)
-        case "flags" | "model":
-            return str(cell).split(";")
-    return (cell,)
+    return str(cell).split(";") if column in JOINED_COLUMNS else (cell,)
 
 
 def _few(cells: set[Any]) -> str:
