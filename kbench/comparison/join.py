@@ -226,17 +226,19 @@ def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
 def _ignore_axis(axis: str, frames: Sequence[pd.DataFrame]) -> str:
     """A note on an axis that not every file has. Raises UsageError if the rows cannot be matched without the axis."""
     having = {frame.attrs["path"]: list(frame[axis].unique()) for frame in frames if axis in table.axes(frame)}
-    lacking = [str(frame.attrs["path"]) for frame in frames if axis not in table.axes(frame)]
+    without = [frame for frame in frames if axis not in table.axes(frame)]
+    lacking = [str(frame.attrs["path"]) for frame in without]
     for path, values in having.items():
-        other_mode = axis == "mode" and any(
-            value != FORWARD for value in values
-        )  # without modes, all passes are forward
+        # without modes, all passes are forward
+        other_mode = axis == "mode" and any(value != FORWARD for value in values) and any(map(len, without))
         if len(values) > 1 or other_mode:
             which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
-            wanted = f"{axis}={FORWARD}" if other_mode else f"one value of {axis}"
+            remedy = f"measure this file again with {f'{axis}={FORWARD}' if other_mode else f'one value of {axis}'}"
+            if other_mode and FORWARD in values:
+                remedy = f"compare the forward rows with --where {axis}={FORWARD}"
             raise UsageError(
                 f"{path}: this file has {which}, but {lacking[0]} has no such axis, so their rows cannot be matched; compare "
-                f"files of one operator with the same axes, or measure this file again with {wanted}"
+                f"files of one operator with the same axes, or {remedy}"
             )
     why = f"because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no such axis"
     found = {path: values[0] for path, values in having.items() if values}

@@ -208,6 +208,15 @@ def test_the_names_of_a_cell_that_holds_several_are_listed_one_by_one(tmp_path: 
     assert RowFilter.parse("flags=slow").nothing(frame).endswith("; flags is one of empty, noisy, throttled")
 
 
+def test_a_file_without_modes_has_forward_rows(frame: pd.DataFrame) -> None:
+    assert len(chosen(frame, "mode=forward")) == len(chosen(frame, "mode!=backward,full")) == 24
+    where = RowFilter.parse("N=256,mode=backward")
+    assert where.select(frame).empty
+    assert where.nothing(frame).endswith(
+        ": no row has mode=backward among those with N=256; the file has no column mode, so its rows are forward"
+    )
+
+
 def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
     cases = [Case("softmax", {"N": n}, "float32") for n in range(100, 0, -1)]
     Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])
