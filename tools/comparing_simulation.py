@@ -72,7 +72,7 @@ def _key(row: int) -> Key:
 def _side(file: File, row: int) -> Side:
     medians = np.median(file.providers[:, row], axis=1)
     readings = [Reading(session, float(ms), float(ms), samples=SAMPLES) for session, ms in enumerate(medians)]
-    return Side(tuple(readings), len(readings))
+    return Side(tuple(readings), len(readings), len(readings))
 
 
 def _drift(old: File, new: File) -> Drift:

@@ -32,6 +32,7 @@ def list_providers(
     catalog = read_catalog(plugin or ())
     operators = catalog.operators
     if operator is not None and operator not in operators:
+        report_plugins(catalog)  # a plug-in that failed may have declared the operator
         raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}")
     rows = [
         [name, provider, _can_run(found), _params(found.parameters)]

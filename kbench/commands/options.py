@@ -61,7 +61,7 @@ ShapesOption = Annotated[
         "--shapes",
         metavar="FILE.csv",
         help="Measure the shapes of this CSV instead of the sizes of the sweep. A column `weight` says how often a shape "
-        "occurs; averages over cases are then weighted by it.",
+        "occurs; geometric means over cases are then weighted by it.",
     ),
 ]
 KeepTrying = Annotated[

@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis.cases import weight_of
-from kbench.analysis.frame_rows import not_a_time
 from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
 from kbench.launches.code_change import RanKernels
@@ -85,8 +84,9 @@ class Reading:
 class Side:
     """The sessions of one key on one side.
 
-    readings    the sessions that have a time
+    readings    the sessions that have a time and the metric
     sessions    the number of sessions, with and without a time
+    timed       the number of sessions with a time, with and without the metric
     status      `ok` when every session has a time, else the status of the first that failed, else of the first without a time
     reason      why that session has no time
     conditions  the values of each of CONDITIONS; several where sessions differ
@@ -97,6 +97,7 @@ class Side:
 
     readings: tuple[Reading, ...]
     sessions: int
+    timed: int
     status: Status = Status.OK
     reason: str = ""
     conditions: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class Side:
 
     @cached_property
     def value(self) -> float | None:
-        """The geometric mean over the sessions; None when no session has a time."""
+        """The geometric mean over the sessions; None when no session has a time and the metric."""
         return statistics.geometric_mean([reading.value for reading in self.readings]) if self.readings else None
 
     @property
@@ -226,17 +227,19 @@ def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
 def _ignore_axis(axis: str, frames: Sequence[pd.DataFrame]) -> str:
     """A note on an axis that not every file has. Raises UsageError if the rows cannot be matched without the axis."""
     having = {frame.attrs["path"]: list(frame[axis].unique()) for frame in frames if axis in table.axes(frame)}
-    lacking = [str(frame.attrs["path"]) for frame in frames if axis not in table.axes(frame)]
+    without = [frame for frame in frames if axis not in table.axes(frame)]
+    lacking = [str(frame.attrs["path"]) for frame in without]
     for path, values in having.items():
-        other_mode = axis == "mode" and any(
-            value != FORWARD for value in values
-        )  # without modes, all passes are forward
+        # without modes, all passes are forward
+        other_mode = axis == "mode" and any(value != FORWARD for value in values) and any(map(len, without))
         if len(values) > 1 or other_mode:
             which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
-            wanted = f"{axis}={FORWARD}" if other_mode else f"one value of {axis}"
+            remedy = f"measure this file again with {f'{axis}={FORWARD}' if other_mode else f'one value of {axis}'}"
+            if other_mode and FORWARD in values:
+                remedy = f"compare the forward rows with --where {axis}={FORWARD}"
             raise UsageError(
                 f"{path}: this file has {which}, but {lacking[0]} has no such axis, so their rows cannot be matched; compare "
-                f"files of one operator with the same axes, or measure this file again with {wanted}"
+                f"files of one operator with the same axes, or {remedy}"
             )
     why = f"because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no such axis"
     found = {path: values[0] for path, values in having.items() if values}
@@ -272,13 +275,13 @@ def _sides(frame: pd.DataFrame, rows: Sequence[Row], axes: Sequence[str], metric
 
 
 def _side(rows: list[Row], metric: str) -> Side:
-    found = [(row, _reading(row, metric)) for row in rows]
-    timed = [row for row, reading in found if reading]
-    lost = [_loss(row) for row, reading in found if not reading]
+    timed = [row for row in rows if row.ms is not None]
+    lost = [(row.status, row.reason) for row in rows if row.ms is None]
     status, reason = min(lost, key=lambda loss: not loss[0].failed, default=(Status.OK, ""))
     return Side(
-        readings=tuple(reading for _, reading in found if reading),
+        readings=tuple(reading for row in timed if (reading := _reading(row, metric))),
         sessions=len(rows),
+        timed=len(timed),
         status=status,
         reason=reason,
         conditions={name: tuple(sorted({getattr(row, name) for row in timed})) for name in CONDITIONS},
@@ -289,18 +292,11 @@ def _side(rows: list[Row], metric: str) -> Side:
 
 
 def _reading(row: Row, metric: str) -> Reading | None:
-    """None for a row without a plausible time or a plausible value of the metric."""
+    """None for a row without a plausible value of the metric. The row must have a time."""
     value: float | None = getattr(row, metric)
-    if row.ms is None or value is None or not (is_plausible(row.ms) and is_plausible(value)):
+    if row.ms is None or value is None or not is_plausible(value):
         return None
     return Reading(row.session, value, row.ms, row.gbps, row.round_ms, row.samples, row.started_at)
-
-
-def _loss(row: Row) -> tuple[Status, str]:
-    """The status and reason of a row without a reading."""
-    if row.ms is None:
-        return row.status, row.reason
-    return (Status.UNSUPPORTED, "this metric was not measured") if is_plausible(row.ms) else not_a_time(row.ms)
 
 
 def _values(sides: Sides) -> dict[str, set[Hashable]]:

@@ -90,6 +90,8 @@ def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
         return Verdict.UNTIMED, _outcome(new) or f"baseline: {_outcome(old)}"
     if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
         return _judge_statuses(old, new)
+    if unknown := _sides_without(rules.metric, old, new):
+        return Verdict.UNTIMED, unknown
     if differing := old.differing_conditions(new, rules.vary):
         return Verdict.INCOMPARABLE, differing
     if rules.paired and not pair.sessions(paired=True):
@@ -106,13 +108,25 @@ def _one_declined(old: Side, new: Side) -> bool:
     return not (old.status.failed or new.status.failed) and (old.status is Status.OK) != (new.status is Status.OK)
 
 
+def _sides_without(metric: str, old: Side, new: Side) -> str:
+    """Which sides have times without the metric: `the new side has no tflops`; "" if every time has it."""
+    lacking = {"old": old.timed - len(old.readings), "new": new.timed - len(new.readings)}
+    if not (old.readings or new.readings):
+        return f"neither side has {metric}"
+    return "; ".join(
+        f"the {name} side has no {metric}{f' in {count} of {side.timed} sessions' if side.readings else ''}"
+        for (name, count), side in zip(lacking.items(), (old, new), strict=True)
+        if count
+    )
+
+
 def _judge_statuses(old: Side | None, new: Side | None) -> Judgement:
     """The judgement of a pair in which a side lacks a time in a session. A failure of the new side is `failed` unless
     the old side failed too. It is also `failed` if the new side has no times at all and the old side has some."""
     before, after = _outcome(old), _outcome(new)
     both = after if not before or before == after else f"{before}, now {after}" if after else before
-    failed_before = old is not None and old.status.failed and not (old.readings and new and not new.readings)
-    if not (old and old.readings) and not (new and (new.readings or new.status.failed)):
+    failed_before = old is not None and old.status.failed and not (old.timed and new and not new.timed)
+    if not (old and old.timed) and not (new and (new.timed or new.status.failed)):
         return Verdict.UNTIMED, both
     if new is None:
         return Verdict.MISSING, before
@@ -129,7 +143,7 @@ def _outcome(side: Side | None) -> str:
     """`wrong: differs at 3 elements`, `crashed (1 of 3 sessions has no time): signal 11`; "" for a side that is ok."""
     if side is None or side.status is Status.OK:
         return ""
-    lost = side.sessions - len(side.readings)
+    lost = side.sessions - side.timed
     verb = "has" if lost == 1 else "have"
     where = f" ({lost} of {side.sessions} sessions {verb} no time)" if lost < side.sessions else ""
     reason = " ".join(side.reason.split()) or (CHECKED_REASON if side.status is Status.CHECKED else "")

@@ -99,9 +99,10 @@ class Verdict(enum.StrEnum):
     UNTIMED = (
         "untimed",
         "-",
-        """There are no times to compare: neither side has a time in every session, because the provider declines the
+        """There is nothing to compare: neither side has a time in every session, because the provider declines the
         case, cannot run here, was only checked, or fails on both sides. With `--by provider` it also means that one of the two
-        providers has no time although it did not fail. The reason shows the status and its message.""",
+        providers has no time although it did not fail. The reason shows the status and its message. Or a side has a time, but
+        not the metric that `--metric` names: the reason then says which side lacks it.""",
     )
 
     @property

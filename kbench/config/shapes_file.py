@@ -33,6 +33,12 @@ _FEWER_LINES = "write equal shapes once, and add up their `weight`"
 
 _CELL = re.compile(r'[ \t]*(?:"((?:[^"]|"")*)"[ \t]*|([^",]*))(,|$)')
 
+_SEPARATOR = re.compile(r'"(?:[^"]|"")*"|[,;\t]')
+"""A sign that may separate cells, or quoted text, in which it does not."""
+
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
+"""What some spreadsheets write between cells, and its name."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -120,6 +126,10 @@ def _lines(path: Path) -> Iterator[tuple[SourceLocation, LocatedCells]]:
 
 
 def _cells(source: str, number: int, line: str) -> Iterator[tuple[SourceLocation, str]]:
+    signs = {sign for sign in _SEPARATOR.findall(line.strip()) if not sign.startswith('"')}
+    if signs and "," not in signs:
+        names = " and ".join(_OTHER_SEPARATORS[sign] for sign in sorted(signs))
+        _fail(SourceLocation(source, number, 1), f"{names} separate the cells; separate the cells with commas")
     start, more = 0, ","
     while more:
         where = SourceLocation(source, number, start + 1)

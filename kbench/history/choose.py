@@ -10,8 +10,8 @@ import pandas as pd
 
 from kbench.errors import UsageError
 from kbench.history.timeline import Series
-from kbench.results.case import Value
-from kbench.results.row_filter import RowFilter
+from kbench.results.case import FORWARD, Value
+from kbench.results.row_filter import MODE, RowFilter
 from kbench.results.vocabulary import Role
 
 
@@ -35,7 +35,8 @@ def _frame(series: Sequence[Series], path: Path) -> pd.DataFrame:
         name: [getattr(each.key, name) for each in series] for name in ("operator", "provider", "params")
     }
     for axis in axes:
-        columns[axis] = _column([dict(each.key.axes).get(axis) for each in series])
+        other = FORWARD if axis == MODE else None  # of operators without the axis
+        columns[axis] = _column([dict(each.key.axes).get(axis, other) for each in series])
     columns |= {name: [getattr(each.key, name) for each in series] for name in ("dtype", "timer", "cache")}
     columns["status"] = [each.points[-1].status for each in series]
     columns["device"] = [each.key.machine for each in series]

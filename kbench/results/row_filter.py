@@ -4,7 +4,7 @@ A term is a column, one of `= != < <= > >=`, and one or more values: `N=1024,409
 also separates terms, which must all hold: the text after a comma is a new term if it contains a comparison, and otherwise one
 more value. A comma inside brackets belongs to the name of a configuration. Sizes may end in k, M or G (powers of 1024). A
 scalar takes numbers such as 1e-6, or true and false. In words, `*` stands for any characters and `?` for one; brackets have no
-special meaning. kbench never evaluates a term as code.
+special meaning. The rows of a file without the column `mode` are forward. kbench never evaluates a term as code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype
 
 from kbench.errors import UsageError
 from kbench.results import table
-from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, LIKE_NUMBER, configuration_name
+from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, FORWARD, LIKE_NUMBER, configuration_name
 from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
 from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
@@ -32,6 +32,12 @@ PROVIDER_COLUMNS = ("provider", "params", "status", "flags")
 
 FILTERABLE = ("role", "session", "status", "flags", *CONDITION_COLUMNS, "model", "weight")
 """The columns that a term may name in addition to the axes."""
+
+JOINED_COLUMNS = ("flags", "model")
+"""A cell of these columns may hold several names, between semicolons. Each of them matches the cell."""
+
+MODE = "mode"
+"""The axis that a term may name also if the file lacks it. All rows are then forward."""
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -70,9 +76,9 @@ class Term:
         return cls(text.strip(), column, comparison.replace("==", "="), found)
 
     def holds(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """Whether the condition holds, for each row of a frame. The frame must have the column. Raises UsageError for a value
-        that the column cannot have."""
-        column = frame[self.column]
+        """Whether the condition holds, for each row of a frame. The frame must have the column, if it is not MODE. Raises
+        UsageError for a value that the column cannot have."""
+        column = _column(frame, self.column)
         if is_integer_dtype(column):
             matches = self._matches_number(self.size)
         elif is_float_dtype(column):
@@ -162,8 +168,14 @@ class RowFilter:
             chosen = rows[term.holds(rows)]
             if chosen.empty:
                 values = {"" if cell != cell else cell for cell in _cells(rows, term.column)}  # NaN: an empty cell
-                there = f"is one of {_few(values)}" if values != {""} else "is empty in all of them"
-                return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {term.column} {there}"
+                if term.column in JOINED_COLUMNS:
+                    values = {name for cell in values for name in cell.split(";")}
+                there = f"{term.column} " + (
+                    f"is one of {_few(values)}" if values != {""} else "is empty in all of them"
+                )
+                if term.column not in rows:
+                    there = f"the file has no column {MODE}, so its rows are {FORWARD}"
+                return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {there}"
             rows, met = chosen, f"{met}, {term.text}" if met else term.text
         return f"{path}: the file has no row of any provider{met and f' with {met}'}; run the sweep again or choose other rows"
 
@@ -176,7 +188,7 @@ class RowFilter:
         known = [*IDENTITY_COLUMNS, *table.axes(frame), "dtype", *FILTERABLE]
         lower = {name.lower(): name for name in known}
         for term in self.terms:
-            if term.column in known:
+            if term.column in known or term.column == MODE:
                 continue
             path, near = frame.attrs["path"], difflib.get_close_matches(term.column.lower(), lower, n=1)
             if near and term.column not in frame:
@@ -193,7 +205,13 @@ def _like_a_term(part: str) -> bool:
 
 def _cells(frame: pd.DataFrame, column: str) -> list[Any]:
     """The values of a column. For `provider` they are `(provider, params)`, which name a configuration."""
-    return list(zip(frame["provider"], frame["params"], strict=True)) if column == "provider" else list(frame[column])
+    if column == "provider":
+        return list(zip(frame["provider"], frame["params"], strict=True))
+    return list(_column(frame, column))
+
+
+def _column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
+    return frame[name] if name in frame or name != MODE else pd.Series(FORWARD, frame.index, dtype="str")
 
 
 def _spellings(column: str, cell: Any) -> Iterable[str]:
@@ -203,9 +221,7 @@ def _spellings(column: str, cell: Any) -> Iterable[str]:
             return cell[0], configuration_name(*cell)
         case "dtype":
             return cell, *(alias for alias, dtype in DTYPE_ALIASES.items() if dtype == cell)
-        case "flags" | "model":
-            return str(cell).split(";")
-    return (cell,)
+    return str(cell).split(";") if column in JOINED_COLUMNS else (cell,)
 
 
 def _few(cells: set[Any]) -> str:

@@ -95,14 +95,15 @@ def test_an_axis_that_not_every_file_has_is_ignored_with_one_note(write: Write) 
 
 
 @pytest.mark.parametrize(
-    ("modes", "has", "again"),
+    ("modes", "has", "remedy"),
     [
-        (["backward"], "only mode=backward", "mode=forward"),
-        (["forward", "full"], "several values of the axis mode", "mode=forward"),
+        (["backward"], "only mode=backward", "measure this file again with mode=forward"),
+        (["backward", "full"], "several values of the axis mode", "measure this file again with mode=forward"),
+        (["forward", "full"], "several values of the axis mode", "compare the forward rows with --where mode=forward"),
     ],
 )
 def test_a_gradient_is_not_compared_with_a_file_without_modes(
-    write: Write, modes: list[str], has: str, again: str
+    write: Write, modes: list[str], has: str, remedy: str
 ) -> None:
     old = write("old", [row(1)])
     new = write("new", [with_axis("mode", mode) for mode in modes], ("M", "N", "mode"))
@@ -110,8 +111,17 @@ def test_a_gradient_is_not_compared_with_a_file_without_modes(
         compare_results(old, new)
     assert str(caught.value) == (
         f"{new}: this file has {has}, but {old} has no such axis, so their rows cannot be matched; compare files of one "
-        f"operator with the same axes, or measure this file again with {again}"
+        f"operator with the same axes, or {remedy}"
     )
+
+
+def test_the_forward_rows_are_compared_with_a_file_without_modes(write: Write) -> None:
+    old = write("old", [row(1)])
+    new = write("new", [with_axis("mode", mode) for mode in ("forward", "backward", "full")], ("M", "N", "mode"))
+    for files in ((old, new), (new, old)):
+        assert words(compare_results(*files, options=CompareOptions(where="mode=forward"))) == ["unclear"]
+        none = compare_results(*files, options=CompareOptions(where="mode=backward"))
+        assert none.nothing_common == f"nothing to compare: {old} has no row of a provider"
 
 
 def test_the_same_session_twice_is_an_error_with_both_lines(write: Write) -> None:

@@ -7,6 +7,8 @@ from making import Write, failed, row, sessions
 from verdicts import Judge, words
 
 from kbench.comparison.compare import compare_results
+from kbench.comparison.formats import FORMATS
+from kbench.comparison.options import CompareOptions
 
 
 @pytest.mark.parametrize("status", ["wrong", "error", "oom", "timeout", "crashed"])
@@ -59,6 +61,27 @@ def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:
         "failed",
         "crashed (2 of 3 sessions have no time): differs at 3 elements",
     )
+
+
+def test_a_side_without_the_metric_is_named(write: Write) -> None:
+    known = [row(1, tflops=2.0), *(row(2, session=s, tflops=2.0) for s in range(3)), row(3, tflops=2.0), row(4), row(5)]
+    less = [row(1), row(2, tflops=2.0), row(2, session=1), row(2, session=2, tflops=2.0), failed(3), row(4), row(6)]
+    old, new = write("old", known), write("new", less)
+    options = CompareOptions(metric="tflops")
+    found = [(each.verdict, each.reason) for each in compare_results(old, new, options=options).rows]
+    neither, failure = ("untimed", "neither side has tflops"), "wrong: differs at 3 elements"
+    partly = ("untimed", "the new side has no tflops in 1 of 3 sessions")
+    lost = ("untimed", "the new side has no tflops")
+    assert found == [lost, partly, ("failed", failure), neither, ("missing", ""), ("new", "")]
+    found = [(each.verdict, each.reason) for each in compare_results(new, old, options=options).rows]
+    assert found[0] == ("untimed", "the old side has no tflops") and found[2] == ("fixed", f"was {failure}")
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_every_format_writes_rows_without_the_metric(write: Write, form: str) -> None:
+    old, new = write("old", [row(1, tflops=2.0), row(2)]), write("new", [row(1), row(2)])
+    comparison = compare_results(old, new, options=CompareOptions(metric="tflops"))
+    assert "unsupported" not in FORMATS[form](comparison)
 
 
 def test_rows_in_one_file_only(write: Write) -> None:

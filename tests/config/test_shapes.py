@@ -90,6 +90,7 @@ def test_a_list_of_sweeps_does_not_count_a_line_twice() -> None:
         "\ufeffM, N, weight\n1, 2, 3",
         "N,weight,M\n2,3.0,1\n",
         "M,N,weight\n1,2,3e0\n",
+        "M,\tN,\tweight\n1,\t2,\t3\t\n",
     ],
 )
 def test_spreadsheets_write_csv_in_many_ways(csv: str) -> None:
@@ -119,6 +120,10 @@ def test_spreadsheets_write_csv_in_many_ways(csv: str) -> None:
         ("model,tokens\nquen3-8b,1\n", 'trace.csv:2:1: unknown model "quen3-8b"; did you mean "qwen3-8b"?'),
         ('M,N\n1,"2\n', "trace.csv:2:3: not readable as CSV; check the quotes from here on"),
         ('M,N\n1,2"3"\n', "trace.csv:2:3: not readable as CSV; check the quotes from here on"),
+        ("M;N;weight\n1;2;1,5\n", "trace.csv:1:1: semicolons separate the cells; separate the cells with commas"),
+        ("M\tN\n1\t2\n", "trace.csv:1:1: tabs separate the cells; separate the cells with commas"),
+        ('"M"\t"N"\n1\t2\n', "trace.csv:1:1: tabs separate the cells; separate the cells with commas"),
+        ("M,N\n1;2\n", "trace.csv:2:1: semicolons separate the cells; separate the cells with commas"),
         (b"M,N\n1,\xff\n", "trace.csv:2:3: not UTF-8 text (byte 0xff); save it as UTF-8"),
         ("M,N\n1,2\x1b[31m\n", "trace.csv:2:3: \"2\\u001b[31m\" contains the unprintable character U+001B; remove it"),
     ],

@@ -205,6 +205,7 @@ def test_other_columns_and_other_operators_lie_in_one_folder(kbench: Kbench, tmp
     done = kbench("history", "check", "history", "--where", "T=64,eps<1e-4,causal=true")
     assert "3 runs from 2026-09-01" in done.stdout and "1 series with 1 point" in done.stdout
     assert "6 series with 12 points" in kbench("history", "check", "history", "--where", "N>=1").stdout
+    assert "7 series with 13 points" in kbench("history", "check", "history", "--where", "mode=forward").stdout
     assert folder.is_dir()
 
 

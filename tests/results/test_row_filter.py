@@ -197,6 +197,26 @@ def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:
     assert where.nothing(frame).startswith(f"{frame.attrs['path']}: ") and what in where.nothing(frame)
 
 
+def test_the_names_of_a_cell_that_holds_several_are_listed_one_by_one(tmp_path: Path) -> None:
+    models, flags = ("llama-3-8b;qwen3-8b", "gemma-2-9b"), (("noisy", "throttled"), ())
+    cases = [Case("gelu", {"N": n}, "float32") for n in (1, 2)]
+    rows = [Row(case, "triton", ms=1.0, model=m, flags=f) for case, m, f in zip(cases, models, flags, strict=True)]
+    Writer(tmp_path / "a.csv", ("N",)).write(rows)
+    frame = table.read_results(tmp_path / "a.csv")
+    told = RowFilter.parse("model=llama-3-8b;qwen3-8b").nothing(frame)
+    assert told.endswith("; model is one of gemma-2-9b, llama-3-8b, qwen3-8b")
+    assert RowFilter.parse("flags=slow").nothing(frame).endswith("; flags is one of empty, noisy, throttled")
+
+
+def test_a_file_without_modes_has_forward_rows(frame: pd.DataFrame) -> None:
+    assert len(chosen(frame, "mode=forward")) == len(chosen(frame, "mode!=backward,full")) == 24
+    where = RowFilter.parse("N=256,mode=backward")
+    assert where.select(frame).empty
+    assert where.nothing(frame).endswith(
+        ": no row has mode=backward among those with N=256; the file has no column mode, so its rows are forward"
+    )
+
+
 def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
     cases = [Case("softmax", {"N": n}, "float32") for n in range(100, 0, -1)]
     Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])

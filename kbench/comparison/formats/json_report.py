@@ -72,7 +72,7 @@ class ExportedSide(_Model):
 
     status: Status = Field(description="ok if every session has a time, otherwise the status of a session without one.")
     value: float | None = Field(
-        description="The geometric mean of the metric over the sessions. Null if no session has a time."
+        description="The geometric mean of the metric over the sessions. Null if no session has a time and the metric."
     )
     sessions: int = Field(description="The number of sessions, with and without a time.")
     timed: int = Field(description="The number of sessions with a time.")
@@ -263,7 +263,7 @@ def _side(side: Side | None) -> ExportedSide | None:
         status=side.status,
         value=finite(side.value),
         sessions=side.sessions,
-        timed=len(side.readings),
+        timed=side.timed,
         kernels=sorted(side.ran.kernels),
     )
 

@@ -35,10 +35,10 @@ class Measured:
 
 
 def measured(comparison: Comparison) -> Iterator[Measured]:
-    """The contenders' rows that have a time in every session, without suspect rows."""
+    """The contenders' rows that have a time and the metric in every session, without suspect rows."""
     for row in comparison.rows:
         side = row.new
-        if side is None or side.status is not Status.OK or side.suspect:
+        if side is None or side.status is not Status.OK or len(side.readings) < side.sessions or side.suspect:
             continue
         ns = _spread([reading.ms * 1e6 for reading in side.readings], [ms * 1e6 for ms in _times(side)])
         if ns is not None:
