@@ -28,10 +28,10 @@ class DeviceLost(Exception):
 
 
 class Steps:
-    """Runs steps on a device and announces them with `emit`."""
+    """Runs steps on a device and announces them with `emit`. `times` says whether a step may time something later."""
 
-    def __init__(self, device: Device, emit: Emit, guard: Guard) -> None:
-        self.device, self.emit, self.guard = device, emit, guard
+    def __init__(self, device: Device, emit: Emit, guard: Guard, *, times: bool = True) -> None:
+        self.device, self.emit, self.guard, self._times = device, emit, guard, times
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
@@ -56,7 +56,8 @@ class Steps:
             status = Status.OOM if out_of_memory(error) else Status.ERROR
             # the step `build` includes the first call, which may compile a kernel
             when = "before timing" if name == "build" else f"while {STEPS[name]}"
-            contender.end(status, f"{describe_exception(error, _place(contender))} ({when})")
+            context = f" ({when})" if self._times else ""
+            contender.end(status, f"{describe_exception(error, _place(contender))}{context}")
             del error
             self.device.release()
             if not self.device.healthy():
