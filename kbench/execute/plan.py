@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import ceil, prod
+from math import ceil
 
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
-from kbench.results.case import FORWARD, Case, format_params
+from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role
@@ -164,17 +164,6 @@ def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[
     known = catalog.providers(operator)
     code = {f"{CODE}provider {name}": known[name].source_hash for name in sorted(providers) if name in known}
     return {"the type of device": catalog.device.type} | code
-
-
-def find_smallest(tasks: Sequence[Task], sweep: Sweep) -> Task:
-    """The first task with the smallest product of its axes, among those with gradients if there are any. The operator is tried
-    on it."""
-
-    def size(task: Task) -> tuple[bool, int]:
-        case = task.case
-        return case.mode == FORWARD, prod(case.axes[name] for name in sweep.info.axes)  # type: ignore[misc]
-
-    return min(tasks, key=size)
 
 
 def describe_kind(case: Case, sweep: Sweep) -> str:
