@@ -79,6 +79,7 @@ class FakeMachine:
     before       is called with each task before it is measured: it may raise, or do to the files what others would
     finished     how many tasks were measured, in all runs
     launched     what a call of each provider launches
+    memory_bytes the memory of each of its devices
     """
 
     providers: dict[str, Provider] = field(default_factory=softmax)
@@ -88,6 +89,7 @@ class FakeMachine:
     before: Callable[[Task], None] = lambda task: None
     finished: int = 0
     launched: dict[str, CallRecorded] = field(default_factory=dict)
+    memory_bytes: int | None = None
 
     def executor_for(self, config: Config, options: RunOptions, note: Callable[[str], None]) -> FakeExecutor:
         """Stands in for kbench.execute.executors.prepare.executor_for."""
@@ -96,7 +98,7 @@ class FakeMachine:
     def catalog(self) -> Catalog:
         device = replace(HOST, name=self.name)
         machine = machine_info(self.name, packages=dict(self.packages))
-        return Catalog(device, (), {"softmax": self._operator()}, (), machine)
+        return Catalog(device, (), {"softmax": self._operator()}, (), machine, memory_bytes=self.memory_bytes)
 
     def _operator(self) -> OperatorInfo:
         described = {

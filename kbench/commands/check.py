@@ -79,7 +79,8 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
     from kbench.execute.executor import NOT_TRIED
-    from kbench.execute.plan import describe_kind, find_extremes, find_smallest, make_plan
+    from kbench.execute.executors.trials import try_operator
+    from kbench.execute.plan import describe_kind, find_extremes, make_plan
     from kbench.execute.supervision.supervisor import WorkerSupervisor
     from kbench.execute.worker.starting import PluginFiles
     from kbench.protocol import RANDOM
@@ -94,7 +95,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
         if tasks and plan.runnable:
-            supervisor.try_operator(find_smallest(tasks, plan.sweep))
+            try_operator(supervisor.try_operator, tasks, plan.sweep)
         tables: dict[str, CheckedCells] = {}
         modes: dict[str, str] = {}
         with progress.make_progress(tasks) as display:

@@ -9,9 +9,13 @@ from kbench.text import terminal
 
 if TYPE_CHECKING:
     from kbench.execute.plan import Plan
+    from kbench.results.case import Case
 
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
+
+CASES_NAMED = 3
+"""So many cases that do not fit into memory are named, and the others are counted."""
 
 
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
@@ -35,6 +39,13 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
         print(f"... and {more:,} more case{'s' * (more > 1)}")
     print()
+    if large := plan.too_large():
+        assert plan.memory_bytes is not None
+        terminal.print_paragraph(
+            f"{_those(large, len(sweep.cases))} more memory than the device has "
+            f"({plan.memory_bytes / 1e9:.1f} GB), and will probably be oom: {_labels(large)}"
+        )
+        print()
     for one in sweep.configurations:
         reason = one.error or plan.unavailable.get(one.name)
         mark = " (baseline)" if one.name == sweep.baseline else ""
@@ -51,6 +62,16 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     )
     size = " x ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
     print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, compilation not included")
+
+
+def _those(large: Sequence[Case], count: int) -> str:
+    return f"{len(large):,} of {count:,} cases need{'s' * (len(large) == 1)}"
+
+
+def _labels(cases: Sequence[Case]) -> str:
+    """The first cases, and how many others there are."""
+    more = len(cases) - CASES_NAMED
+    return ", ".join(case.label for case in cases[:CASES_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _mb(count: int) -> str:

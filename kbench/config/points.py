@@ -12,7 +12,8 @@ from typing import Any
 from kbench.config.validation import expected
 from kbench.config.yaml_source import FLOAT, Node
 from kbench.errors import SourceLocation
-from kbench.text.suggest import unknown
+from kbench.results.case import DTYPE_ALIASES, ITEMSIZE
+from kbench.text.suggest import as_written, unknown
 
 INTEGERS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
 
@@ -63,9 +64,14 @@ def read_words(name: str, known: Mapping[str, str], node: Node, report: ReportIs
     for element in node.elements:
         if isinstance(element.value, str) and element.value in known:
             found.append(known[element.value])
+        elif name != "dtype":
+            report(element.where, f"{name}: {unknown('value', element.plain, list(known))}")
+        elif isinstance(element.value, str) and DTYPE_ALIASES.get(element.value, element.value) in ITEMSIZE:
+            choices = ", ".join(dict.fromkeys(known.values()))
+            what = f"the operator does not list the dtype {as_written(element.plain)}"
+            report(element.where, f"{what}; choose from {choices}, or add it to dtypes= of the operator")
         else:
-            issue = unknown("dtype" if name == "dtype" else "value", element.plain, list(known))
-            report(element.where, issue if name == "dtype" else f"{name}: {issue}")
+            report(element.where, unknown("dtype", element.plain, list(known)))
     return found
 
 

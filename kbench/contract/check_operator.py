@@ -28,6 +28,7 @@ def check_operator(operator: Declaration) -> None:
 
 
 def _faults(operator: Declaration) -> Iterator[str]:
+    yield from _mapping_faults(operator)
     yield from _column_faults(operator)
     yield from _dtype_faults(operator)
     yield from _tensor_faults(operator)
@@ -39,6 +40,16 @@ def _faults(operator: Declaration) -> Iterator[str]:
     yield from _function_faults(operator)
     if operator.scale is not None and len(operator.outputs) > 1:
         yield "scale works with one output only; leave it out, and kbench estimates the scale of every output"
+
+
+def _mapping_faults(operator: Declaration) -> Iterator[str]:
+    for name, what, like in (
+        ("scalars", "defaults", '{"eps": 1e-6}'),
+        ("choices", "tuples of words", '{"approximate": ("tanh", "none")}'),
+        ("edges", "functions", '{"zeros": lambda case, x: (x * 0,)}'),
+    ):
+        if not isinstance(getattr(operator, name), Mapping):
+            yield f"{name} must be a dict from names to {what}, for example {like}"
 
 
 def _column_faults(operator: Declaration) -> Iterator[str]:
@@ -92,7 +103,8 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
             if name in columns:
                 yield f"the name {name!r} is used both for a tensor and for an axis, scalar or choice; rename one of them"
             if unknown := sorted(tensor.axes - set(operator.axes)):
-                yield f"{name} has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
+                what = f"{name} has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
+                yield what + _as_tuple(operator, tensor)
             if tensor.dtype not in (None, *ITEMSIZE, *operator.choices):
                 yield f"{name} has the unknown dtype {_shown(tensor.dtype)}; use {', '.join(ITEMSIZE)}, or a choice"
                 return
@@ -107,6 +119,15 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
     for name, tensor in operator.outputs.items():
         if tensor.fill is not None:
             yield f"output {name} has a fill, but kbench fills inputs only; remove it"
+
+
+def _as_tuple(operator: Declaration, tensor: Tensor) -> str:
+    """What to write if all axes of a tensor were declared as one name, as in `axes="MN"`."""
+    [whole, *others] = operator.axes or ("",)
+    if others or len(whole) == 1 or not all(axis in whole for axis in tensor.axes):
+        return ""
+    names = tuple(sorted(tensor.axes, key=whole.index))
+    return f"; axes must be a tuple of names, for example axes={names!r}"
 
 
 def _fill_faults(operator: Declaration, tensor: Tensor) -> Iterator[str]:
@@ -181,7 +202,8 @@ def _mutation_faults(operator: Declaration) -> Iterator[str]:
         if name not in operator.inputs:
             yield f"mutates: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
         elif output not in operator.outputs:
-            yield f"mutates: {name} is to receive {output!r}, which is not one of the outputs {', '.join(operator.outputs)}"
+            what = f"mutates: {name} is to receive {output!r}, which is not one of the outputs {', '.join(operator.outputs)}"
+            yield f"{what}; write mutates={{{name!r}: OUTPUT}}"
         elif operator.inputs[name].layout != operator.outputs[output].layout:
             yield f"mutates: {name} cannot hold {output}, which has other sizes or another dtype"
         elif list(operator.mutates.values()).count(output) > 1:

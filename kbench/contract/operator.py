@@ -100,6 +100,7 @@ class Operator(Declaration):
         Raises ValueError for a name that is taken or not allowed, and for a file of `sources` that does not exist. A name has
         no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/names.py.
         """
+        _check_named(self.name, "provider", name)
         for each in (name, *([] if label is None else [label])):
             if why := fault(each):
                 raise ValueError(f"provider {_shown(each)} of {self.name!r}: {why}")
@@ -171,6 +172,7 @@ class Operator(Declaration):
 
         Raises ValueError if the provider does not exist or has a backward kernel already.
         """
+        _check_named(self.name, "backward", provider)
         saved = saves if saves is None or callable(saves) else names(saves)
         where = f"backward kernel of provider {provider!r} of {self.name!r}"
         self._check_passes(where, provider)
@@ -211,6 +213,7 @@ class Operator(Declaration):
 
         Raises ValueError if the provider does not exist or has such a function already.
         """
+        _check_named(self.name, "full", provider)
         where = f"function for both passes of provider {provider!r} of {self.name!r}"
         self._check_passes(where, provider)
         if self.providers[provider].full is not None:
@@ -306,6 +309,15 @@ def _register(operator: Operator) -> None:
     if name in registered:
         raise ValueError(f"operator {name!r} exists already; add providers to it with kbench.operator({name!r})")
     registered[name] = operator
+
+
+def _check_named(operator: str, method: str, name: object) -> None:
+    """Raises ValueError for a decorator that was written without the name of the provider: it gets the function instead."""
+    if callable(name):
+        function = getattr(name, "__name__", type(name).__name__)
+        example = function if method == "provider" else "NAME"
+        what = f"{method} of {operator!r}: the name of the provider is missing above {function}"
+        raise ValueError(f'{what}; write @{operator}.{method}("{example}")')
 
 
 def _parameters(keywords: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Value]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import ceil, prod
+from math import ceil
 
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
-from kbench.results.case import FORWARD, Case, format_params
+from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role
 
 MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""
+
+MOST_SIZED = 100_000
+"""How many cases are compared with the memory of the device: that takes about two seconds."""
 
 OVERHEAD = 1.1
 """Wall time of a round divided by `rep_ms`. The rest is estimating and reading clocks. Measured on the softmax sweep."""
@@ -82,7 +85,7 @@ class Task:
 @dataclass(frozen=True)
 class Plan:
     """What a run will do. `unavailable` maps names of configurations to the reasons why they cannot run on this machine.
-    `cache_bytes` is the size of the last-level cache; None if it is not known."""
+    `cache_bytes` is the size of the last-level cache, `memory_bytes` that of the memory of the device; None if not known."""
 
     sweep: Sweep
     tasks: tuple[Task, ...]
@@ -90,6 +93,7 @@ class Plan:
     device: str
     device_type: str
     cache_bytes: int | None = None
+    memory_bytes: int | None = None
 
     @property
     def runnable(self) -> tuple[Configuration, ...]:
@@ -109,6 +113,12 @@ class Plan:
         rotates = timer_kind(measure.timer).rotates and measure.cache == "cold"
         timing = info.timing_bytes(case, len(self.runnable), rotates=rotates, cache_bytes=self.cache_bytes)
         return info.needed_bytes(case) + timing
+
+    def too_large(self) -> list[Case]:
+        """The cases that need more memory than the device has, if that is known. Of many cases, it looks at the first."""
+        if self.memory_bytes is None or not self.sweep.info.inputs:  # a script declares no tensors
+            return []
+        return [case for case in self.sweep.cases[:MOST_SIZED] if self.needed_bytes(case) > self.memory_bytes]
 
     @property
     def task_s(self) -> float:
@@ -155,6 +165,7 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
         unavailable={name: reason for name, reason in reasons.items() if reason},
         device=catalog.device.name,
         cache_bytes=catalog.machine.cache_bytes,
+        memory_bytes=catalog.memory_bytes,
         device_type=catalog.device.type,
     )
 
@@ -164,17 +175,6 @@ def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[
     known = catalog.providers(operator)
     code = {f"{CODE}provider {name}": known[name].source_hash for name in sorted(providers) if name in known}
     return {"the type of device": catalog.device.type} | code
-
-
-def find_smallest(tasks: Sequence[Task], sweep: Sweep) -> Task:
-    """The first task with the smallest product of its axes, among those with gradients if there are any. The operator is tried
-    on it."""
-
-    def size(task: Task) -> tuple[bool, int]:
-        case = task.case
-        return case.mode == FORWARD, prod(case.axes[name] for name in sweep.info.axes)  # type: ignore[misc]
-
-    return min(tasks, key=size)
 
 
 def describe_kind(case: Case, sweep: Sweep) -> str:

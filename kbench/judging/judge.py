@@ -20,7 +20,8 @@ from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, SourceLocation, UsageError
 from kbench.execute import progress
 from kbench.execute.executors.prepare import prepare
-from kbench.execute.plan import Plan, Task, find_extremes, find_smallest, make_plan, traits
+from kbench.execute.executors.trials import try_operator
+from kbench.execute.plan import Plan, Task, find_extremes, make_plan, traits
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
@@ -179,7 +180,7 @@ def _check(
     like = replace(plan.tasks[0], configurations=mine, needs=needs)
     extremes = find_extremes(sweep)
     first = [replace(like, case=case) for case in extremes]
-    supervisor.try_operator(find_smallest(first, sweep))
+    try_operator(supervisor.try_operator, first, sweep)
     drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.device_type != "cpu")
     tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
     found: dict[str, list[CheckedInput]] = {name: [] for name in own}

@@ -74,6 +74,7 @@ def make_catalog(
         operators=operators,
         plugin_errors=tuple(failures),
         machine=describe_machine(device, telemetry),
+        memory_bytes=device.memory_bytes,
     )
 
 

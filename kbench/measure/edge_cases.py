@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,18 +24,23 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.placement import overlaps_itself
 from kbench.measure.definition.definition import Definition
 from kbench.measure.definition.operator_calls import OperatorFault
-from kbench.measure.machine.device import Device
+from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import RANDOM, Configuration, EdgeResult, Message, StepBegun, StepEnded
 from kbench.results.case import FORWARD, FULL, Case
 from kbench.results.vocabulary import Status
+from kbench.text.exception_text import message
 
 Trial = tuple[tuple[Tensor, ...], Expected]
 """The inputs of a check, and what a call must deliver for them."""
 
 Wanted = Callable[[Sequence[Tensor]], Expected]
 """Returns what a call must deliver for some inputs."""
+
+
+class TooLarge(Exception):
+    """The inputs of a case, or what the reference makes of them, do not fit into memory."""
 
 
 class KnownOutputs:
@@ -48,12 +54,13 @@ class KnownOutputs:
         self._case: tuple[Any, ...] = ()
         self._found: dict[str, Expected] = {}
         self._bytes = 0
+        self._too_large: dict[str, str] = {}
 
     def begin(self, operator: Operator, case: Case, seed: int) -> None:
         """The next calls of `of` are for this case."""
         which = (operator.name, case.key, seed)
         if self._case != which:
-            self._case, self._found, self._bytes = which, {}, 0
+            self._case, self._found, self._bytes, self._too_large = which, {}, 0, {}
 
     def of(self, edge_name: str, definition: Definition, inputs: Sequence[Tensor], device: Device) -> Expected:
         """What a call must deliver for the inputs of this name. They are the same at every call. Raises OperatorFault."""
@@ -67,6 +74,21 @@ class KnownOutputs:
             self._found[edge_name] = expected
             self._bytes += size
         return expected
+
+    @contextmanager
+    def fitting(self, edge_name: str) -> Iterator[None]:
+        """Inside, the inputs of this name are made. Raises TooLarge if memory runs out, and at once if it ran out for an
+        earlier configuration."""
+        if edge_name not in self._too_large:
+            try:
+                yield
+                return
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                what = "the case's inputs and reference do not fit into memory"
+                self._too_large[edge_name] = f"{what}: {message(error)}"
+        raise TooLarge(self._too_large[edge_name])
 
 
 def check_edges(
@@ -99,14 +121,20 @@ def check_edges(
             definition = Definition(operator, edge.case(case))
             drawn = Inputs(definition, device, seed)
             wanted = partial(known.of, edge_name, definition, device=device)
-            own = partial(_own, definition, drawn, edge_name, wanted)
-            make = _common(definition, drawn, edge, wanted) if edge_name in common else own
+            make: Callable[[], Trial] | None = partial(_own, definition, drawn, edge_name, wanted)
+            if edge_name in common:
+                try:
+                    with known.fitting(edge_name):
+                        make = _common(definition, drawn, edge, wanted)
+                except TooLarge as why:
+                    emit(EdgeResult(index, edge_name, Status.OOM, str(why)))
+                    continue
             if make is None:
                 continue
-            steps = Steps(device, partial(_mark, emit, index, edge_name), guard)
+            steps = Steps(device, partial(_mark, emit, index, edge_name), guard, times=False)
             contender = Contender.of(0, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
-                _check(contender, definition, make, device)
+                _check(contender, definition, make, known.fitting(edge_name), device)
             emit(_cell(index, edge_name, contender))
             if contender.status in (Status.UNAVAILABLE, Status.UNSUPPORTED) and edge_name == RANDOM:
                 break
@@ -150,11 +178,22 @@ def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
     emit(event)
 
 
-def _check(contender: Contender, definition: Definition, make: Callable[[], Trial], device: Device) -> None:
+def _check(
+    contender: Contender,
+    definition: Definition,
+    make: Callable[[], Trial],
+    fitting: AbstractContextManager[None],
+    device: Device,
+) -> None:
     provider = contender.admitted(definition.case, device.type)
     if provider is None:
         return
-    inputs, expected = make()
+    try:
+        with fitting:
+            inputs, expected = make()
+    except TooLarge as why:
+        contender.end(Status.OOM, str(why))
+        return
     for name, x in zip(definition.input_names, inputs, strict=True):
         if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
             contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from kbench.contract.provider import Unsupported
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Misdelivery
+from kbench.measure.definition.expected_arguments import refused_call
 from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.tampering.guard import Guard
@@ -28,10 +29,10 @@ class DeviceLost(Exception):
 
 
 class Steps:
-    """Runs steps on a device and announces them with `emit`."""
+    """Runs steps on a device and announces them with `emit`. `times` says whether a step may time something later."""
 
-    def __init__(self, device: Device, emit: Emit, guard: Guard) -> None:
-        self.device, self.emit, self.guard = device, emit, guard
+    def __init__(self, device: Device, emit: Emit, guard: Guard, *, times: bool = True) -> None:
+        self.device, self.emit, self.guard, self._times = device, emit, guard, times
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
@@ -56,7 +57,8 @@ class Steps:
             status = Status.OOM if out_of_memory(error) else Status.ERROR
             # the step `build` includes the first call, which may compile a kernel
             when = "before timing" if name == "build" else f"while {STEPS[name]}"
-            contender.end(status, f"{describe_exception(error, _place(contender))} ({when})")
+            context = f" ({when})" if self._times else ""
+            contender.end(status, _described(error, contender, context))
             del error
             self.device.release()
             if not self.device.healthy():
@@ -66,6 +68,11 @@ class Steps:
         self.emit(StepEnded(contender.index))
 
 
-def _place(contender: Contender) -> str:
-    """Where the provider's function is defined: the place to report if none of its lines ran, as for a wrong signature."""
-    return written_at(contender.provider.function) if contender.provider else ""
+def _described(error: BaseException, contender: Contender, context: str) -> str:
+    """An exception with its place: that of the provider's function if none of its lines ran, as for a wrong signature."""
+    provider = contender.provider
+    if provider is None:
+        return describe_exception(error) + context
+    if refused := refused_call(provider, contender.params, error):
+        return f"{describe_exception(error, refused.where)}{context}; {refused.advice}"
+    return describe_exception(error, written_at(provider.function)) + context

@@ -202,6 +202,7 @@ class Catalog:
     plugin_errors  plug-ins that failed
     machine        description of the machine, for the environment file
     sweeps         what the source of the request asks to measure
+    memory_bytes   all memory of the current device; None if it does not tell
     """
 
     device: DeviceInfo
@@ -210,6 +211,7 @@ class Catalog:
     plugin_errors: tuple[PluginError, ...]
     machine: MachineInfo
     sweeps: tuple[SourceSweep, ...] = ()
+    memory_bytes: int | None = None
 
     def providers(self, operator: str) -> Mapping[str, ProviderInfo]:
         """The providers of an operator by name; none for an unknown operator."""

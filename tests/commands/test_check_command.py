@@ -110,7 +110,26 @@ def test_the_line_of_a_case_says_which_providers_failed(kbench: Kbench, write_co
     assert done.returncode == 1, done.stdout + done.stderr
     assert "[1/1] judged N=8 float32: checked; short wrong, raises error" in done.stderr
     [line] = [line for line in done.stdout.splitlines() if line.startswith("raises: error")]
-    assert "no attribute 'missing'" in line and line.endswith("(before timing)")
+    assert "no attribute 'missing'" in line and "before timing" not in line, "nothing is timed"
+
+
+@pytest.mark.slow
+def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_others_are_checked(
+    kbench: Kbench, write_config: Callable[[str], Path]
+) -> None:
+    config = write_config(
+        "{operator: judged, sweep: {N: [8, 1000000000000], dtype: float32}, providers: [right, even]}"
+    )
+    plugin = config.parent / "judged.py"
+    plugin.write_text(JUDGED.replace("    check=lambda case, inputs, outputs, expected: None,\n", ""))
+    done = kbench("check", config, "--plugin", plugin)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "[1/2] judged N=8 float32: checked" in done.stderr
+    assert "[2/2] judged N=1000000000000 float32: checked; right oom, even oom" in done.stderr
+    cells = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+    assert cells["random"] == ["oom", "oom"] and cells["N=1"] == ["ok", "0.0", "declined"]
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("right: oom")]
+    assert "(judged N=1000000000000 float32): the case's inputs and reference do not fit into memory: " in line
 
 
 @pytest.mark.slow

@@ -58,7 +58,8 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
          "3:3: sweep: 451,945,229,805,884,014,690 cases; the limit is 1,000,000"),
         ("dtype: float32", "dtype: fp31", '5:10: unknown dtype "fp31"; did you mean "fp32"?'),
         ("dtype: float32", "dtype: [bf16, int8]",
-         '5:17: unknown dtype "int8"; choose from float32, float16, bfloat16, fp32, f32, float, fp16, f16, half, bf16'),
+         '5:17: the operator does not list the dtype "int8"; choose from float32, float16, bfloat16, or add it to dtypes= of '
+         'the operator'),
         ("dtype: float32", "dtype: 32", "5:10: dtype: expected a word; got 32"),
         ("- triton\n", "- tritn\n", '7:5: unknown provider "tritn"; did you mean "triton"?'),
         ("- triton\n", "- TRITON\n", '7:5: unknown provider "TRITON"; did you mean "triton"?'),

@@ -116,7 +116,18 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         "gradients: no output has a floating-point dtype",
     ),
     ({"mutates": "w"}, "mutates: 'w' is not one of the inputs x"),
-    ({"mutates": "x"}, "mutates: x is to receive 'x', which is not one of the outputs y"),
+    (
+        {"mutates": ["x"]},
+        "mutates: x is to receive 'x', which is not one of the outputs y; write mutates={'x': OUTPUT}",
+    ),
+    ({"scalars": ["eps"]}, 'scalars must be a dict from names to defaults, for example {"eps": 1e-6}'),
+    ({"choices": ("tanh", "none")}, "choices must be a dict from names to tuples of words, for example "),
+    ({"edges": ["zeros"]}, "edges must be a dict from names to functions, for example "),
+    (
+        {"axes": "MN"},
+        "x has the axis M, which is not one of MN; axes must be a tuple of names, for example axes=('M', 'N')",
+    ),
+    ({"axes": "batch"}, "x has the axis M, which is not one of batch"),
     (
         {"mutates": {"x": "y"}, "outputs": {"y": ROW}},
         "mutates: x cannot hold y, which has other sizes or another dtype",

@@ -186,6 +186,14 @@ KERNEL = f"backward kernel of {WHERE}"
 
 REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     "twice": (lambda op: op.provider("again")(noted), "'mine' has a provider 'again' already; choose another name"),
+    "no name": (
+        lambda op: op.provider(noted),
+        "provider of 'mine': the name of the provider is missing above noted; write @mine.provider(\"noted\")",
+    ),
+    "no name of a backward kernel": (
+        lambda op: op.backward(noted),
+        "backward of 'mine': the name of the provider is missing above noted; write @mine.backward(\"NAME\")",
+    ),
     "buffer for no output": (
         lambda op: op.provider("p", out="z"),
         f"{WHERE}: out= names 'z', which is not one of the outputs y, h",

@@ -225,7 +225,7 @@ def test_a_function_that_takes_other_arguments_is_named_with_its_place() -> None
     found = outcomes("no-arguments")["random"]
     line = no_arguments.__code__.co_firstlineno
     assert found.startswith("error TypeError: no_arguments() takes 0 positional arguments but 2 were given")
-    assert f" at test_common_edges.py:{line} " in found
+    assert found.endswith(f" at test_common_edges.py:{line}; kbench calls it as no_arguments(x, w)")
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ FAULTS = {
     "reference-text": "reference returned str on M=4 N=8 float32; it must return a tensor",
     "reference-shape": "reference returned shape (4, 7) for y on M=4 N=8 float32; the operator declares (4, 8)",
     "reference-dtype": "reference returned bool for y on M=4 N=8 float32; the operator declares float32",
+    "reference-rounds": "reference returned bfloat16 for y on M=4 N=8 float32; compute in the dtype of its inputs, float64",
     "reference-sparse": "reference returned a tensor with layout sparse_coo for y on M=4 N=8 float32; it must return a dense",
     "reference-device": "reference returned a tensor on device meta for y on M=4 N=8 float32; it must be on cpu, as the inputs",
     "reference-of-two": "reference returned 2 values on M=4 N=8 float32; it must return a tensor",
@@ -140,6 +141,11 @@ def test_the_operators_that_ship_have_no_fault(name: str) -> None:
     for dtype in found.dtypes[:2]:
         case = found.case(dtype, **dict.fromkeys(found.axes, 8), **{"mode": "full"} if found.gradients else {})
         assert attempt(found, case, Device(), seed=0) is None
+
+
+def test_a_reference_may_round_to_float32_and_to_the_8_bits_that_its_output_declares() -> None:
+    for name in ("reference-in-float32", "reference-quantises"):
+        assert attempt(operator(name), operator(name).case(M=4, N=8), Device(), seed=0) is None
 
 
 def test_an_operator_without_fault_passes() -> None:

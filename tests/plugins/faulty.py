@@ -45,6 +45,7 @@ faulty("reference-raises", reference=lambda x: x @ x)
 faulty("reference-text", reference=lambda x: "twice")
 faulty("reference-shape", reference=lambda x: x[:, :-1])
 faulty("reference-dtype", reference=lambda x: x > 0)
+faulty("reference-rounds", reference=lambda x: x.bfloat16() * 2)
 faulty("reference-sparse", reference=lambda x: x.to_sparse())
 faulty("reference-device", reference=lambda x: x.to("meta"))
 faulty("reference-of-two", reference=lambda x: (x, x))
@@ -90,4 +91,10 @@ faulty("scale-shape", scale=lambda case, reference, x: reference[None])
 faulty("scale-number", scale=lambda case, reference, x: 1.0)
 faulty("scale-raises", scale=lambda case, reference, x: reference / case.K)
 faulty("reference-ends-the-process", reference=lambda x: os._exit(3))
+faulty("reference-in-float32", reference=lambda x: x.float() * 2)
+faulty(
+    "reference-quantises",
+    outputs={"y": kbench.Tensor("M", "N", dtype="float8_e4m3fn")},
+    reference=lambda x: x.to(torch.float8_e4m3fn),
+)
 faulty("only-wide", reference=lambda x: x * 2 if x.shape[1] < 100 else x[:, :missing])  # noqa: F821

@@ -12,7 +12,8 @@ from kbench.config.resolve import Sweep
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.executors.local import Local
-from kbench.execute.plan import find_smallest, make_plan
+from kbench.execute.executors.trials import try_operator
+from kbench.execute.plan import make_plan
 from kbench.execute.run import PreparedRun, RunOptions
 from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, Source
@@ -42,7 +43,7 @@ def prepare(config: Resolvable, options: RunOptions, note: Callable[[str], None]
         for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:
-            executor.try_operator(find_smallest(layout.tasks, layout.sweep))
+            try_operator(executor.try_operator, layout.tasks, layout.sweep)
         return PreparedRun(executor, layout)
     except BaseException:
         executor.stop()

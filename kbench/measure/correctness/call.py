@@ -211,8 +211,10 @@ def _stage_kernel(
             returned = saves(*own)
             both = values_of(returned)
             if len(both) != 2:
+                is_ = f"{len(both)} values" if isinstance(returned, (tuple, list)) else type(returned).__name__
                 raise TypeError(
-                    f"the function given as saves= must return (outputs, saved), but it returned {type(returned).__name__}"
+                    f"the function given as saves= must return two values, (outputs, saved), but it returned {is_}; put "
+                    "several outputs or several saved tensors into a tuple of their own: return y, (mean, rstd)"
                 )
             return both[0], (both[1],)
         returned = forward(*own)

@@ -184,7 +184,17 @@ class Definition(OperatorCalls):
             if x.is_floating_point() != declared.is_floating(self.case):
                 what = f"reference returned {dtype_name(x.dtype)} for {name}"
                 raise self._fault(reference, what, f"the operator declares {declared.dtype_in(self.case)}")
+            if self._rounds(x, declared) and any(given.is_floating_point() for given in exact):
+                what = f"reference returned {dtype_name(x.dtype)} for {name}"
+                raise self._fault(reference, what, "compute in the dtype of its inputs, float64")
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)
+
+    def _rounds(self, x: Tensor, declared: contract.Tensor) -> bool:
+        """Whether a result of the reference has too few digits to judge a kernel by. Rounding to 8 bits may be what the
+        operator computes (quantisation): then the output has this dtype."""
+        return x.is_floating_point() and (
+            x.dtype.itemsize == 2 or (x.dtype.itemsize == 1 and dtype_name(x.dtype) != declared.dtype_in(self.case))
+        )
 
     @cached_property
     def _reference_keywords(self) -> dict[str, Value]:

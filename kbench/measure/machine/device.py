@@ -135,7 +135,15 @@ class Device:
             return int(torch.cuda.mem_get_info(self.torch_device)[0])
         if self.accelerated:
             return None
-        return _host_free_bytes()
+        return _host_bytes("MemAvailable")
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """All of its memory in bytes, free or not; None if the device does not report it."""
+        if self.accelerated:
+            properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
+            return getattr(properties, "total_memory", None)
+        return _host_bytes("MemTotal")
 
     @cached_property
     def empty_call(self) -> Callable[[], None]:
@@ -304,9 +312,10 @@ def _host_cache_bytes() -> int | None:
     return max((int(s[:-1]) * units[s[-1]] for s in sizes if s[-1:] in units), default=None)
 
 
-def _host_free_bytes() -> int | None:
+def _host_bytes(name: str) -> int | None:
+    """A number of Linux's description of the memory."""
     meminfo = Path("/proc/meminfo")
     if not meminfo.exists():
         return None
     fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
-    return int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else None
+    return int(fields[name].split()[0]) * 1024 if name in fields else None

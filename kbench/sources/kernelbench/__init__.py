@@ -28,7 +28,7 @@ from kbench.results.case import Case, Value
 from kbench.sources.fault import SourceFault
 from kbench.sources.kernelbench.model_file import ModelProblem
 from kbench.sources.kernelbench.tracing import argument_names, model_allows_float64, trace_model
-from kbench.sources.problems.calls import OUTPUT_ULPS, REFERENCE, as_outputs, standing_for
+from kbench.sources.problems.calls import OUTPUT_ULPS, REFERENCE, as_double, as_outputs, standing_for
 from kbench.sources.problems.drawn_together import DrawnTogether
 from kbench.sources.problems.exact import in_float64
 from kbench.sources.problems.foreign_code import run_file
@@ -139,7 +139,7 @@ def _reference(
             declared = [each.dtype or dtype for each in given.values()]
             inputs = [x.to(getattr(torch, own)) for x, own in zip(tensors, declared, strict=True)]
             returned = call(problem.model(values, dtype, device), inputs)
-        return as_outputs(returned, dict.fromkeys(outputs), device)
+        return as_double(as_outputs(returned, dict.fromkeys(outputs), device))
 
     found = standing_for(reference, problem.module({}).Model.forward)
     keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("dtype", *axes)]

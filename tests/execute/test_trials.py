@@ -1,0 +1,106 @@
+"""Which cases an operator is tried on before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from common import Kbench
+
+from kbench.config.resolve import Sweep
+from kbench.execute.executors.trials import MOST_TRIALS, find_trials
+from kbench.execute.plan import Task
+from kbench.protocol import OperatorInfo
+from kbench.results.case import Case
+
+INFO = OperatorInfo(
+    axes=("M", "N"),
+    choices={"kind": ("none", "tanh"), "mode": ("forward", "backward", "full")},
+    dtypes=("float32", "bfloat16"),
+    scalars={"eps": 0.0, "causal": False},
+    gradients=("x",),
+)
+SWEEP = cast(Sweep, SimpleNamespace(info=INFO))
+
+FAULTY = """
+import kbench
+
+def reference(x, *, causal):
+    if causal:
+        raise ValueError("not written yet")
+    return x * 2
+
+faulty = kbench.Operator(
+    "causal_only_fails",
+    axes=("N",),
+    inputs={"x": kbench.Tensor("N")},
+    outputs={"y": kbench.Tensor("N")},
+    scalars={"causal": False},
+    reference=reference,
+)
+faulty.provider("right")(lambda x, *, causal: x * 2)
+"""
+
+
+def tasks(dtypes: str = "float32", **swept: list[Any]) -> list[Task]:
+    """A task for each size and each combination of the other values."""
+    values: list[dict[str, Any]] = [{"M": 4, "N": n, "eps": 0.0, "causal": False, "kind": "none"} for n in (64, 8)]
+    for name, words in {"mode": ["forward"], **swept}.items():
+        values = [{**each, name: word} for each in values for word in words]
+    cases = [Case("twice", each, dtype) for dtype in dtypes.split() for each in values]
+    return [cast(Task, SimpleNamespace(case=case)) for case in cases]
+
+
+def tried(tasks: list[Task]) -> list[tuple[Any, ...]]:
+    found = [task.case for task in find_trials(tasks, SWEEP)]
+    assert all(case.axes["N"] == 8 for case in found), "the smallest of its kind"
+    return [(case.dtype, *(case.axes[name] for name in ("eps", "causal", "kind", "mode"))) for case in found]
+
+
+def test_each_combination_of_dtype_scalars_and_choices_is_tried_once() -> None:
+    found = tried(tasks("float32 bfloat16", causal=[False, True]))
+    assert found == [
+        (dtype, 0.0, causal, "none", "forward") for dtype in ("float32", "bfloat16") for causal in (False, True)
+    ]
+
+
+def test_a_trial_of_a_gradient_stands_for_the_forward_pass() -> None:
+    found = tried(tasks("float32 bfloat16", mode=["forward", "backward"]))
+    assert [(dtype, mode) for dtype, *_, mode in found] == [("float32", "backward"), ("bfloat16", "backward")]
+
+
+def test_of_many_combinations_each_value_is_tried() -> None:
+    many = {"eps": [0.0, 1e-6, 1e-5], "causal": [False, True], "kind": ["none", "tanh"]}
+    found = tried(tasks("float32 bfloat16", mode=["forward", "backward", "full"], **many))
+    assert len(found) <= MOST_TRIALS
+    values = [set(column) for column in zip(*found, strict=True)]
+    assert values == [
+        {"float32", "bfloat16"},
+        {0.0, 1e-6, 1e-5},
+        {False, True},
+        {"none", "tanh"},
+        {"backward", "full"},
+    ]
+
+
+def test_a_scalar_with_many_values_does_not_take_long() -> None:
+    assert len(tried(tasks(eps=[number / 1000 for number in range(100)]))) == MOST_TRIALS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_fault_in_one_value_of_a_scalar_is_the_operators(
+    kbench: Kbench, write_config: Callable[[str], Path], command: str
+) -> None:
+    config = write_config(
+        "{operator: causal_only_fails, sweep: {N: [8, 16], causal: [false, true]}, providers: [right]}"
+    )
+    plugin = config.parent / "faulty.py"
+    plugin.write_text(FAULTY)
+    done = kbench(command, config, "--plugin", plugin)
+    assert done.returncode == 2, done.stdout
+    assert f"{plugin}:6: operator causal_only_fails: reference fails on N=8 causal=True float32" in done.stderr
+    assert done.stderr.count("not written yet") == 1 and "right" not in done.stderr

@@ -1,0 +1,95 @@
+"""What a row says if a function of a provider does not take the arguments that kbench gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from in_process import measured
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
+
+scaled = Operator(
+    "wrong-arguments",
+    axes=("N",),
+    inputs={"x": Tensor("N"), "w": Tensor("N")},
+    outputs={"y": Tensor("N")},
+    scalars={"eps": 0.5},
+    reference=lambda x, w, *, eps: x * w + eps,
+    gradients=("x",),
+    tolerance=4,
+)
+
+
+def right(x: Any, w: Any, *, eps: float) -> Any:
+    return x * w + eps
+
+
+@scaled.provider("one-input")
+def one_input(x: Any, *, eps: float) -> Any: ...
+
+
+@scaled.provider("three-inputs")
+def three_inputs(x: Any, w: Any, b: Any, *, eps: float) -> Any: ...
+
+
+@scaled.provider("no-buffer", out=["y"])
+def no_buffer(x: Any, w: Any, *, eps: float) -> Any: ...
+
+
+@scaled.provider("no-value")
+def no_value(x: Any, w: Any, *, eps: float, block: int) -> Any: ...
+
+
+@scaled.provider("no-case", factory=True)
+def no_case(*, eps: float) -> Any: ...
+
+
+@scaled.provider("fails-inside")
+def fails_inside(x: Any, w: Any, *, eps: float) -> Any:
+    return one_input(x, w, eps=eps)  # type: ignore[call-arg]
+
+
+scaled.provider("backward")(right)
+
+
+@scaled.backward("backward")
+def kernel(d_y: Any) -> Any: ...
+
+
+scaled.provider("full")(right)
+
+
+@scaled.full("full")
+def both(d_y: Any) -> Any: ...
+
+
+FORWARD = {
+    "one-input": (one_input, "kbench calls it as one_input(x, w, eps=...)"),
+    "three-inputs": (three_inputs, "kbench calls it as three_inputs(x, w, eps=...)"),
+    "no-buffer": (no_buffer, "kbench calls it as no_buffer(x, w, eps=..., y=...)"),
+    "no-value": (no_value, "give block a default, or values in the config"),
+    "no-case": (no_case, "kbench calls it as no_case(case, eps=...)"),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_the_reason_names_the_function_and_the_arguments_that_it_gets(name: str) -> None:
+    function, advice = FORWARD[name]
+    row = measured(scaled, [name], N=4)[name]
+    place = f"test_expected_arguments.py:{function.__code__.co_firstlineno}"
+    assert row.status.value == "error" and row.reason.startswith(f"TypeError: {function.__name__}() ")
+    assert row.reason.endswith(f" at {place} (before timing); {advice}")
+
+
+@pytest.mark.parametrize(("name", "mode", "function"), [("backward", "backward", kernel), ("full", "full", both)])
+def test_a_backward_kernel_is_named_with_its_own_place(name: str, mode: str, function: Any) -> None:
+    reason = measured(scaled, [name], N=4, mode=mode)[name].reason
+    place = f"test_expected_arguments.py:{function.__code__.co_firstlineno}"
+    assert f" at {place} " in reason and reason.endswith(f"kbench calls it as {function.__name__}(d_y, x, w)")
+
+
+def test_a_wrong_call_inside_of_a_provider_is_its_own() -> None:
+    reason = measured(scaled, ["fails-inside"], N=4)["fails-inside"].reason
+    assert "one_input() takes 1 positional argument" in reason and "kbench calls" not in reason
