@@ -23,7 +23,7 @@ def entry(axes: list[str], choices: dict[str, tuple[str, ...]], providers: dict[
     described = {name: ProviderInfo(name, dict.fromkeys(parameters)) for name, parameters in providers.items()}
     matrix = {"t": Layout(tuple(axes))}
     dtypes = ("float32", "float16", "bfloat16")
-    return OperatorInfo(tuple(axes), choices, dtypes, (), described, inputs=matrix, outputs=matrix)
+    return OperatorInfo(tuple(axes), choices, dtypes, {}, described, inputs=matrix, outputs=matrix)
 
 
 def catalog(device: str = "cuda", failures: tuple[PluginError, ...] = ()) -> Catalog:

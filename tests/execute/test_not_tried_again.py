@@ -174,7 +174,7 @@ def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPat
     )
     start = (
         "CATALOG['operators'] = {'softmax': {'axes': ['M', 'N'], 'choices': {}, 'dtypes': ['float32'], "
-        "'edges': ['a', 'b', 'c']}}"
+        "'edges': {'forward': ['a', 'b', 'c']}}}"
     )
     monkeypatch.setattr(launch, "COMMAND", command(fails, start))
     monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)

@@ -202,7 +202,7 @@ def wrong_forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) ->
 
 
 SAID = {
-    "saves-without-outputs": r"error TypeError: the function given as saves= must return \(outputs, saved\), but it returned T",
+    "saves-without-outputs": r"error TypeError: the function given as saves= must return two values, \(outputs, saved\), but",
     "saves-in-place": r"wrong (the function given as saves= )?changed its input x in place; work on a copy",
     "swapped": r"wrong returned shape \(6,\) for gradient of x, expected \(5, 6\)",
     "only-one": r"wrong returned 1 value, expected 2: gradient of x, gradient of weight",

@@ -59,7 +59,7 @@ CATALOG = Catalog(
             ("M", "N"),
             {"approximate": ("tanh", "none")},
             ("float32",),
-            ("inf",),
+            {"forward": ("inf",), "full": ()},
             {"triton": ProviderInfo("Triton", {"block": 64}, "no triton", "mine.py", "1a", "mine.py:3", True)},
             {"eps": 1e-6, "causal": False, "heads": 4},
             {"x": Layout(("M", "2*N")), "labels": Layout(("M",), "int64")},

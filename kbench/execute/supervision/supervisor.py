@@ -154,7 +154,7 @@ class WorkerSupervisor:
             while True:
                 if not task.keep_trying and (given_up := self._history.give_up(one)):
                     operator = self.ready(task).catalog.operators[task.case.operator]
-                    for edge in (RANDOM, *operator.edges):
+                    for edge in (RANDOM, *operator.edges[task.case.mode]):
                         if edge not in done:
                             yield one, EdgeResult(0, edge, *given_up)
                     break

@@ -166,8 +166,7 @@ def losses_and_gradients(
     end = end_of_vectors(N, head, slice_start + span, VEC, WINDOW)
     held_start = slice_start + loops * (PIECES * BLOCK)
     label = tl.load(labels + rows, mask=inside, other=0)
-    known = (label >= 0) & (label < N)
-    label = tl.where(known, label, 0).to(tl.int32)
+    label = tl.where((label >= 0) & (label < N), label, -1).to(tl.int32)  # -1: it is unknown
     d = tl.load(d_loss + rows, mask=inside, other=0.0)
     if WINDOW:
         ends, on_end = row_ends(start, N, VEC)
@@ -188,7 +187,7 @@ def losses_and_gradients(
     if SMOOTH:
         plain = plain_sum(plain, held, held_start, end, inside, head, HELD, BLOCK, VEC, WINDOW)
     top, total = add_exponentials(top, total, held, HELD, VEC, PACKED)
-    wanted = tl.load(x + start + label, mask=inside & known, other=float("nan")).to(tl.float32)
+    wanted = tl.load(x + start + label, mask=inside & (label >= 0), other=float("nan")).to(tl.float32)
     row_max, row_sum = joined(top, total)
     row_plain = row_total(plain)
     if WINDOW:
@@ -243,12 +242,12 @@ def losses_and_gradients(
         # one program of a row owns its label: it stores the loss, and the label's gradient over the one that it stored above
         owner = inside
         if WIDTH > 1:
-            lane = label + head
+            lane = tl.maximum(label, 0) + head
             owner &= (lane >= slice_start) & (lane < slice_start + span)
             if WINDOW:
-                on_ends = row_total((on_end & (ends == label)).to(tl.int32)) > 0
+                on_ends = row_total((on_end & (ends == tl.maximum(label, 0))).to(tl.int32)) > 0
                 owner = inside & (on_ends | owner & (lane // VEC * VEC >= head) & (lane // VEC * VEC < end))
         g = (flushed_exp(wanted - row_max) / row_sum - (1 - smoothing) - smoothing / N) * d
         tl.debug_barrier()
-        tl.store(dx + to + label, g, mask=owner & known)
+        tl.store(dx + to + label, g, mask=owner & (label >= 0))
         tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH), mask=owner)
