@@ -155,13 +155,14 @@ def make_progress(tasks: Sequence[Task], *, every_case: bool = True) -> PlainPro
 
 
 def describe_fastest(rows: Sequence[Row]) -> str:
-    """The fastest provider of a case with its time and speed, in a few words: GB/s, or TFLOP/s if the operator counts its
-    operations."""
+    """The fastest provider of a case, or the only one that was timed, with its time and speed in a few words: GB/s, or TFLOP/s
+    if the operator counts its operations."""
     timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
-    time = f"fastest is {best.configuration_name} with {microseconds(best.ms or 0.0)} us"
+    who = f"fastest is {best.configuration_name} with" if len(timed) > 1 else f"{best.configuration_name} takes"
+    time = f"{who} {microseconds(best.ms or 0.0)} us"
     if best.tflops is not None:
         light = "" if best.sol is None else f", sol {light_share([best.sol])}"
         return f"{time}, {speed(best.tflops)} TFLOP/s{light}"

@@ -56,17 +56,19 @@ def test_the_legend_says_whether_the_operator_has_a_check_of_its_own_also_if_eve
 
 
 def test_a_cell_without_a_result_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    measured = [Configuration("mine", {})]
+    measured = [Configuration(name, {}) for name in ("mine", "other")]
     sweep = SimpleNamespace(operator="twice", configurations=measured, info=OperatorInfo(("N",), {}, ()))
     declined = EdgeResult(0, "random", Status.UNSUPPORTED, "N is odd")
     table = {("random", "mine"): [Checked("mine", "mine", "N=7", declined, declined.reason)]}
-    legend = (
-        "- not tried: the operator has no such input in this dtype, or the provider declined or failed on random inputs"
-    )
-    _print(cast(Sweep, sweep), "float32", table, ["random", "one NaN"], [])
-    assert legend in capsys.readouterr().out
-    _print(cast(Sweep, sweep), "float32", table, ["random"], [])
-    assert "not tried" not in capsys.readouterr().out
+    legend = "- not tried: the provider declined or failed on random inputs"
+    _print(cast(Sweep, sweep), "float32", table, ["random", "one NaN"], ["other"])
+    said = capsys.readouterr().out
+    assert "not tried" not in said and "one NaN" not in said  # nobody was tried on it
+    for edge in ("random", "one NaN"):
+        table[edge, "other"] = [Checked("other", "other", "N=7", EdgeResult(0, edge, Status.CHECKED, ""), "")]
+    _print(cast(Sweep, sweep), "float32", table, ["random", "large values", "one NaN"], [])
+    said = capsys.readouterr().out
+    assert legend in said and "one NaN" in said and "large values" not in said
 
 
 def test_ctrl_c_says_that_there_are_no_results(

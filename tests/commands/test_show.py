@@ -201,11 +201,12 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     assert "session" not in capsys.readouterr().err
     wild = row("torch", 0.1)
     wild.copy_fraction = 101.23
-    assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 1 GB/s, > 1.5 of copy"
+    assert describe_fastest([wild]) == "torch takes 100.0 us, 1 GB/s, > 1.5 of copy"
+    assert describe_fastest([row("slow", 0.2), wild]) == "fastest is torch with 100.0 us, 1 GB/s, > 1.5 of copy"
     wild.tflops = 712.34
-    assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 712.3 TFLOP/s"
+    assert describe_fastest([wild]) == "torch takes 100.0 us, 712.3 TFLOP/s"
     wild.sol = 0.954
-    assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 712.3 TFLOP/s, sol 0.95"
+    assert describe_fastest([wild]) == "torch takes 100.0 us, 712.3 TFLOP/s, sol 0.95"
 
 
 def show_with(changes: dict[str, Any], tmp_path: Path, capsys: Out) -> list[str]:
