@@ -19,7 +19,7 @@ from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.correctness.gaps import marked_gaps, written_gap
+from kbench.measure.correctness.gaps import marked_gaps, with_margins, written_gap
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.placement import overlaps_itself
 from kbench.measure.definition.definition import Definition
@@ -191,6 +191,7 @@ def _check(
     try:
         with fitting:
             inputs, expected = make()
+            inputs = with_margins(inputs)
     except TooLarge as why:
         contender.end(Status.OOM, str(why))
         return

@@ -14,7 +14,7 @@ from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
-from kbench.measure.correctness.gaps import marked_gaps, written_gap
+from kbench.measure.correctness.gaps import marked_gaps, with_margins, written_gap
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
@@ -95,6 +95,41 @@ def test_inputs_without_a_gap_of_their_own_have_none() -> None:
     with marked_gaps([str(i) for i in range(len(tensors))], tensors) as gaps:
         assert gaps == []
     assert not packed.any(), "nothing was written"
+
+
+@pytest.mark.parametrize(("first", "where"), [(0, "behind the end"), (-1, "before the beginning")])
+def test_a_write_next_to_an_input_is_wrong(no_operators: None, first: int, where: str) -> None:
+    """As by a kernel that takes blocks of 16 elements and stores the last one without a mask."""
+    row = Operator(
+        "row", axes=("N",), inputs={"x": Declared("N")}, outputs={"y": Declared("N")}, reference=lambda x: 2 * x
+    )
+
+    @row.provider("whole-blocks", mutates={"x": "y"})
+    def whole_blocks(x: Tensor) -> None:
+        count = -(-(x.numel() - first) // 16) * 16
+        x.as_strided((count,), (1,), x.storage_offset() + first).mul_(2)
+
+    found = checked_edges(row, "whole-blocks", N=47)
+    fault = f"wrong wrote into memory {where} of its input x, which may belong to others; mask the stores"
+    assert found["random"] == fault
+
+
+def test_margins_change_neither_values_nor_layout_nor_alignment() -> None:
+    wide, parts = torch.randn(6, 40), torch.randn(4, 10)
+    tensors = [
+        wide,
+        wide.clone()[1:, 3:],
+        wide.t().clone().t(),
+        torch.tensor(2.5),
+        wide[:0].clone(),
+        *parts.unbind(0)[:2],
+    ]
+    tensors.append(torch.randn(1, 5).expand(4, 5))
+    made = with_margins(tensors)
+    for x, y in zip(tensors, made, strict=True):
+        assert torch.equal(x, y) and x.stride() == y.stride() and x.dtype == y.dtype
+        assert x.data_ptr() % 512 == y.data_ptr() % 512
+    assert [x is y for x, y in zip(tensors, made, strict=True)] == [False] * 4 + [True] * 4
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.float8_e4m3fn, torch.float64])

@@ -1,4 +1,4 @@
-"""The memory between the rows of a strided input: a call must not write there."""
+"""The memory between the rows of an input, and before and behind it: a call must not write there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kbench.measure.correctness.placement import overlaps_itself
+
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers of as many bytes as an element: torch can choose and compare them, whatever the dtype of the input."""
 
@@ -18,30 +20,82 @@ MOST_SPREAD = 16
 has more than this many times its own elements."""
 
 
+MARGIN_BYTES = 2**14
+"""So much memory before and behind an input is looked at."""
+
+LARGEST_BYTES = 2**28
+"""Larger inputs get no memory with margins: it takes as much as the input."""
+
+ALIGNMENT = 512
+"""An input with margins is as far from a multiple of so many bytes as it was before: kernels often depend on that."""
+
+
 @dataclass(frozen=True)
 class InputGap:
-    """What lies between the first and the last element of an input and is not part of it.
+    """What lies around an input and between its elements, and is not part of it.
 
-    memory   all elements from the first to the last, as integers
-    outside  which of them are not the input's
+    memory   all elements from those before its first to those behind its last, as integers
+    first    the position of its first element in `memory`
+    last     the position behind its last element
+    outside  which elements are not the input's
     before   what these held
     mark     what they hold until a call writes there: 1 in the dtype of the input, as an integer
     """
 
     name: str
     memory: Tensor
+    first: int
+    last: int
     outside: Tensor
     before: Tensor
     mark: Tensor
 
-    def written(self) -> bool:
-        return bool((self.memory[self.outside] != self.mark).any())
+    def written(self) -> str:
+        """Where a call has written; empty if nowhere."""
+        found = (self.memory != self.mark) & self.outside
+        for part, where in (
+            (found[self.first : self.last], "between the rows"),
+            (found[self.last :], "behind the end"),
+            (found[: self.first], "before the beginning"),
+        ):
+            if part.any():
+                return where
+        return ""
+
+
+def with_margins(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The inputs, with the same values, in memory that goes on before and behind them. Inputs that are parts of one tensor stay
+    where they are, and so do empty, expanded and very large ones."""
+    owners = Counter(x.untyped_storage().data_ptr() for x in inputs)
+    return tuple(
+        _with_margins(x)
+        if owners[x.untyped_storage().data_ptr()] == 1
+        and x.numel()
+        and not overlaps_itself(x)
+        and _span(x) * x.element_size() <= LARGEST_BYTES
+        else x
+        for x in inputs
+    )
+
+
+def _with_margins(x: Tensor) -> Tensor:
+    size, span = x.element_size(), _span(x)
+    margin = MARGIN_BYTES // size
+    memory = x.new_empty(2 * margin + ALIGNMENT // size + span)
+    start = margin + (x.data_ptr() - memory.data_ptr()) % ALIGNMENT // size
+    placed = memory.new_empty(0).set_(memory.untyped_storage(), start, x.shape, x.stride())
+    return placed.copy_(x)
+
+
+def _span(x: Tensor) -> int:
+    """The elements from the first to the last one of a tensor, with what lies between them."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
 
 
 @contextmanager
 def marked_gaps(names: Sequence[str], inputs: Sequence[Tensor]) -> Iterator[list[InputGap]]:
-    """The gaps of the inputs that have any, filled with their mark inside the `with` block, and as they were after it. The mark
-    is not 0, because a kernel without a mask often writes zeros.
+    """The gaps and margins of the inputs that have any. They hold their mark inside the `with` block, and their own values
+    after it. The mark is not 0, because a kernel without a mask often writes zeros.
 
     Inputs that are parts of one tensor are left out: a gap of one may hold the elements of another.
     """
@@ -60,21 +114,24 @@ def marked_gaps(names: Sequence[str], inputs: Sequence[Tensor]) -> Iterator[list
 
 
 def _gap(name: str, x: Tensor) -> InputGap | None:
-    span = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
-    dense = 0 in x.stride() or span <= x.numel()
-    if dense or span > MOST_SPREAD * x.numel() or x.element_size() not in _BITS:
+    span, size = _span(x), x.element_size()
+    if not x.numel() or overlaps_itself(x) or span > MOST_SPREAD * x.numel() or size not in _BITS:
         return None
-    bits = _BITS[x.element_size()]
-    memory = x.detach().new_empty(0).set_(x.untyped_storage(), x.storage_offset(), (span,), (1,)).view(bits)
-    outside = torch.ones(span, dtype=torch.bool, device=x.device)
-    outside.as_strided(x.shape, x.stride()).fill_(False)
+    bits, margin, offset = _BITS[size], MARGIN_BYTES // size, int(x.storage_offset())
+    first = min(offset, margin)
+    count = first + span + min(x.untyped_storage().nbytes() // size - offset - span, margin)
+    if count == x.numel():
+        return None
+    memory = x.detach().new_empty(0).set_(x.untyped_storage(), offset - first, (count,), (1,)).view(bits)
+    outside = torch.ones(count, dtype=torch.bool, device=x.device)
+    outside.as_strided(x.shape, x.stride(), first).fill_(False)
     mark = torch.ones(1, device=x.device).to(x.dtype).view(bits)
-    return InputGap(name, memory, outside, memory[outside], mark)
+    return InputGap(name, memory, first, first + span, outside, memory[outside], mark)
 
 
 def written_gap(gaps: Sequence[InputGap]) -> str | None:
-    """What to report if a call has written into a gap; None if it has not."""
+    """What to report if a call has written outside of an input; None if it has not."""
     for gap in gaps:
-        if gap.written():
-            return f"wrote into memory between the rows of its input {gap.name}, which may belong to others; mask the stores"
+        if where := gap.written():
+            return f"wrote into memory {where} of its input {gap.name}, which may belong to others; mask the stores"
     return None
