@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
 from common import Kbench
+from in_process import checked_edges
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -15,6 +18,7 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
 from kbench.registry import operator
+from kbench.results.case import Case
 
 
 def _reference(x: Tensor, w: Tensor) -> Tensor:
@@ -43,11 +47,6 @@ def as_if_dense(x: Tensor, w: Tensor) -> Tensor:
 @rms.provider("zero-for-nan")
 def zero_for_nan(x: Tensor, w: Tensor) -> Tensor:
     return right(x, w).nan_to_num(0.0)
-
-
-@rms.provider("zero-for-a-weight-of-nan")
-def zero_for_a_weight(x: Tensor, w: Tensor) -> Tensor:
-    return right(x, w.nan_to_num(0.0)) if not x.isnan().any() else right(x, w)
 
 
 @rms.provider("no-eps")
@@ -102,7 +101,7 @@ VALUES = ["large offset", "zeros", "large values", "one NaN"]
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 def test_torch_is_right_on_all_of_them(dtype: str) -> None:
     large = ["large values"] if dtype == "float16" else []
-    names = [*LAYOUTS, "large offset", "zeros", *large, "one NaN", "one NaN in w", *SIZES]
+    names = [*LAYOUTS, "large offset", "zeros", *large, "one NaN", *SIZES]
     assert outcomes("torch", dtype=dtype) == dict.fromkeys(names, "checked")
 
 
@@ -111,8 +110,7 @@ def test_each_finds_its_kind_of_fault() -> None:
         return {edge for edge, found in outcomes(provider, dtype=dtype).items() if found != "checked"}
 
     assert failing("as-if-dense") == {"strided rows", "transposed"}
-    assert failing("zero-for-nan") == {"one NaN", "one NaN in w"}
-    assert failing("zero-for-a-weight-of-nan") == {"one NaN in w"}
+    assert failing("zero-for-nan") == {"one NaN"}
     assert failing("no-eps", "bfloat16") == {"zeros"}
     assert failing("squares-in-float16", "float16") == {"large values"}
     assert failing("two-rows") == {"M=1", "M=0"}
@@ -145,6 +143,24 @@ def test_zeros_and_large_values_are_for_operators_that_are_finite_on_them() -> N
         "edges-cube": ["large offset", "zeros", "one NaN"],
         "edges-order": ["large offset", "large values", "one NaN"],
     }
+
+
+def test_zeros_are_not_for_operators_that_choose_among_equal_values() -> None:
+    """A router takes the rows of the largest scores. Of equal scores it may take any."""
+    router = Operator(
+        "edges-router",
+        axes=("N", "K"),
+        inputs={"score": Declared("N"), "x": Declared("N", "N")},
+        outputs={"y": Declared("K", "N")},
+        reference=lambda score, x, *, K: x[score.topk(K).indices],
+    )
+
+    @router.provider("sorted", factory=True)
+    def by_sorting(case: Case) -> Callable[..., Tensor]:
+        return lambda score, x: x[score.argsort(descending=True, stable=True)[: case.K]]
+
+    found = checked_edges(router, "sorted", N=12, K=3)
+    assert "zeros" not in found and set(found.values()) == {"checked"}
 
 
 def test_gradients_that_a_backward_kernel_receives_have_gaps_too() -> None:

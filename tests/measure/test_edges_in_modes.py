@@ -86,7 +86,7 @@ def names(mode: str, values: list[str], sizes: list[str], *, dtype: str = "float
 @pytest.mark.parametrize("mode", MODES)
 def test_torch_is_right_on_all_of_them(mode: str, dtype: str) -> None:
     values = ["large offset", "zeros", "large values", "one NaN"]
-    of_norm = names(mode, [*values, "one NaN in weight"], ["N=1", "M=1", "M=0"], dtype=dtype)
+    of_norm = names(mode, values, ["N=1", "M=1", "M=0"], dtype=dtype)
     assert checked_edges(norm, "torch", dtype=dtype, mode=mode, M=8, N=32) == dict.fromkeys(of_norm, "checked")
     of_loss = names(mode, values, [*INTEGERS, "M=1", "V=1", "M=0"], dtype=dtype)
     assert checked_edges(loss, "torch", dtype=dtype, mode=mode, M=8, V=32) == dict.fromkeys(of_loss, "checked")
@@ -172,7 +172,7 @@ def test_without_rows_the_first_axis_is_empty_once() -> None:
     )
     product.provider("torch")(torch.matmul)
     for mode in MODES:
-        edges = names(mode, ["large offset", "zeros", "one NaN", "one NaN in b"], ["M=1", "N=1", "K=1", "M=0"])
+        edges = names(mode, ["large offset", "zeros", "one NaN"], ["M=1", "N=1", "K=1", "M=0"])
         assert checked_edges(product, "torch", mode=mode, M=4, N=8, K=4) == dict.fromkeys(edges, "checked")
 
 
@@ -188,7 +188,7 @@ def test_a_value_without_a_dimension() -> None:
     scaled.provider("torch")(lambda factor, x: (factor * x, (factor * x).sum()))
     for mode in MODES:
         found = checked_edges(scaled, "torch", mode=mode, N=40)
-        edges = set(names(mode, ["large offset", "zeros", "one NaN", "one NaN in x"], ["N=1", "N=0"]))
+        edges = set(names(mode, ["large offset", "zeros", "one NaN"], ["N=1", "N=0"]))
         assert found == dict.fromkeys(edges - {"strided rows", "transposed"}, "checked")
 
 
@@ -206,6 +206,6 @@ def test_in_place_and_buffers_on_edges() -> None:
     def in_place(x: Tensor, residual: Tensor, *, y: Tensor) -> None:
         torch.mul(residual.add_(x), 2, out=y)
 
-    values = ["large offset", "zeros", "one NaN", "one NaN in residual"]
+    values = ["large offset", "zeros", "one NaN"]
     edges = names("forward", values, ["M=1", "N=1", "M=0"])
     assert checked_edges(add, "in-place", M=4, N=8) == dict.fromkeys(edges, "checked")

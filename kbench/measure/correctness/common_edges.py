@@ -37,11 +37,14 @@ class Edge:
     case    how it changes a case
     inputs  how it changes the inputs of a call. It returns None if none of them can be changed in this way
     finite  it is only for operators whose outputs are finite on it, and far from the largest number of their dtype
+    nearby  inputs that differ from these by almost nothing. It is only for operators whose outputs then differ as little: a
+            choice among equal values has no right answer
     """
 
     case: Callable[[Case], Case] = lambda case: case
     inputs: Callable[[Case, Sequence[Tensor]], tuple[Tensor, ...] | None] = lambda case, inputs: tuple(inputs)
     finite: bool = False
+    nearby: Callable[[Case, Sequence[Tensor]], tuple[Tensor, ...] | None] | None = None
 
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
@@ -70,13 +73,11 @@ def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
         whole = [tensor for tensor in operator.outputs.values() if not set(operator.dtypes_of(tensor)) <= set(FLOATING)]
         # equal values have no order, so indices and counts may differ and be right; a judge may expect random values
         if not whole and operator.check is None:
-            found["zeros"] = Edge(inputs=partial(_one, own[:1], torch.zeros_like), finite=True)
+            zeros, almost = partial(_one, own[:1], torch.zeros_like), partial(_one, own[:1], _almost_zero)
+            found["zeros"] = Edge(inputs=zeros, finite=True, nearby=almost)
         if "float16" in operator.dtypes_of(declared[own[0]]) and operator.check is None:
             found["large values"] = Edge(inputs=partial(_one, own[:1], _enlarged), finite=True)
-        names = list(operator.inputs)
-        for at in own:
-            name = "one NaN" if at == own[0] else f"one NaN in {names[at]}"
-            found[name] = Edge(inputs=partial(_one, [at], _with_nan))
+        found["one NaN"] = Edge(inputs=partial(_one, own[:1], _with_nan))
     if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes_of(tensor)):
         found["smallest integers"] = Edge(inputs=partial(_integers, declared, False))
         found["largest integers"] = Edge(inputs=partial(_integers, declared, True))
@@ -171,6 +172,11 @@ def _offset(x: Tensor) -> Tensor:
     """Adds an offset whose square leaves no digits for the values, while the sum keeps half the digits of the values."""
     wide = x if x.dtype.itemsize > 1 else x.float()  # torch computes nothing in 8 bits
     return (wide + 3 / math.sqrt(torch.finfo(x.dtype).eps)).to(x.dtype)
+
+
+def _almost_zero(x: Tensor) -> Tensor:
+    """In float64, because other dtypes have no numbers as small. Only the reference gets them."""
+    return torch.randn(x.shape, dtype=torch.float64, device=x.device) * 1e-30
 
 
 def _enlarged(x: Tensor) -> Tensor | None:

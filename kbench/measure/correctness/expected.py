@@ -74,6 +74,10 @@ class Expected:
         self._cuts = [None if rows is None else each.dimension_of(rows) for each in definition.declared_inputs]
         self._seams = [None if rows is None else each.declared.dimension_of(rows) for each in definition.outputs]
 
+    def of(self, inputs: Sequence[Tensor]) -> Expected:
+        """The same for other inputs, with scales of these if they are kept."""
+        return Expected(self.definition, inputs, self._keep_bytes, self.kept_scales())
+
     def compute(self) -> None:
         """Compute the shapes and the values now, and keep the values if they fit."""
         for _ in self.parts():
