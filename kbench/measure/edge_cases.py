@@ -55,12 +55,13 @@ class KnownOutputs:
         self._found: dict[str, Expected] = {}
         self._bytes = 0
         self._too_large: dict[str, str] = {}
+        self._accepted: dict[str, bool] = {}
 
     def begin(self, operator: Operator, case: Case, seed: int) -> None:
         """The next calls of `of` are for this case."""
         which = (operator.name, case.key, seed)
         if self._case != which:
-            self._case, self._found, self._bytes, self._too_large = which, {}, 0, {}
+            self._case, self._found, self._bytes, self._too_large, self._accepted = which, {}, 0, {}, {}
 
     def of(self, edge_name: str, definition: Definition, inputs: Sequence[Tensor], device: Device) -> Expected:
         """What a call must deliver for the inputs of this name. They are the same at every call. Raises OperatorFault."""
@@ -74,6 +75,12 @@ class KnownOutputs:
             self._found[edge_name] = expected
             self._bytes += size
         return expected
+
+    def accepts(self, edge_name: str, decide: Callable[[], bool]) -> bool:
+        """Whether the operator takes the edge of this name, as `decide` returned for the first configuration."""
+        if edge_name not in self._accepted:
+            self._accepted[edge_name] = decide()
+        return self._accepted[edge_name]
 
     @contextmanager
     def fitting(self, edge_name: str) -> Iterator[None]:
@@ -125,7 +132,7 @@ def check_edges(
             if edge_name in common:
                 try:
                     with known.fitting(edge_name):
-                        make = _common(definition, drawn, edge, wanted)
+                        make = _common(definition, drawn, edge, wanted, partial(known.accepts, edge_name))
                 except TooLarge as why:
                     emit(EdgeResult(index, edge_name, Status.OOM, str(why)))
                     continue
@@ -147,7 +154,13 @@ def _own(definition: Definition, drawn: Inputs, name: str, wanted: Wanted) -> Tr
     return inputs, wanted(inputs)
 
 
-def _common(definition: Definition, drawn: Inputs, edge: Edge, wanted: Wanted) -> Callable[[], Trial] | None:
+def _common(
+    definition: Definition,
+    drawn: Inputs,
+    edge: Edge,
+    wanted: Wanted,
+    accepts: Callable[[Callable[[], bool]], bool],
+) -> Callable[[], Trial] | None:
     """Returns the inputs of a common edge case; None if the operator does not accept them."""
     try:
         changed = edge.inputs(definition.case, drawn.draw(RANDOM))  # with the gradients of the outputs
@@ -155,17 +168,19 @@ def _common(definition: Definition, drawn: Inputs, edge: Edge, wanted: Wanted) -
             return None
         expected = wanted(changed)
         definition.check_shapes(expected.shapes)
-        if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
-            return None
-        if (
-            edge.nearby
-            and (nearby := edge.nearby(definition.case, changed))
-            and not _agree(expected, expected.of(nearby))
-        ):
+        if not accepts(partial(_takes, definition, edge, changed, expected)):
             return None
     except OperatorFault:
         return None
     return lambda: (changed, expected)
+
+
+def _takes(definition: Definition, edge: Edge, inputs: Sequence[Tensor], expected: Expected) -> bool:
+    """Whether an edge is for this operator. Raises OperatorFault."""
+    if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
+        return False
+    nearby = edge.nearby(definition.case, inputs) if edge.nearby else None
+    return nearby is None or _agree(expected, expected.of(nearby))
 
 
 def _in_range(part: OutputPart, definition: Definition) -> bool:

@@ -23,8 +23,8 @@ has more than this many times its own elements."""
 MARGIN_BYTES = 2**14
 """So much memory before and behind an input is looked at."""
 
-LARGEST_BYTES = 2**28
-"""Larger inputs get no memory with margins: it takes as much as the input."""
+LARGEST_PADDED_BYTES = 2**28
+"""Inputs of more bytes get no memory with margins: it takes as much as the input."""
 
 ALIGNMENT = 512
 """An input with margins is as far from a multiple of so many bytes as it was before: kernels often depend on that."""
@@ -72,7 +72,7 @@ def with_margins(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if owners[x.untyped_storage().data_ptr()] == 1
         and x.numel()
         and not overlaps_itself(x)
-        and _span(x) * x.element_size() <= LARGEST_BYTES
+        and _span(x) * x.element_size() <= LARGEST_PADDED_BYTES
         else x
         for x in inputs
     )
