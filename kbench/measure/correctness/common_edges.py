@@ -58,6 +58,7 @@ def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
 
 
 def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
+    """The common edge cases that change the inputs or the sizes of a case."""
     declared = list(operator.inputs.values())
     found: dict[str, Edge] = {}
     if any(len(tensor.sizes) > 1 for tensor in declared):
@@ -69,15 +70,15 @@ def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
         if not callable(tensor.fill) and any(dtype in FLOATING for dtype in operator.dtypes_of(tensor))
     ]
     if own and mode == FORWARD:
-        found["large offset"] = Edge(inputs=partial(_one, own[:1], _offset))
+        found["large offset"] = Edge(inputs=partial(_one, own, _offset))
         whole = [tensor for tensor in operator.outputs.values() if not set(operator.dtypes_of(tensor)) <= set(FLOATING)]
         # equal values have no order, so indices and counts may differ and be right; a judge may expect random values
         if not whole and operator.check is None:
-            zeros, almost = partial(_one, own[:1], torch.zeros_like), partial(_one, own[:1], _almost_zero)
+            zeros, almost = partial(_one, own, torch.zeros_like), partial(_one, own, _almost_zero)
             found["zeros"] = Edge(inputs=zeros, finite=True, nearby=almost)
         if "float16" in operator.dtypes_of(declared[own[0]]) and operator.check is None:
-            found["large values"] = Edge(inputs=partial(_one, own[:1], _enlarged), finite=True)
-        found["one NaN"] = Edge(inputs=partial(_one, own[:1], _with_nan))
+            found["large values"] = Edge(inputs=partial(_one, own, _enlarged), finite=True)
+        found["one NaN"] = Edge(inputs=partial(_one, own, _with_nan))
     if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes_of(tensor)):
         found["smallest integers"] = Edge(inputs=partial(_integers, declared, False))
         found["largest integers"] = Edge(inputs=partial(_integers, declared, True))
@@ -132,8 +133,8 @@ def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tup
 def _one(
     positions: Sequence[int], change: Callable[[Tensor], Tensor | None], case: Case, inputs: Sequence[Tensor]
 ) -> tuple[Tensor, ...] | None:
-    """The inputs; the one at these positions is changed. What a function fills is left out: it may have a structure, such as
-    sorted values, that the change would break."""
+    """The inputs; the first floating-point one at these positions is changed. They leave out what a function fills: it may have
+    a structure, such as sorted values, that the change would break."""
     at = next((at for at in positions if inputs[at].is_floating_point() and inputs[at].numel()), None)
     changed = None if at is None else change(inputs[at])
     return None if at is None or changed is None else (*inputs[:at], changed, *inputs[at + 1 :])

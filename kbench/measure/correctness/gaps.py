@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.placement import overlaps_itself
+from kbench.measure.correctness.placement import overlaps_itself, spanned_elements
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers of as many bytes as an element: torch can choose and compare them, whatever the dtype of the input."""
@@ -18,7 +18,6 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MOST_SPREAD = 16
 """An input with longer gaps is not looked at, because that would take too much memory: from its first to its last element, it
 has more than this many times its own elements."""
-
 
 MARGIN_BYTES = 2**14
 """So much memory before and behind an input is looked at."""
@@ -72,24 +71,19 @@ def with_margins(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if owners[x.untyped_storage().data_ptr()] == 1
         and x.numel()
         and not overlaps_itself(x)
-        and _span(x) * x.element_size() <= LARGEST_PADDED_BYTES
+        and spanned_elements(x) * x.element_size() <= LARGEST_PADDED_BYTES
         else x
         for x in inputs
     )
 
 
 def _with_margins(x: Tensor) -> Tensor:
-    size, span = x.element_size(), _span(x)
+    size, span = x.element_size(), spanned_elements(x)
     margin = MARGIN_BYTES // size
     memory = x.new_empty(2 * margin + ALIGNMENT // size + span)
     start = margin + (x.data_ptr() - memory.data_ptr()) % ALIGNMENT // size
     placed = memory.new_empty(0).set_(memory.untyped_storage(), start, x.shape, x.stride())
     return placed.copy_(x)
-
-
-def _span(x: Tensor) -> int:
-    """The elements from the first to the last one of a tensor, with what lies between them."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
 
 
 @contextmanager
@@ -114,7 +108,7 @@ def marked_gaps(names: Sequence[str], inputs: Sequence[Tensor]) -> Iterator[list
 
 
 def _gap(name: str, x: Tensor) -> InputGap | None:
-    span, size = _span(x), x.element_size()
+    span, size = spanned_elements(x), x.element_size()
     if not x.numel() or overlaps_itself(x) or span > MOST_SPREAD * x.numel() or size not in _BITS:
         return None
     bits, margin, offset = _BITS[size], MARGIN_BYTES // size, int(x.storage_offset())

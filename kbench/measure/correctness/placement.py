@@ -22,8 +22,7 @@ class Placement:
 
     def __init__(self, like: Tensor, sets: int) -> None:
         self._shape, self._stride, self.sets = tuple(like.shape), like.stride(), sets
-        last = sum((size - 1) * stride for size, stride in zip(self._shape, self._stride, strict=True))
-        bytes_ = (last + 1) * like.element_size() if like.numel() else 0
+        bytes_ = spanned_elements(like) * like.element_size()
         self._set_elements = -(-bytes_ // STEP_BYTES) * STEP_BYTES // like.element_size()
         self._step_elements = STEP_BYTES // like.element_size()
         self._places = (HOST_ROOM_BYTES if like.device.type == "cpu" else DEVICE_ROOM_BYTES) // STEP_BYTES
@@ -61,6 +60,13 @@ def moved_away(what: str, name: str) -> str:
     return f"gave {what} other memory, as {name}.data = ... does; leave the tensor where it is"
 
 
+def spanned_elements(x: Tensor) -> int:
+    """The elements from the first to the last one of a tensor, with what lies between them."""
+    if x.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+
+
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether an element of one tensor lies in the memory of the other."""
     (a_start, a_end), (b_start, b_end) = _bytes(a), _bytes(b)
@@ -91,9 +97,7 @@ def overlaps_itself(x: Tensor) -> bool:
 
 def _bytes(x: Tensor) -> tuple[int, int]:
     """The addresses from the first byte of a tensor to behind its last one; equal if it has no elements."""
-    start = x.data_ptr() if x.numel() else 0
-    last = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
-    return start, start + (last + 1) * x.element_size() if x.numel() else start
+    return x.data_ptr(), x.data_ptr() + spanned_elements(x) * x.element_size()
 
 
 def _of_bytes(taken: Tensor, x: Tensor, start: int) -> Tensor:
