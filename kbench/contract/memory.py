@@ -23,7 +23,7 @@ KEPT_BYTES = 2**26
 KEPT_MOST = 2**33
 """Expected outputs of one set of inputs are not kept if they take more bytes, however much memory is free."""
 
-KEPT_SHARE = 0.25
+KEPT_SHARE = 0.35
 """Share of the free memory that the expected outputs of a case may take. kbench computes them once, and again for each check
 if they do not fit."""
 

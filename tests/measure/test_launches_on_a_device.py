@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import re
@@ -208,6 +209,20 @@ def test_a_call_that_waits_for_the_device_cannot_be_captured_and_the_next_one_ca
     assert torch.cuda.current_stream() == stream
     after = of(recorder, lambda: x * 2)
     assert after.launched and after.launched.kernels == 1, after.fault
+
+
+def test_captures_that_fail_leave_no_memory_behind(recorder: LaunchRecorder) -> None:
+    def waiting() -> float:
+        return (torch.ones(2**28, device="cuda") * 2)[0].item()
+
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    for _ in range(3):
+        assert of(recorder, waiting).launched is None
+        assert of(recorder, lambda: torch.ones(2**28, device="cuda") * 2).launched
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() - before < 2**28
 
 
 def test_a_backward_pass_is_captured_on_the_stream_of_its_forward_pass(recorder: LaunchRecorder) -> None:

@@ -39,7 +39,7 @@ def timer(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> GraphTimer:
     stream = SimpleNamespace(wait_stream=lambda other: None)
 
     class Graph:
-        def capture_begin(self, capture_error_mode: str) -> None:
+        def capture_begin(self, pool: tuple[int, int], capture_error_mode: str) -> None:
             said.append(f"begin {capture_error_mode}")
 
         def capture_end(self) -> None:
@@ -62,6 +62,7 @@ def timer(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> GraphTimer:
     monkeypatch.setattr(torch.cuda, "stream", lambda of: nullcontext())
     monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: None)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     device = SimpleNamespace(type="cuda", release=lambda: said.append("release"), spin=None)

@@ -22,7 +22,8 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes, device_limits
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
-from kbench.measure.machine.device import Device, captured
+from kbench.measure.machine.capture import captured
+from kbench.measure.machine.device import Device
 from kbench.text.printable import printable
 
 NAME_CHARACTERS = 300

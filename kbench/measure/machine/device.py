@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -228,35 +227,6 @@ def _uuid(properties: Any, handle: str) -> str:
         return handle
     uuid = str(getattr(properties, "uuid", ""))
     return f"GPU-{uuid}" if uuid and not torch.version.hip else uuid
-
-
-@contextmanager
-def captured(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
-    """Capture in this graph what is launched on the current stream meanwhile. No other thread can end the capture.
-
-    `torch.cuda.graph` would first collect garbage in older versions of torch, which takes a tenth of a second or more.
-    """
-    with without_garbage_collection():  # garbage may hold a graph or an event of CUDA; freeing it ends the capture
-        graph.capture_begin(capture_error_mode="thread_local")
-        try:
-            yield
-        except BaseException:
-            with suppress(RuntimeError):  # it would say only that the capture has failed
-                graph.capture_end()
-            raise
-        graph.capture_end()
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Python collects no garbage meanwhile."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def poison_value(dtype: torch.dtype, again: bool = False) -> float | int | bool:

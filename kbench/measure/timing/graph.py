@@ -21,7 +21,8 @@ import torch
 
 from kbench.contract.memory import MIN_CALLS, fill_bytes, rotated_sets
 from kbench.contract.provider import Unsupported
-from kbench.measure.machine.device import Device, captured, out_of_memory
+from kbench.measure.machine.capture import captured
+from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.timing.timer import Sample
 
 MIN_REPLAYS = 5
