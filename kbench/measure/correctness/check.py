@@ -3,6 +3,7 @@ compares the values."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,22 +27,26 @@ from kbench.measure.machine.device import Device
 from kbench.measure.tampering import threads
 from kbench.results.case import Case
 
-QUEUE_MS = (0.5, 2.0)
-"""How long the device is kept busy before a checked call: longer than the host needs to queue the call and the copies. If the
-first is too short for that, the call is made again with the second."""
+QUEUE_MS, MOST_QUEUE_MS, TIMES_LONGER, QUEUE_ATTEMPTS = 0.5, 100.0, 4, 3
+"""How long the device is kept busy before a checked call: longer than the host needs to queue the call and the copies. If that
+was too short, the call is made again with so many times the longer of it and of what the host needed. A call that waits for the
+device itself is never queued in time."""
 
 
 def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> Accuracy:
     """Fill `inputs` with the values of `expected`, make two calls on them, and judge the outputs.
 
     On a device, the first call is queued behind a spin kernel, and its outputs are copied in the same queue. This finds a
-    provider that works on another stream without waiting: it reads its input before it is written, or writes its output
-    after it is read. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
+    provider that works on another stream without waiting: it reads its input too early, when all elements are zero, or writes
+    its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
     provider that skips the work. Raises OperatorFault, and whatever the call raises.
     """
-    for ms in QUEUE_MS:
+    ms = QUEUE_MS
+    for _ in range(QUEUE_ATTEMPTS):
+        blank(inputs)
         poison(expected, device)
         busy = device.keep_busy(ms)
+        start = time.perf_counter()
         fill(inputs, expected.inputs)
         call = stage(inputs, expected.shapes)
         homes = call.homes(inputs)
@@ -50,9 +55,11 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
         late = threads.left_working(before)
         delivered = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
         queued = busy()
+        host_ms = (time.perf_counter() - start) * 1e3
         device.synchronize()
         if queued or late:
             break
+        ms = min(TIMES_LONGER * max(ms, host_ms), MOST_QUEUE_MS)
     found = judge_call(expected, call, inputs, outputs, delivered, homes)
     if late := late or (threads.left_working(before) if found.wrong else None):  # a thread may need a while to begin
         found = replace(found, wrong=late, off=False)
@@ -109,8 +116,18 @@ def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
             x = x.requires_grad_(False) if x.is_leaf else x.detach_()
         if x.shape != value.shape:
             x.resize_(value.shape)
-        once = tuple(slice(1) if stride == 0 else slice(None) for stride in x.stride())  # an expanded gradient
-        x[once].copy_(value[once])
+        x[_once(x)].copy_(value[_once(x)])
+
+
+def blank(inputs: Sequence[Tensor]) -> None:
+    """Write zeros into the input tensors. They may hold the values of the next check already."""
+    for x in inputs:
+        x.detach()[_once(x)].zero_()
+
+
+def _once(x: Tensor) -> tuple[slice, ...]:
+    """Selects each element in memory once, also those of an expanded gradient."""
+    return tuple(slice(1) if stride == 0 else slice(None) for stride in x.stride())
 
 
 def poison(expected: Expected, device: Device, again: bool = False) -> None:
