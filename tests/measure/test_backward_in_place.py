@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -179,3 +180,65 @@ def test_what_cannot_hold_a_gradient(mutates: str | Sequence[str] | Mapping[str,
             operator.backward("mine", mutates=mutates)
     finally:
         del operator.providers["mine"]
+
+
+square = Operator(
+    "backward-once",
+    axes=("M", "N"),
+    inputs={"x": MATRIX},
+    outputs={"y": MATRIX},
+    reference=lambda x: x * x,
+    gradients=("x",),
+)
+square.provider("autograd")(lambda x: x * x)
+
+
+class SavesItsGradient(torch.autograd.Function):
+    """Computes the gradient in the forward pass, and scales it in place in the backward pass. Losses do this to save memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, tells_autograd: bool) -> Tensor:
+        ctx.save_for_backward(2 * x)
+        ctx.tells_autograd = tells_autograd
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        (gradient if ctx.tells_autograd else gradient.data).mul_(dy)
+        return gradient, None
+
+
+square.provider("in-torch")(lambda x: SavesItsGradient.apply(x, True))
+square.provider("in-a-kernel")(lambda x: SavesItsGradient.apply(x, False))
+
+
+@square.provider("broken")
+def broken(x: Tensor) -> Tensor:
+    y = x.exp()
+    z = y * y
+    y.add_(1)  # autograd needs y
+    return z
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"),
+    [
+        (
+            "in-torch",
+            "unsupported its backward pass changes in place what its forward pass saved, so it cannot be called twice; "
+            "measure it in mode full",
+        ),
+        (
+            "in-a-kernel",
+            "wrong correct at the first call, then returned the same memory for two calls: the later result overwrites the "
+            "earlier one; if its backward pass changes in place what its forward pass saved, measure it in mode full",
+        ),
+        ("broken", "error RuntimeError: one of the variables needed for gradient computation has been modified"),
+    ],
+)
+def test_a_backward_pass_that_works_once_is_for_mode_full(provider: str, reason: str) -> None:
+    names = ["autograd", provider]
+    assert said(measured(square, names, M=8, N=16, mode="backward")[provider]).startswith(reason)
+    if provider != "broken":
+        assert said(measured(square, names, M=8, N=16, mode="full")[provider]) == "ok"

@@ -35,12 +35,14 @@ class Call:
     deliver  turns what `run` returned into the outputs, in the order of `Definition.outputs`
     mutates  the inputs that the call may change, with the output that each holds afterwards
     held     the tensors that exist before the call and hold an output afterwards: buffers and changed inputs
+    remedy   what its author can do if a second call overwrites the outputs of the first; empty if there is nothing special
     """
 
     run: Callable[[], Any]
     deliver: Callable[[Any], Sequence[Any]] = lambda returned: (returned,)
     mutates: Mapping[str, str] = field(default_factory=dict)
     held: tuple[Tensor, ...] = ()
+    remedy: str = ""
 
     def outputs(self, returned: Any) -> Sequence[Any]:
         """The outputs of a call that returned this. Not all of them need be tensors: a provider may return anything. Raises
@@ -62,6 +64,13 @@ class Call:
         """Whether an output lies where the call must put it, and not in new memory."""
         return any(output is tensor for tensor in self.held)
 
+
+CHANGED_SAVED_TENSOR = "modified by an inplace operation"
+"""What autograd says of a tensor that the forward pass saved and somebody changed."""
+
+ONE_BACKWARD = "its backward pass changes in place what its forward pass saved"
+ONE_BACKWARD_REMEDY = "measure it in mode full"
+"""The backward pass of such a function works once. Mode full has a forward pass before each of them."""
 
 Stage = Callable[[Sequence[Tensor], Shapes], Call]
 """Prepares a call on inputs. The shapes are those of the outputs of the mode, in order."""
@@ -151,10 +160,22 @@ def _stage_autograd(
 
     _keep_graphs()
     if definition.case.mode == BACKWARD:
-        given = leaves()
+        given, called = leaves(), False
         with torch.enable_grad():
             outputs = _differentiable(definition, forward(*given.values()), received)
-        return Call(partial(gradients, outputs, given), tuple)
+
+        def backward() -> tuple[Tensor, ...]:
+            nonlocal called
+            try:
+                found = gradients(outputs, given)
+            except RuntimeError as error:
+                if called and CHANGED_SAVED_TENSOR in str(error):
+                    raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
+                raise
+            called = True
+            return found
+
+        return Call(backward, tuple, remedy=f"if {ONE_BACKWARD}, {ONE_BACKWARD_REMEDY}")
 
     given = leaves()
 

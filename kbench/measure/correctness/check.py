@@ -78,8 +78,10 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     if not overwritten and not found.wrong:  # a third call finds a provider that takes turns with two buffers
         del again
         overwritten = _overwritten(outputs, _called_again(expected, call, inputs, device), call, inputs)
+    if not overwritten:
+        return found
     wrong = "returned the same memory for two calls: the later result overwrites the earlier one"
-    return replace(found, wrong=wrong, off=False) if overwritten else found
+    return replace(found, wrong=f"{wrong}; {call.remedy}" if call.remedy else wrong, off=False)
 
 
 def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> Sequence[Any]:
