@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
+from filelock import FileLock, Timeout
 
 from kbench.results.stamps import digest
 
@@ -37,6 +38,9 @@ SHARED = (Path(__file__), BINDING, *HEADERS)
 
 MOST_ERRORS = 5
 """Errors of a compiler that kbench repeats: later ones mostly follow from the first."""
+
+BUILD_WAIT_S = 300
+"""How long a process waits for another one that builds the same extension. Then it builds the extension itself."""
 
 _failures: dict[str, str] = {}
 """Why an extension of this name does not build, so that only the first case of a run waits for the compiler."""
@@ -77,16 +81,30 @@ def build(name: str, source: Path) -> ModuleType:
         return _load(key, library)
     if key in _failures:
         raise RuntimeError(_failures[key])
-    print(
-        f"kbench: building CUDA extension {name} for {target} (under a minute, cached afterwards) ...",
-        file=sys.stderr,
-        flush=True,
-    )
     try:
-        return _compile(key, source, library)
+        with _alone(library):
+            if library.exists():
+                return _load(key, library)
+            print(
+                f"kbench: building CUDA extension {name} for {target} (under a minute, cached afterwards) ...",
+                file=sys.stderr,
+                flush=True,
+            )
+            return _compile(key, source, library)
     except (RuntimeError, ImportError) as error:
         _failures[key] = describe_build_error(source, error)
         raise RuntimeError(_failures[key]) from error
+
+
+@contextlib.contextmanager
+def _alone(library: Path) -> Iterator[None]:
+    """No other process of this host builds the library meanwhile, unless that takes very long or the file system has no locks.
+    The system releases the lock when its process ends, however it ends."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(Timeout, OSError, NotImplementedError):
+            held.enter_context(FileLock(library.with_suffix(".lock"), timeout=BUILD_WAIT_S))
+        yield
 
 
 def describe_build_error(source: Path, error: Exception) -> str:
@@ -112,12 +130,11 @@ def _compile(key: str, source: Path, library: Path) -> ModuleType:
     """Build in a folder of this process's own, then move the finished library into place.
 
     torch guards a build folder with a lock file. If the process is killed, the file stays, and every later build waits for
-    it forever. No other process uses this folder, so a killed build leaves rubbish but blocks nobody. Two processes that
-    build at the same time do the work twice, and either library is whole when it is moved into place.
+    it forever. No other process uses this folder, so a killed build leaves rubbish but blocks nobody. The library is whole when
+    it is moved into place, also if two hosts with one home folder build it at the same time.
     """
     from torch.utils import cpp_extension
 
-    library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder, _toolchain():
         sources, include = [source, BINDING], HERE
         if torch.version.hip:  # torch writes each translation beside its source

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,21 @@ def test_a_killed_build_holds_up_nobody(probe: Path, build: Build) -> None:
 
     done = build()
     assert done.stdout == "42\n", done.stderr
+
+
+@pytest.mark.slow
+def test_processes_that_need_an_extension_at_the_same_time_build_it_once(probe: Path, build: Build) -> None:
+    """A process that built it again would replace the file of the library that the other has loaded."""
+    noting = probe.with_name("noting-c++")
+    noting.write_text(
+        f'#!/bin/sh\ncase "$*" in *probe.cpp*) echo built >> {probe.with_name("builds")}; sleep 1;; esac\nexec c++ "$@"\n'
+    )
+    noting.chmod(0o755)
+    with ThreadPoolExecutor() as pool:
+        ended = list(pool.map(lambda _: build(CXX=str(noting)), range(2)))
+    assert [each.stdout for each in ended] == ["42\n"] * 2, [each.stderr for each in ended]
+    assert probe.with_name("builds").read_text() == "built\n"
+    assert sum("building CUDA extension" in each.stderr for each in ended) == 1
 
 
 @pytest.mark.slow
