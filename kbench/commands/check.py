@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,26 +65,56 @@ def check(
     """
     from kbench.config.load import load_config
 
+    found = CheckedCases()
     try:
         loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-        return _check(loaded, every_case=every_case, keep_trying=keep_trying)
+        _check(loaded, found, every_case=every_case, keep_trying=keep_trying)
     except KeyboardInterrupt:
-        terminal.note("interrupted; kbench check prints its results at the end, so there are none")
+        if not found.complete:
+            terminal.note("interrupted before the first case was checked")
+            return ExitStatus.INTERRUPTED
+        _report(found)
+        print(f"Interrupted after {found.complete} of {found.wanted} cases.")
         return ExitStatus.INTERRUPTED
+    return _report(found)
 
 
-def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus:
-    """Run every provider on the operator's edge inputs and print one table per dtype, choice and mode."""
+@dataclass
+class CheckedCases:
+    """What has been checked so far: the cells of the cases that are complete.
+
+    sweep        the sweep of the config
+    unavailable  why configurations cannot run on this machine, by name
+    edges        the names of the edge inputs of each table, in order
+    tables       by what the cases of a table have in common: dtype, choice and mode
+    """
+
+    sweep: Sweep | None = None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    edges: dict[str, Sequence[str]] = field(default_factory=dict)
+    tables: dict[str, CheckedCells] = field(default_factory=dict)
+    complete: int = 0
+    wanted: int = 0
+
+    def add(self, kind: str, edges: Sequence[str], checked: Sequence[Checked]) -> None:
+        """The results of a case."""
+        self.edges[kind] = edges
+        table = self.tables.setdefault(kind, {})
+        for one in checked:
+            table.setdefault((one.result.edge, one.configuration_name), []).append(one)
+        self.complete += 1
+
+
+def _check(config: Config, found: CheckedCases, *, every_case: bool, keep_trying: bool) -> None:
+    """Run every provider on the operator's edge inputs. Fills `found`, case by case."""
     from kbench import interrupts
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
-    from kbench.execute.executor import NOT_TRIED
     from kbench.execute.executors.trials import try_operator
     from kbench.execute.plan import describe_kind, find_extremes, make_plan
     from kbench.execute.supervision.supervisor import WorkerSupervisor
     from kbench.execute.worker.starting import PluginFiles
     from kbench.protocol import RANDOM
-    from kbench.results.vocabulary import Status
     from kbench.text.printable import safe_reason
 
     with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
@@ -94,41 +124,44 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
             terminal.warn(failure)
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
+        found.sweep, found.unavailable, found.wanted = plan.sweep, plan.unavailable, len(tasks)
         if tasks and plan.runnable:
             try_operator(supervisor.try_operator, tasks, plan.sweep)
-        tables: dict[str, CheckedCells] = {}
-        modes: dict[str, str] = {}
+        edges = catalog.operators[plan.sweep.operator].edges
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
-                kind = describe_kind(task.case, plan.sweep)
-                table, modes[kind] = tables.setdefault(kind, {}), task.case.mode
-                failed: dict[str, str] = {}  # the first failure of each configuration
-                for configuration, result in supervisor.check(task, display):
-                    checked = Checked(
-                        configuration.provider,
-                        configuration.name,
-                        task.case.label,
-                        result,
-                        safe_reason(result.reason),
+                checked = [
+                    Checked(
+                        configuration.provider, configuration.name, task.case.label, result, safe_reason(result.reason)
                     )
-                    table.setdefault((result.edge, configuration.name), []).append(checked)
-                    if result.status.failed:
-                        failed.setdefault(configuration.name, result.status.value)
+                    for configuration, result in supervisor.check(task, display)
+                ]
+                failed: dict[str, str] = {}  # the first failure of each configuration
+                for one in checked:
+                    if one.result.status.failed:
+                        failed.setdefault(one.configuration_name, one.result.status.value)
                 words = ", ".join(f"{name} {status}" for name, status in failed.items())
+                found.add(describe_kind(task.case, plan.sweep), [RANDOM, *edges[task.case.mode]], checked)
                 display.advance(task, f"checked; {words}" if failed else "checked")
-    for kind, table in tables.items():
-        edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges[modes[kind]]]
-        _print(plan.sweep, kind, table, edges, plan.unavailable)
-    every = [one for table in tables.values() for cell in table.values() for one in cell]
-    bad = [one for one in every if one.result.status.failed]
-    for line in _explain([one for one in every if one.configuration_name not in plan.unavailable]):
+
+
+def _report(found: CheckedCases) -> ExitStatus:
+    """Print one table per dtype, choice and mode, and below them what is not right."""
+    from kbench.execute.executor import NOT_TRIED
+    from kbench.results.vocabulary import Status
+
+    assert found.sweep
+    for kind, table in found.tables.items():
+        _print(found.sweep, kind, table, found.edges[kind], found.unavailable)
+    every = [one for table in found.tables.values() for cell in table.values() for one in cell]
+    for line in _explain([one for one in every if one.configuration_name not in found.unavailable]):
         print(line)
-    for name, why in plan.unavailable.items():
+    for name, why in found.unavailable.items():
         print(f"{name}: unavailable: {why}")
     if names := sorted({one.configuration_name for one in every if one.result.reason.startswith(NOT_TRIED)}):
         terminal.note(f"to try {', '.join(names)} on every input, run again with --keep-trying")
-    if bad:
+    if any(one.result.status.failed for one in every):
         return ExitStatus.FAILED
     return ExitStatus.OK if any(one.result.status is Status.CHECKED for one in every) else ExitStatus.NOTHING
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,15 +76,53 @@ def test_a_cell_without_a_result_is_explained(capsys: pytest.CaptureFixture[str]
     assert legend in said and "one NaN" in said and "large values" not in said
 
 
-def test_ctrl_c_says_that_there_are_no_results(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_before_the_first_case(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kbench.config.load.load_config", interrupted)
     assert check(Path("softmax")) == ExitStatus.INTERRUPTED
-    assert "interrupted; kbench check prints its results at the end, so there are none" in capsys.readouterr().err
+    assert "interrupted before the first case was checked" in capsys.readouterr().err
+
+
+STOPS = """
+import pathlib, time
+
+@judged.provider("stops")
+def stops(x):
+    if len(x) == 64:
+        pathlib.Path("stopped").touch()
+        time.sleep(600)
+    return x * 3
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_prints_the_results_of_the_cases_before_it(write_config: Callable[[str], Path]) -> None:
+    config = write_config(
+        "{operator: judged, plugins: [judged.py], sweep: {N: [8, 64], dtype: float32}, providers: [right, stops]}"
+    )
+    (config.parent / "judged.py").write_text(
+        JUDGED.replace("    check=lambda case, inputs, outputs, expected: None,\n", "") + STOPS
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kbench", "check", config],
+        cwd=config.parent,
+        env=os.environ | {"TMPDIR": str(config.parent)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (config.parent / "stopped").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    said, noted = process.communicate(timeout=60)
+    assert process.returncode == ExitStatus.INTERRUPTED, noted
+    random = next(line for line in said.splitlines() if line.startswith("random"))
+    assert random.split() == ["random", "ok", "0.0", "wrong"]
+    assert "stops: wrong on random" in said and "N=64" not in said
+    assert said.splitlines()[-1] == "Interrupted after 1 of 2 cases."
 
 
 @pytest.mark.slow
