@@ -10,7 +10,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Misdelivery
 from kbench.measure.definition.expected_arguments import refused_call
 from kbench.measure.definition.operator_calls import OperatorFault
-from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.machine.device import Device, drop_locals, out_of_memory
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.protocol.events import STEPS
@@ -59,7 +59,7 @@ class Steps:
             when = "before timing" if name == "build" else f"while {STEPS[name]}"
             context = f" ({when})" if self._times else ""
             contender.end(status, _described(error, contender, context))
-            del error
+            drop_locals(error)
             self.device.release()
             if not self.device.healthy():
                 raise DeviceLost(contender) from None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pytest
 import torch
 
@@ -9,22 +12,39 @@ from kbench.measure.machine.capture import captured
 
 
 class Graph:
-    def __init__(self, fails: bool) -> None:
-        self.fails = fails
+    def __init__(self, fails: bool, empty: bool = False) -> None:
+        self.fails, self.empty = fails, empty
 
     def capture_begin(self, pool: tuple[int, int], capture_error_mode: str) -> None: ...
 
     def capture_end(self) -> None:
         if self.fails:
             raise RuntimeError("operation failed due to a previous error during capture")
+        if self.empty:
+            warnings.warn("The CUDA Graph is empty. This usually means ...", stacklevel=1)
+
+
+class Healing(Graph):
+    """A graph in which kbench captures nothing."""
+
+    def __init__(self, said: list[Any]) -> None:
+        super().__init__(fails=False)
+        self.said = said
+
+    def capture_begin(self, capture_error_mode: str) -> None:  # type: ignore[override]
+        self.said.append("begin")
+
+    def capture_end(self) -> None:
+        self.said.append("end")
 
 
 @pytest.fixture
-def released(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, tuple[int, int]]]:
+def released(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What torch was told of pools."""
-    said: list[tuple[str, int, tuple[int, int]]] = []
+    said: list[Any] = []
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 7))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: Healing(said))
     for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
         monkeypatch.setattr(
             torch._C, name, lambda device, pool, name=name: said.append((name, device, pool)), raising=False
@@ -38,10 +58,18 @@ def capture(fails: bool, error: Exception | None = None) -> None:
             raise error
 
 
-BOTH = [("_cuda_endAllocateToPool", 1, (0, 7)), ("_cuda_releasePool", 1, (0, 7))]
+ALL = [("_cuda_endAllocateToPool", 1, (0, 7)), ("_cuda_releasePool", 1, (0, 7)), "begin", "end"]
+"""torch's generator takes a capture for ended only when another one has ended well."""
 
 
-def test_a_capture_that_ends_well_keeps_its_memory(released: list[object]) -> None:
+@pytest.mark.parametrize("empty", [True, False])
+def test_whether_nothing_was_launched(released: list[Any], empty: bool) -> None:
+    with captured(Graph(fails=False, empty=empty)) as capture:  # type: ignore[arg-type]
+        pass
+    assert capture.empty == empty
+
+
+def test_a_capture_that_ends_well_keeps_its_memory(released: list[Any]) -> None:
     capture(fails=False)
     with pytest.raises(ValueError, match="of the call"):
         capture(fails=False, error=ValueError("of the call"))
@@ -50,26 +78,26 @@ def test_a_capture_that_ends_well_keeps_its_memory(released: list[object]) -> No
 
 @pytest.mark.parametrize("version", ["2.8.0", "2.11.0+cu130", "2.13.1"])
 def test_memory_of_a_capture_that_fails_is_given_back(
-    released: list[object], monkeypatch: pytest.MonkeyPatch, version: str
+    released: list[Any], monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     monkeypatch.setattr(torch, "__version__", version)
     with pytest.raises(RuntimeError, match="previous error"):
         capture(fails=True)
-    assert released == BOTH
+    assert released == ALL
     with pytest.raises(ValueError, match="of the call"):
         capture(fails=True, error=ValueError("of the call"))
-    assert released == BOTH * 2
+    assert released == ALL * 2
 
 
 @pytest.mark.parametrize("version", ["2.14.0.dev20261001+cu130", "2.14.0", "3.0.0"])
-def test_memory_is_not_given_back_twice(released: list[object], monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+def test_memory_is_not_given_back_twice(released: list[Any], monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(torch, "__version__", version)
     with pytest.raises(RuntimeError, match="previous error"):
         capture(fails=True)
     assert not released
 
 
-def test_a_torch_that_has_ended_the_allocations_itself(released: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_that_has_ended_the_allocations_itself(released: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(device: int, pool: tuple[int, int]) -> None:
         raise RuntimeError("not currently recording to mempool_id")
 
@@ -77,4 +105,4 @@ def test_a_torch_that_has_ended_the_allocations_itself(released: list[object], m
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", refuse, raising=False)
     with pytest.raises(RuntimeError, match="previous error"):
         capture(fails=True)
-    assert released == BOTH[1:]
+    assert released == ALL[1:]

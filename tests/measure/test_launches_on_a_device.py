@@ -225,6 +225,19 @@ def test_captures_that_fail_leave_no_memory_behind(recorder: LaunchRecorder) -> 
     assert torch.cuda.memory_reserved() - before < 2**28
 
 
+def test_random_numbers_and_graphs_work_after_a_capture_that_fails(recorder: LaunchRecorder) -> None:
+    x, y = torch.ones(1000, device="cuda"), torch.empty(1000, device="cuda")
+    earlier = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(earlier):
+        torch.mul(x, 2, out=y)
+    assert of(recorder, lambda: x.sum().item()).launched is None
+    torch.randn(8, device="cuda")
+    torch.nn.functional.dropout(x)
+    earlier.replay()
+    torch.cuda.synchronize()
+    assert y.eq(2).all()
+
+
 def test_a_backward_pass_is_captured_on_the_stream_of_its_forward_pass(recorder: LaunchRecorder) -> None:
     def prepare() -> Made:
         x = torch.randn(64, 64, device="cuda", requires_grad=True)

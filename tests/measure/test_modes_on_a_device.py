@@ -115,6 +115,34 @@ def test_a_backward_that_cannot_be_captured_is_unsupported() -> None:
     assert said(rows["asks-the-host"]).startswith("unsupported cannot be captured in a CUDA graph")
 
 
+def test_a_baseline_that_cannot_be_captured_costs_the_others_nothing() -> None:
+    rows = measured(product, ["asks-the-host", "kernel", "autograd"], mode="backward", timer="graph", **SIZES)
+    assert said(rows["asks-the-host"]).startswith("unsupported cannot be captured in a CUDA graph")
+    assert {rows[name].status for name in ("kernel", "autograd")} == {"ok"}
+
+
+def test_a_kernel_on_the_default_stream_is_no_part_of_a_graph() -> None:
+    double = Operator(
+        "device-double",
+        axes=("M", "N"),
+        inputs={"x": MATRIX},
+        outputs={"y": MATRIX},
+        reference=lambda x: x * 2,
+        rows="M",
+    )
+    double.provider("torch")(lambda x: x * 2)
+
+    @double.provider("default-stream")
+    def on_the_default_stream(x: Tensor) -> Tensor:
+        with torch.cuda.stream(torch.cuda.default_stream()):  # as `<<<grid, block>>>` without a stream
+            return x * 2
+
+    assert said(measured(double, **SIZES)["default-stream"]).startswith("ok")
+    rows = measured(double, timer="graph", **SIZES)
+    assert said(rows["torch"]) == "ok"
+    assert said(rows["default-stream"]).startswith("unsupported launches nothing on torch's current stream")
+
+
 @pytest.mark.parametrize("timer", ["do_bench", "graph"])
 @pytest.mark.parametrize("cache", ["warm", "cold"])
 def test_inputs_that_calls_change_are_restored(cache: str, timer: str) -> None:

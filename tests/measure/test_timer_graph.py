@@ -4,6 +4,7 @@ compared in test_cheats.py."""
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -89,6 +90,15 @@ def test_memory_that_runs_out_in_a_capture_is_no_refusal(timer: GraphTimer) -> N
 def test_what_a_capture_forbids_is_declined(timer: GraphTimer) -> None:
     with pytest.raises(Unsupported, match="cannot be captured in a CUDA graph: operation not permitted"):
         timer.ready([after_three_calls(RuntimeError("operation not permitted\nmore"))], None)
+
+
+def test_a_call_that_launches_nothing_is_declined(timer: GraphTimer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(graph: object) -> None:
+        warnings.warn("The CUDA Graph is empty. This usually means that ...", stacklevel=1)
+
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_end", end)
+    with pytest.raises(Unsupported, match="launches nothing on torch's current stream, so a CUDA graph of it is empty"):
+        timer.ready([lambda: None], None)
 
 
 def test_python_collects_no_garbage_during_a_capture(timer: GraphTimer) -> None:

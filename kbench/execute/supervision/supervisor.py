@@ -59,6 +59,7 @@ class WorkerSupervisor:
         self._session: int | None = None
         self._stopped = False
         self._worker: Worker | None = None
+        self._last: Worker | None = None  # that was started
         self._template: Template | None = None
         self._catalog: Catalog | None = None  # of the last worker
         self._history = history or FailureHistory()
@@ -76,12 +77,14 @@ class WorkerSupervisor:
     def start(self) -> Catalog:
         """Start the worker, unless there is one, and return its catalog. Raises WorkerLost."""
         if self._worker is None:
+            if self._last:
+                self._last.wait_for_end(lambda: self._stopped)
             self._template = self._template or start_template(self._variables)
             worker = start_worker(self._plugins, self._note, self._variables, self._template)
             if self._stopped:
                 worker.stop()
                 raise DeviceGone("stopped")
-            self._worker, self._ran, self._catalog = worker, set(), worker.catalog
+            self._worker, self._last, self._ran, self._catalog = worker, worker, set(), worker.catalog
         return self._worker.catalog
 
     def _start_another(self, task: Task) -> Worker:

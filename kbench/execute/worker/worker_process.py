@@ -66,6 +66,9 @@ DEATH_LIMIT_S = 10.0
 STOP_LIMIT_S = 1.5
 """How long to wait for the end of a killed worker. Ctrl-C has to end kbench within two seconds."""
 
+GONE_LIMIT_S = 30.0
+"""How long the next worker waits for the end of a killed one, which holds memory of the device and may keep it busy."""
+
 SUSPENDED_S = 5.0
 """When a wait takes this much longer than its timeout, kbench itself was suspended. The worker then gets more time."""
 
@@ -187,6 +190,19 @@ class Worker:
             notes = "note of this worker is" if self._hidden == 1 else "notes of this worker are"
             self._note(f"{self._hidden} more {notes} not shown")
             self._hidden = 0
+
+    def wait_for_end(self, stopped: Callable[[], bool]) -> None:
+        """Wait for the end of the process after `stop`, but not for long, and no longer when `stopped` says so."""
+        deadline = time.monotonic() + GONE_LIMIT_S
+        while not stopped():
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=POLL_S)
+                return
+            if time.monotonic() > deadline:
+                self._note(
+                    f"process {self._process.pid} has not ended yet: memory may run out, and times may be too long"
+                )
+                return
 
     def __enter__(self) -> Worker:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,27 +41,18 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
     provider that skips the work. Raises OperatorFault, and whatever the call raises.
     """
-    ms = QUEUE_MS
+    ms, first = QUEUE_MS, None
     for _ in range(QUEUE_ATTEMPTS):
-        blank(inputs)
-        poison(expected, device)
-        busy = device.keep_busy(ms)
-        start = time.perf_counter()
-        fill(inputs, expected.inputs)
-        call = stage(inputs, expected.shapes)
-        homes = call.homes(inputs)
-        before = threads.working()
-        outputs = call.outputs(call.run())
-        late = threads.left_working(before)
-        delivered = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
-        queued = busy()
-        host_ms = (time.perf_counter() - start) * 1e3
-        device.synchronize()
-        if queued or late:
+        first = None  # frees the memory of the attempt before
+        first = _queued_call(expected, stage, inputs, device, ms)
+        if first.queued or first.late:
             break
-        ms = min(TIMES_LONGER * max(ms, host_ms), MOST_QUEUE_MS)
+        ms = min(TIMES_LONGER * max(ms, first.host_ms), MOST_QUEUE_MS)
+    assert first
+    call, homes, outputs, delivered = first.call, first.homes, first.outputs, first.delivered
     found = judge_call(expected, call, inputs, outputs, delivered, homes)
-    if late := late or (threads.left_working(before) if found.wrong else None):  # a thread may need a while to begin
+    late = first.late or (threads.left_working(first.threads) if found.wrong else None)  # a thread begins after a while
+    if late:
         found = replace(found, wrong=late, off=False)
     elif found.off and device.accelerated and not judge_call(expected, call, inputs, outputs, outputs, homes).wrong:
         found = replace(found, wrong=f"left work on another stream when the call returned: {found.wrong}", off=False)
@@ -82,6 +73,47 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
         return found
     wrong = "returned the same memory for two calls: the later result overwrites the earlier one"
     return replace(found, wrong=f"{wrong}; {call.remedy}" if call.remedy else wrong, off=False)
+
+
+@dataclass(frozen=True)
+class _QueuedCall:
+    """A call that was queued behind a kernel.
+
+    homes      where its inputs and buffers were before it
+    delivered  the values that its outputs had when the queue reached them
+    threads    the threads that worked before it
+    late       what to report of a thread that still worked when it returned
+    queued     whether the device was still busy with the kernel when all was queued
+    host_ms    how long the host took for that
+    """
+
+    call: Call
+    homes: Sequence[Home]
+    outputs: Sequence[Any]
+    delivered: Sequence[Any]
+    threads: dict[int, str]
+    late: str | None
+    queued: bool
+    host_ms: float
+
+
+def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device, ms: float) -> _QueuedCall:
+    """Keep the device busy for `ms`, and queue the values of the inputs, a call, and copies of its outputs."""
+    blank(inputs)
+    poison(expected, device)
+    busy = device.keep_busy(ms)
+    start = time.perf_counter()
+    fill(inputs, expected.inputs)
+    call = stage(inputs, expected.shapes)
+    homes = call.homes(inputs)
+    before = threads.working()
+    outputs = call.outputs(call.run())
+    late = threads.left_working(before)
+    delivered = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
+    queued = busy()
+    host_ms = (time.perf_counter() - start) * 1e3
+    device.synchronize()
+    return _QueuedCall(call, homes, outputs, delivered, before, late, queued, host_ms)
 
 
 def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> Sequence[Any]:

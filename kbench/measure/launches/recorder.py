@@ -23,7 +23,7 @@ from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, Me
 from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes, device_limits
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.machine.capture import captured
-from kbench.measure.machine.device import Device
+from kbench.measure.machine.device import Device, drop_locals
 from kbench.text.printable import printable
 
 NAME_CHARACTERS = 300
@@ -118,7 +118,7 @@ class LaunchRecorder:
 
     def _failed(self, error: Exception, peak: int | None) -> Recorded:
         fault = f"the call cannot be captured in a CUDA graph: {_first_line(error)}"
-        del error
+        drop_locals(error)
         self._device.release()
         if not self._device.healthy():
             raise RuntimeError(fault)

@@ -1,8 +1,9 @@
-"""Captures calls in a CUDA graph. A capture that fails leaves no memory behind."""
+"""Captures calls in a CUDA graph. A capture that fails leaves neither its memory nor its state behind."""
 
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -10,16 +11,27 @@ from typing import Any
 import torch
 from packaging.version import Version
 
-RELEASES_FAILED_CAPTURES = (2, 14)
-"""Since this version, torch releases the memory of a capture that fails. Earlier versions keep it until the process ends, and
-release less of their other memory from then on: https://github.com/pytorch/pytorch/pull/190348."""
+CLEANS_UP = (2, 14)
+"""Since this version, torch cleans up after a capture that fails. Earlier versions keep its memory until the process ends, and
+release less of their other memory from then on (https://github.com/pytorch/pytorch/pull/190348). Versions up to 2.11 at least
+also take their random numbers for captured until another capture ends well. They refuse to draw some, and to replay any graph
+(https://github.com/pytorch/pytorch/issues/171263)."""
+
+EMPTY = "Graph is empty"
+"""What torch's warning says of a capture in which nothing was launched."""
 
 Pool = tuple[int, int]
 """The name by which torch knows the memory of a graph."""
 
 
+class Capture:
+    """A capture. `empty` says whether nothing was launched on its stream; it is known once the capture has ended well."""
+
+    empty = False
+
+
 @contextmanager
-def captured(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+def captured(graph: torch.cuda.CUDAGraph) -> Iterator[Capture]:
     """Capture in this graph what is launched on the current stream meanwhile. No other thread can end the capture.
 
     `torch.cuda.graph` would first collect garbage in older versions of torch, which takes a tenth of a second or more.
@@ -27,22 +39,40 @@ def captured(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
     with without_garbage_collection():  # garbage may hold a graph or an event of CUDA; freeing it ends the capture
         pool: Any = torch.cuda.graph_pool_handle()
         graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        capture = Capture()
         try:
-            yield
+            yield capture
         except BaseException:
             with suppress(RuntimeError):  # it would say only that the capture has failed
                 _end(graph, pool)
             raise
-        _end(graph, pool)
+        capture.empty = _end(graph, pool)
 
 
-def _end(graph: torch.cuda.CUDAGraph, pool: Pool) -> None:
+def _end(graph: torch.cuda.CUDAGraph, pool: Pool) -> bool:
+    """Whether nothing was launched. Raises RuntimeError if the capture has failed."""
     try:
-        graph.capture_end()
+        return _ended_empty(graph)
     except RuntimeError:
-        if not torch.version.hip and Version(torch.__version__).release < RELEASES_FAILED_CAPTURES:
+        if not torch.version.hip and Version(torch.__version__).release < CLEANS_UP:
             _release(pool)
+            _capture_nothing()
         raise
+
+
+def _ended_empty(graph: torch.cuda.CUDAGraph) -> bool:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        graph.capture_end()
+    return any(EMPTY in str(each.message) for each in said)
+
+
+def _capture_nothing() -> None:
+    """Tell torch's generator of random numbers that no capture is under way."""
+    graph = torch.cuda.CUDAGraph()
+    with suppress(RuntimeError):
+        graph.capture_begin(capture_error_mode="thread_local")
+        _ended_empty(graph)
 
 
 def _release(pool: Pool) -> None:

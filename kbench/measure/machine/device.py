@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import time
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +22,11 @@ from kbench.text.exception_text import text_of
 from kbench.text.printable import safe_name
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
+SPIN_WARMUP_S = 0.05
+"""How long the device is busy before that: a device that has been idle has a low clock, and a spin counts its cycles."""
+
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+"""What the text of a RuntimeError contains if memory ran out: on a host; in the driver, an extension or Triton; in cuBLAS."""
 
 LEFT_SHARE = 0.02
 """If more than this share of the device's memory is in use when a case has ended, garbage may hold it."""
@@ -159,6 +167,10 @@ class Device:
         if self.type != "cuda":
             return None
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        warm = time.monotonic() + SPIN_WARMUP_S
+        while time.monotonic() < warm:
+            torch.cuda._sleep(SPIN_CALIBRATION_CYCLES)
+            torch.cuda.synchronize()
         torch.cuda._sleep(SPIN_CALIBRATION_CYCLES)
         start.record()
         torch.cuda._sleep(SPIN_CALIBRATION_CYCLES)
@@ -188,10 +200,11 @@ class Device:
 
     def poison(self, shape: Sequence[int], dtype: torch.dtype, again: bool = False) -> None:
         """Fill memory with `poison_value` that the next allocation of this size is likely to reuse. An element that a provider
-        does not write is then not correct by chance."""
-        blocks = [
-            torch.full(shape, poison_value(dtype, again), dtype=dtype, device=self.torch_device) for _ in range(2)
-        ]
+        does not write is then not correct by chance. Does less if there is too little memory."""
+        blocks = []
+        with suppress(torch.OutOfMemoryError):
+            for _ in range(2):
+                blocks.append(torch.full(shape, poison_value(dtype, again), dtype=dtype, device=self.torch_device))
         del blocks
 
 
@@ -243,7 +256,19 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether an exception reports that memory ran out, on the device or on the host."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in text_of(error)
+    return isinstance(error, RuntimeError) and any(words in text_of(error) for words in OUT_OF_MEMORY)
+
+
+def drop_locals(error: BaseException) -> None:
+    """Let go of what the functions hold that this exception ended. Their tensors would live as long as the exception does."""
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while left:
+        each = left.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            traceback.clear_frames(each.__traceback__)
+            left += [each.__cause__, each.__context__]
 
 
 def interpreter_probe() -> Callable[[], bool]:

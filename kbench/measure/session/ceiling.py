@@ -10,7 +10,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from kbench.measure.machine.device import Device
+from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.timing.do_bench import BenchTimer
 
 COPY_CACHE_FILLS = 20
@@ -47,14 +47,17 @@ class Ceilings:
 
 def ceiling_gbps(device: Device) -> float | None:
     """GB/s of a large copy on the device, counting reads and writes. None if there is too little memory for it."""
+    device.release()  # what checks have left in torch's cache is free memory, too
     bound = LARGEST_BYTES.get(device.type, 2**32)
     total = min(COPY_CACHE_FILLS * (device.cache_bytes or 2**26), bound, (device.free_bytes() or bound) // 4)
     try:
         source = torch.randn(total // 8, device=device.torch_device)
         target = torch.empty_like(source)
-    except RuntimeError:
-        return None  # too little free memory: rows then have no ceiling
-    samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100)
+        samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        return None  # rows then have no ceiling
     return 2 * source.numel() * source.element_size() / median(samples) * 1e-6
 
 

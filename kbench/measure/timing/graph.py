@@ -27,6 +27,11 @@ from kbench.measure.timing.timer import Sample
 
 MIN_REPLAYS = 5
 
+NOTHING_LAUNCHED = (
+    "launches nothing on torch's current stream, so a CUDA graph of it is empty; launch kernels on the stream that "
+    "torch.cuda.current_stream() or at::cuda::getCurrentCUDAStream() returns"
+)
+
 SPIN_MS = 0.2
 """The device is kept busy this long before a timed replay, so that the replay is queued in time."""
 
@@ -131,7 +136,7 @@ class GraphTimer:
         self.device.release()  # torch can return no memory to the driver during a capture, which may need it
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.stream(stream), captured(graph):
+            with torch.cuda.stream(stream), captured(graph) as capture:
                 outputs: deque[Any] = deque(maxlen=len(runs))
                 for run in islice(cycle(runs), calls):
                     outputs.append(run())
@@ -144,6 +149,8 @@ class GraphTimer:
             raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
         finally:
             torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
+        if capture.empty:
+            raise Unsupported(NOTHING_LAUNCHED)
         return graph
 
 

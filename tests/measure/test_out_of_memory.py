@@ -1,0 +1,93 @@
+"""How an exception is recognised that reports too little memory, and what becomes of the memory that it holds."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from in_process import case_run, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.machine.device import drop_locals, out_of_memory
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+)
+def test_memory_has_run_out(error: BaseException) -> None:
+    assert out_of_memory(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("out of resource: shared memory, Required: 264192, Hardware limit: 232448"),
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        ValueError("out of memory"),
+    ],
+)
+def test_other_failures(error: BaseException) -> None:
+    assert not out_of_memory(error)
+
+
+class Held:
+    """Stands for a large tensor."""
+
+
+def test_an_exception_lets_go_of_what_its_functions_held() -> None:
+    held: list[Any] = []
+
+    def inner() -> None:
+        tensor = Held()
+        held.append(weakref.ref(tensor))
+        raise KeyError("inner")
+
+    def outer() -> None:
+        tensor = Held()
+        held.append(weakref.ref(tensor))
+        try:
+            inner()
+        except KeyError as error:
+            raise RuntimeError("outer") from error
+
+    try:
+        outer()
+    except RuntimeError as error:
+        assert all(reference() for reference in held) and len(held) == 2
+        drop_locals(error)
+        assert not any(reference() for reference in held)
+
+
+def test_the_memory_of_a_provider_that_fails_is_free_when_it_is_returned_to_the_device() -> None:
+    fails = Operator(
+        "fails-with-memory",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=lambda x: x * 2,
+    )
+    held: list[Any] = []
+
+    @fails.provider("large")
+    def large(x: Tensor) -> Tensor:
+        tensor = Held()
+        held.append(weakref.ref(tensor))
+        raise RuntimeError("CUDA error: out of memory")
+
+    run = case_run(fails, N=8)
+    alive: list[bool] = []
+    run.device.release = lambda: alive.append(held[0]() is not None)  # type: ignore[method-assign]
+    (row,) = [row for row in run.run() if row.role == "provider"]
+    assert said(row).startswith("oom") and alive[0] is False
