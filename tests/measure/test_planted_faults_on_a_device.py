@@ -101,7 +101,7 @@ def test_the_first_sentence_names_what_was_planted(no_operators: None, tmp_path:
     )  # fmt: skip
     operator.provider(name)(make())
     sent: list[Any] = []
-    run = case_run(operator, [name], cache="cold", rounds=2, rep_ms=10, M=rows, N=4096)
+    run = case_run(operator, [name], cache="cold", rounds=3, rep_ms=20, M=rows, N=4096)
     run.recorder, run.steps.emit = recorder, sent.append
     measured = run.run()
     path = write_rows(tmp_path / "double.csv", measured)
