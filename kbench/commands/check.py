@@ -63,20 +63,22 @@ def check(
     Exit code: 0 no provider gave a wrong result or failed; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing
     could be checked; 130 interrupted.
     """
+    from kbench import interrupts
     from kbench.config.load import load_config
 
     found = CheckedCases()
-    try:
-        loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-        _check(loaded, found, every_case=every_case, keep_trying=keep_trying)
-    except KeyboardInterrupt:
-        if not found.complete:
-            terminal.note("interrupted before the first case was checked")
+    with interrupts.once():
+        try:
+            loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+            _check(loaded, found, every_case=every_case, keep_trying=keep_trying)
+        except KeyboardInterrupt:
+            if not found.complete:
+                terminal.note("interrupted before the first case was checked")
+                return ExitStatus.INTERRUPTED
+            _report(found)
+            print(f"Interrupted after {found.complete} of {found.wanted} cases.")
             return ExitStatus.INTERRUPTED
-        _report(found)
-        print(f"Interrupted after {found.complete} of {found.wanted} cases.")
-        return ExitStatus.INTERRUPTED
-    return _report(found)
+        return _report(found)
 
 
 @dataclass
@@ -107,7 +109,6 @@ class CheckedCases:
 
 def _check(config: Config, found: CheckedCases, *, every_case: bool, keep_trying: bool) -> None:
     """Run every provider on the operator's edge inputs. Fills `found`, case by case."""
-    from kbench import interrupts
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
     from kbench.execute.executors.trials import try_operator
@@ -117,7 +118,7 @@ def _check(config: Config, found: CheckedCases, *, every_case: bool, keep_trying
     from kbench.protocol import RANDOM
     from kbench.text.printable import safe_reason
 
-    with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
+    with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog, keep_trying=keep_trying)
         for failure in plugin_failures(catalog):

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -81,30 +82,44 @@ def build(name: str, source: Path) -> ModuleType:
         return _load(key, library)
     if key in _failures:
         raise RuntimeError(_failures[key])
-    try:
-        with _alone(library):
-            if library.exists():
-                return _load(key, library)
-            print(
-                f"kbench: building CUDA extension {name} for {target} (under a minute, cached afterwards) ...",
-                file=sys.stderr,
-                flush=True,
-            )
+    asked_s = time.time()
+    with _alone(library, name):
+        if library.exists():
+            return _load(key, library)
+        failure = library.with_suffix(".failed")
+        if failure.exists() and failure.stat().st_mtime >= asked_s:  # another process has tried it meanwhile
+            _failures[key] = failure.read_text(encoding="utf-8")
+            raise RuntimeError(_failures[key])
+        _say(f"building CUDA extension {name} for {target} (under a minute, cached afterwards) ...")
+        try:
             return _compile(key, source, library)
-    except (RuntimeError, ImportError) as error:
-        _failures[key] = describe_build_error(source, error)
-        raise RuntimeError(_failures[key]) from error
+        except (RuntimeError, ImportError) as error:
+            _failures[key] = describe_build_error(source, error)
+            with contextlib.suppress(OSError):
+                failure.write_text(_failures[key], encoding="utf-8")
+            raise RuntimeError(_failures[key]) from error
+
+
+def _say(text: str) -> None:
+    print(f"kbench: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def _alone(library: Path) -> Iterator[None]:
+def _alone(library: Path, name: str) -> Iterator[None]:
     """No other process of this host builds the library meanwhile, unless that takes very long or the file system has no locks.
     The system releases the lock when its process ends, however it ends."""
     library.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(Timeout, OSError, NotImplementedError):
-            held.enter_context(FileLock(library.with_suffix(".lock"), timeout=BUILD_WAIT_S))
+    lock = FileLock(library.with_suffix(".lock"))
+    with contextlib.suppress(Timeout, OSError, NotImplementedError):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            _say(f"waiting for another process, which builds CUDA extension {name} ...")
+            lock.acquire(timeout=BUILD_WAIT_S)
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def describe_build_error(source: Path, error: Exception) -> str:

@@ -253,7 +253,6 @@ class CaseRun:
         """Prepare the calls of a contender, and its sampler, where the inputs lie now."""
         assert contender.stage and contender.watch
         sets = shared.sets
-        contender.calls, contender.sample = (), None  # frees the memory of the calls before
         with without_garbage_collection():  # thousands of new calls would make Python look for garbage several times
             with self.timer.staging():
                 contender.calls = [contender.stage(tensors, shapes) for tensors in sets]

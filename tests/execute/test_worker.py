@@ -7,6 +7,8 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executors.devices import Devices
+from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker import worker_process
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.worker_process import Worker
 from kbench.protocol import CatalogRequest
+from kbench.results.case import Case
 from kbench.results.vocabulary import Status
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the stand-ins use POSIX")
@@ -235,3 +239,51 @@ def test_devices_whose_worker_cannot_be_started_are_lost(
     assert sorted(found) == [f"provider-{number}" for number in range(6)]
     # a device that has got no case before the others were done says nothing
     assert all("Too many open files; its case " in note for note in listener.notes)
+
+
+@pytest.mark.slow
+def test_nobody_is_measured_before_a_killed_worker_has_ended(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel may keep its process alive for a while. Also in the second case, where the culprit is tried alone first."""
+    said: list[str] = []
+    waits, asks = Worker.wait_for_end, Worker.ask
+
+    def wait(worker: Worker, stopped: Callable[[], bool]) -> None:
+        said.append(f"{worker._process.pid} ends")
+        waits(worker, stopped)
+
+    def ask(worker: Worker, request: Any, limit_s: float = 20.0) -> Iterator[Any]:
+        names = [one.provider for one in getattr(request, "configurations", ())]
+        said.extend(f"{worker._process.pid} {'+'.join(names)}" for _ in range(bool(names)))
+        return asks(worker, request, limit_s)
+
+    monkeypatch.setattr(Worker, "wait_for_end", wait)
+    monkeypatch.setattr(Worker, "ask", ask)
+    stand_in(CULPRIT.replace("LIMIT", "0.5").replace("DEED", "time.sleep(60)"))
+    listener, first = Silent(), task("culprit", "behind")
+    with WorkerSupervisor(PluginFiles(()), listener.note) as supervisor:
+        for each in (first, replace(first, case=Case("softmax", {"M": 8, "N": 65}, "float32"))):
+            rows = {row.provider: row.status for row in supervisor.measure(each, listener).rows}
+            assert rows == {"culprit": Status.TIMEOUT, "behind": Status.OK}
+    lost = [line.split()[0] for line in said if "culprit" in line]
+    assert len(lost) == 2
+    for pid in lost:
+        asked, ended = (
+            next(i for i, line in enumerate(said) if line.startswith(f"{pid} {what}")) for what in ("culprit", "ends")
+        )
+        assert said[ended + 1].split()[1] in ("behind", "ends"), said
+        assert not any("behind" in line for line in said[asked + 1 : ended]), said
+
+
+def test_a_run_that_is_stopped_while_it_waits_starts_no_worker(stand_in: StandIn) -> None:
+    stand_in(HONEST)
+    supervisor = WorkerSupervisor(PluginFiles(()), lambda line: None)
+    supervisor.start()
+    last, supervisor._worker = supervisor._worker, None
+    assert last
+    last.stop()
+    last.wait_for_end = lambda stopped: stopped() or supervisor.stop()  # type: ignore[method-assign]
+    with pytest.raises(DeviceGone, match="stopped"):
+        supervisor.start()
+    assert supervisor._worker is None

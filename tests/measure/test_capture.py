@@ -12,8 +12,13 @@ from kbench.measure.machine.capture import captured
 
 
 class Graph:
-    def __init__(self, fails: bool, empty: bool = False) -> None:
-        self.fails, self.empty = fails, empty
+    def __init__(self, fails: bool, empty: bool = False, ended: bool = False) -> None:
+        self.fails, self.empty, self.ended = fails, empty, ended
+
+    def pool(self) -> tuple[int, int]:
+        if not self.ended:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
+        return 0, 7
 
     def capture_begin(self, pool: tuple[int, int], capture_error_mode: str) -> None: ...
 
@@ -95,6 +100,16 @@ def test_memory_is_not_given_back_twice(released: list[Any], monkeypatch: pytest
     with pytest.raises(RuntimeError, match="previous error"):
         capture(fails=True)
     assert not released
+
+
+def test_memory_of_a_graph_that_cannot_be_made_ready_is_given_back_by_the_graph(
+    released: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its capture has ended well. To give its memory back twice would end the process."""
+    monkeypatch.setattr(torch, "__version__", "2.11.0")
+    with pytest.raises(RuntimeError, match="previous error"), captured(Graph(fails=True, ended=True)):  # type: ignore[arg-type]
+        pass
+    assert released == ["begin", "end"]
 
 
 def test_a_torch_that_has_ended_the_allocations_itself(released: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ class Alone:
             return None if lost.killed or self._stopped else lost
         finally:
             worker.stop()
+            worker.wait_for_end(lambda: self._stopped)
             self._workers.remove(worker)
         return None
 

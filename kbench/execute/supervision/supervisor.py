@@ -79,6 +79,8 @@ class WorkerSupervisor:
         if self._worker is None:
             if self._last:
                 self._last.wait_for_end(lambda: self._stopped)
+            if self._stopped:
+                raise DeviceGone("stopped")
             self._template = self._template or start_template(self._variables)
             worker = start_worker(self._plugins, self._note, self._variables, self._template)
             if self._stopped:
@@ -188,6 +190,8 @@ class WorkerSupervisor:
 
     def _end_processes(self) -> None:
         self._end_worker()
+        if self._last:
+            self._last.wait_for_end(lambda: self._stopped)  # without the template nobody knows whether it has ended
         if self._template:
             self._template.stop()
             self._template = None

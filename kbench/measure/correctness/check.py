@@ -28,8 +28,9 @@ from kbench.measure.tampering import threads
 from kbench.results.case import Case
 
 QUEUE_MS, MOST_QUEUE_MS, TIMES_LONGER, QUEUE_ATTEMPTS = 0.5, 100.0, 4, 3
-"""How long the device is kept busy before a checked call: longer than the host needs to queue the call and the copies. If that
-was too short, the call is made again with so many times the longer of it and of what the host needed. A call that waits for the
+"""The device is kept busy for QUEUE_MS before a checked call: longer than the host usually needs to queue the call and the
+copies. If that was too short, the call is made again, up to QUEUE_ATTEMPTS times in all. The device is then busy TIMES_LONGER
+times as long as before or as the host needed, whichever is longer, but at most for MOST_QUEUE_MS. A call that waits for the
 device itself is never queued in time."""
 
 

@@ -55,9 +55,19 @@ def _end(graph: torch.cuda.CUDAGraph, pool: Pool) -> bool:
         return _ended_empty(graph)
     except RuntimeError:
         if not torch.version.hip and Version(torch.__version__).release < CLEANS_UP:
-            _release(pool)
+            if not _owned(graph):
+                _release(pool)
             _capture_nothing()
         raise
+
+
+def _owned(graph: torch.cuda.CUDAGraph) -> bool:
+    """Whether the graph will release its memory itself: the capture ended well, and only the graph could not be made ready."""
+    try:
+        graph.pool()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _ended_empty(graph: torch.cuda.CUDAGraph) -> bool:
@@ -79,7 +89,7 @@ def _release(pool: Pool) -> None:
     """What torch leaves out when a capture fails: no allocation belongs to the graph any more, and the graph does not need
     its memory. torch frees the memory once its tensors are gone."""
     device = torch.cuda.current_device()
-    with suppress(RuntimeError, AttributeError):  # torch 2.12 has done it already, and 2.8 has another name for it
+    with suppress(RuntimeError):  # torch 2.12 has done it already
         torch._C._cuda_endAllocateToPool(device, pool)
     torch._C._cuda_releasePool(device, pool)
 

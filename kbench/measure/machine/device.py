@@ -23,9 +23,10 @@ from kbench.text.printable import safe_name
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
 SPIN_WARMUP_S = 0.05
-"""How long the device is busy before that: a device that has been idle has a low clock, and a spin counts its cycles."""
+"""How long the device is busy before kbench measures how long a spin takes. A device that has been idle has a low clock, and a
+spin counts its cycles."""
 
-OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED")
 """What the text of a RuntimeError contains if memory ran out: on a host; in the driver, an extension or Triton; in cuBLAS."""
 
 LEFT_SHARE = 0.02

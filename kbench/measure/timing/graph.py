@@ -28,8 +28,8 @@ from kbench.measure.timing.timer import Sample
 MIN_REPLAYS = 5
 
 NOTHING_LAUNCHED = (
-    "launches nothing on torch's current stream, so a CUDA graph of it is empty; launch kernels on the stream that "
-    "torch.cuda.current_stream() or at::cuda::getCurrentCUDAStream() returns"
+    "launches nothing on torch's current stream, so a CUDA graph of it is empty; if it launches kernels, launch them on the "
+    "stream that torch.cuda.current_stream() or at::cuda::getCurrentCUDAStream() returns"
 )
 
 SPIN_MS = 0.2

@@ -213,6 +213,21 @@ def test_processes_that_need_an_extension_at_the_same_time_build_it_once(probe: 
 
 
 @pytest.mark.slow
+def test_a_build_that_fails_fails_once_for_all_that_wait_for_it(probe: Path, build: Build) -> None:
+    builds, failing = probe.with_name("builds"), probe.with_name("failing-c++")
+    failing.write_text(
+        f'#!/bin/sh\ncase "$*" in *probe.cpp*) echo built >> {builds}; sleep 1; exit 1;; esac\nexec c++ "$@"\n'
+    )
+    failing.chmod(0o755)
+    with ThreadPoolExecutor() as pool:
+        ended = list(pool.map(lambda _: build(CXX=str(failing)), range(3)))
+    assert all(each.returncode for each in ended) and len({each.stderr.splitlines()[-1] for each in ended}) == 1
+    assert builds.read_text() == "built\n"
+    assert sum("waiting for another process, which builds CUDA extension probe" in each.stderr for each in ended) == 2
+    assert build().stdout == "42\n", "the next process tries it again"
+
+
+@pytest.mark.slow
 def test_a_compile_error_names_the_line(probe: Path, build: Build) -> None:
     probe.write_text("int broken = ;\n")
     done = build()
