@@ -18,7 +18,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +41,9 @@ MOST_ERRORS = 5
 
 BUILD_WAIT_S = 300
 """How long a process waits for another one that builds the same extension. Then it builds the extension itself."""
+
+FAILURE_BYTES = 2**16
+"""How much is read of what another process has written about a build that failed."""
 
 _failures: dict[str, str] = {}
 """Why an extension of this name does not build, so that only the first case of a run waits for the compiler."""
@@ -82,13 +84,14 @@ def build(name: str, source: Path) -> ModuleType:
         return _load(key, library)
     if key in _failures:
         raise RuntimeError(_failures[key])
-    asked_s = time.time()
+    failure = library.with_suffix(".failed")
+    earlier = _last_written(failure)
     with _alone(library, name):
         if library.exists():
             return _load(key, library)
-        failure = library.with_suffix(".failed")
-        if failure.exists() and failure.stat().st_mtime >= asked_s:  # another process has tried it meanwhile
-            _failures[key] = failure.read_text(encoding="utf-8")
+        if _last_written(failure) not in (None, earlier):  # by the process that this one has waited for
+            with failure.open("rb") as file:
+                _failures[key] = file.read(FAILURE_BYTES).decode(errors="replace")
             raise RuntimeError(_failures[key])
         _say(f"building CUDA extension {name} for {target} (under a minute, cached afterwards) ...")
         try:
@@ -98,6 +101,14 @@ def build(name: str, source: Path) -> ModuleType:
             with contextlib.suppress(OSError):
                 failure.write_text(_failures[key], encoding="utf-8")
             raise RuntimeError(_failures[key]) from error
+
+
+def _last_written(path: Path) -> int | None:
+    """When a file was written, in ns; None if there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _say(text: str) -> None:

@@ -224,6 +224,8 @@ def test_a_build_that_fails_fails_once_for_all_that_wait_for_it(probe: Path, bui
     assert all(each.returncode for each in ended) and len({each.stderr.splitlines()[-1] for each in ended}) == 1
     assert builds.read_text() == "built\n"
     assert sum("waiting for another process, which builds CUDA extension probe" in each.stderr for each in ended) == 2
+    [failure] = probe.with_name("cache").rglob("*.failed")
+    os.utime(failure, (2**33, 2**33))  # a clock that is wrong
     assert build().stdout == "42\n", "the next process tries it again"
 
 
