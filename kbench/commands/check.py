@@ -89,6 +89,8 @@ class CheckedCases:
     unavailable  why configurations cannot run on this machine, by name
     edges        the names of the edge inputs of each table, in order
     tables       by what the cases of a table have in common: dtype, choice and mode
+    complete     how many cases are checked
+    wanted       how many cases there are
     """
 
     sweep: Sweep | None = None

@@ -54,10 +54,10 @@ class Process:
 
 
 @pytest.mark.parametrize(("waits", "noted"), [(0, False), (5, False), (10**6, True)])
-def test_a_worker_waits_for_the_end_of_the_one_before_it(
+def test_the_wait_for_the_end_of_a_killed_worker_is_limited(
     monkeypatch: pytest.MonkeyPatch, waits: int, noted: bool
 ) -> None:
-    monkeypatch.setattr(worker_process, "GONE_LIMIT_S", 0.2)
+    monkeypatch.setattr(worker_process, "KILLED_LIMIT_S", 0.2)
     notes: list[str] = []
     worker = Worker.__new__(Worker)
     worker._process, worker._note = Process(waits), notes.append  # type: ignore[assignment]

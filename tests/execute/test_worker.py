@@ -255,7 +255,8 @@ def test_nobody_is_measured_before_a_killed_worker_has_ended(
 
     def ask(worker: Worker, request: Any, limit_s: float = 20.0) -> Iterator[Any]:
         names = [one.provider for one in getattr(request, "configurations", ())]
-        said.extend(f"{worker._process.pid} {'+'.join(names)}" for _ in range(bool(names)))
+        if names:
+            said.append(f"{worker._process.pid} {'+'.join(names)}")
         return asks(worker, request, limit_s)
 
     monkeypatch.setattr(Worker, "wait_for_end", wait)

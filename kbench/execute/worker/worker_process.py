@@ -66,7 +66,7 @@ DEATH_LIMIT_S = 10.0
 STOP_LIMIT_S = 1.5
 """How long to wait for the end of a killed worker. Ctrl-C has to end kbench within two seconds."""
 
-GONE_LIMIT_S = 30.0
+KILLED_LIMIT_S = 30.0
 """How long the next worker waits for the end of a killed one, which holds memory of the device and may keep it busy."""
 
 SUSPENDED_S = 5.0
@@ -193,7 +193,7 @@ class Worker:
 
     def wait_for_end(self, stopped: Callable[[], bool]) -> None:
         """Wait for the end of the process after `stop`, but not for long, and no longer when `stopped` says so."""
-        deadline = time.monotonic() + GONE_LIMIT_S
+        deadline = time.monotonic() + KILLED_LIMIT_S
         while not stopped():
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=POLL_S)

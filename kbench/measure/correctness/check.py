@@ -42,17 +42,19 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
     provider that skips the work. Raises OperatorFault, and whatever the call raises.
     """
-    ms, first = QUEUE_MS, None
+    ms, queued = QUEUE_MS, None
     for _ in range(QUEUE_ATTEMPTS):
-        first = None  # frees the memory of the attempt before
-        first = _queued_call(expected, stage, inputs, device, ms)
-        if first.queued or first.late:
+        queued = None  # frees the memory of the attempt before
+        queued = _queued_call(expected, stage, inputs, device, ms)
+        if queued.in_time or queued.late:
             break
-        ms = min(TIMES_LONGER * max(ms, first.host_ms), MOST_QUEUE_MS)
-    assert first
-    call, homes, outputs, delivered = first.call, first.homes, first.outputs, first.delivered
+        ms = min(TIMES_LONGER * max(ms, queued.host_ms), MOST_QUEUE_MS)
+    assert queued
+    call, homes, outputs, delivered = queued.call, queued.homes, queued.outputs, queued.delivered
     found = judge_call(expected, call, inputs, outputs, delivered, homes)
-    late = first.late or (threads.left_working(first.threads) if found.wrong else None)  # a thread begins after a while
+    late = queued.late or (
+        threads.left_working(queued.threads) if found.wrong else None
+    )  # a thread begins after a while
     if late:
         found = replace(found, wrong=late, off=False)
     elif found.off and device.accelerated and not judge_call(expected, call, inputs, outputs, outputs, homes).wrong:
@@ -84,8 +86,8 @@ class _QueuedCall:
     delivered  the values that its outputs had when the queue reached them
     threads    the threads that worked before it
     late       what to report of a thread that still worked when it returned
-    queued     whether the device was still busy with the kernel when all was queued
-    host_ms    how long the host took for that
+    in_time    whether the device was still busy with the kernel when all was queued
+    host_ms    how long the host took to queue all
     """
 
     call: Call
@@ -94,7 +96,7 @@ class _QueuedCall:
     delivered: Sequence[Any]
     threads: dict[int, str]
     late: str | None
-    queued: bool
+    in_time: bool
     host_ms: float
 
 
@@ -111,10 +113,10 @@ def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], dev
     outputs = call.outputs(call.run())
     late = threads.left_working(before)
     delivered = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
-    queued = busy()
+    in_time = busy()
     host_ms = (time.perf_counter() - start) * 1e3
     device.synchronize()
-    return _QueuedCall(call, homes, outputs, delivered, before, late, queued, host_ms)
+    return _QueuedCall(call, homes, outputs, delivered, before, late, in_time, host_ms)
 
 
 def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> Sequence[Any]:

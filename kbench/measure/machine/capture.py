@@ -11,14 +11,16 @@ from typing import Any
 import torch
 from packaging.version import Version
 
-CLEANS_UP = (2, 14)
-"""Since this version, torch cleans up after a capture that fails. Earlier versions keep its memory until the process ends, and
-release less of their other memory from then on (https://github.com/pytorch/pytorch/pull/190348). Versions up to 2.11 at least
-also take their random numbers for captured until another capture ends well. They refuse to draw some, and to replay any graph
-(https://github.com/pytorch/pytorch/issues/171263)."""
+CLEANS_UP_SINCE = (2, 14)
+"""Since this version, torch cleans up after a capture that fails.
 
-EMPTY = "Graph is empty"
-"""What torch's warning says of a capture in which nothing was launched."""
+Earlier versions keep the memory of such a capture until the process ends. From then on, they also release less of their other
+memory: https://github.com/pytorch/pytorch/pull/190348. Versions up to 2.11 at least go on as if the capture were under way:
+until another capture ends well, they draw no random numbers and replay no graph:
+https://github.com/pytorch/pytorch/issues/171263."""
+
+EMPTY_GRAPH = "Graph is empty"
+"""A part of torch's warning about a capture in which nothing was launched."""
 
 Pool = tuple[int, int]
 """The name by which torch knows the memory of a graph."""
@@ -54,15 +56,15 @@ def _end(graph: torch.cuda.CUDAGraph, pool: Pool) -> bool:
     try:
         return _ended_empty(graph)
     except RuntimeError:
-        if not torch.version.hip and Version(torch.__version__).release < CLEANS_UP:
-            if not _owned(graph):
+        if not torch.version.hip and Version(torch.__version__).release < CLEANS_UP_SINCE:
+            if not _releases_itself(graph):
                 _release(pool)
             _capture_nothing()
         raise
 
 
-def _owned(graph: torch.cuda.CUDAGraph) -> bool:
-    """Whether the graph will release its memory itself: the capture ended well, and only the graph could not be made ready."""
+def _releases_itself(graph: torch.cuda.CUDAGraph) -> bool:
+    """Whether the graph will release its memory, because the capture ended well, and only the launch could not be prepared."""
     try:
         graph.pool()
     except RuntimeError:
@@ -74,7 +76,7 @@ def _ended_empty(graph: torch.cuda.CUDAGraph) -> bool:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         graph.capture_end()
-    return any(EMPTY in str(each.message) for each in said)
+    return any(EMPTY_GRAPH in str(each.message) for each in said)
 
 
 def _capture_nothing() -> None:
