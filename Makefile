@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # several test processes on two cores get into each other's way.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: bench install test quick checks lint typecheck pytest clean
+.PHONY: bench install test quick checks lint typecheck promises pytest clean
 
 install: $(VENV)/.installed
 
@@ -29,6 +29,10 @@ lint: $(VENV)/.installed-test
 
 typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
+
+# What a user sees, tested from outside. These tests use nothing of the other tests.
+promises: $(VENV)/.installed-test
+	$(PYTEST) tests/promises --confcutdir tests/promises --numprocesses 3 --dist worksteal
 
 # Three processes keep two cores busy: many tests wait for a time limit or for another process.
 pytest: $(VENV)/.installed-test

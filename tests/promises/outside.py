@@ -1,0 +1,140 @@
+"""Runs kbench as a user does, and reads and writes its files. Fixtures are in conftest.py."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A kbench command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """All that it printed, stdout first."""
+        return self.out + self.err
+
+
+def start(*arguments: object, folder: Path, **variables: str) -> subprocess.Popen[str]:
+    """Start `kbench ARGUMENTS` as a process in a folder, with these environment variables besides one's own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "kbench", *map(str, arguments)],
+        cwd=folder,
+        env=os.environ | variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run_process(*arguments: object, folder: Path, timeout_s: float = 240, **variables: str) -> Ended:
+    """`kbench ARGUMENTS` as a process of its own: for how the program starts and ends, and for what it does to a process."""
+    process = start(*arguments, folder=folder, **variables)
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        raise
+    return Ended(process.returncode, out, err)
+
+
+def run_kbench(*arguments: object, folder: Path) -> Ended:
+    """`kbench ARGUMENTS` in this process, in a folder, without a terminal. Workers are processes, as ever.
+
+    Saves the half second that a new Python needs. Afterwards this process is as before.
+    """
+    from kbench.__main__ import main
+
+    code: object = 0
+    with _streams_in_files() as written, _restored(folder, ["kbench", *map(str, arguments)]):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    return Ended(int(str(code or 0)), *written)
+
+
+@contextmanager
+def _streams_in_files() -> Iterator[list[str]]:
+    """Replace stdout and stderr with files. At the end the list holds the content of both files."""
+    before, written = (sys.stdout, sys.stderr), list[str]()
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
+        sys.stdout, sys.stderr = out, err
+        try:
+            yield written
+        finally:
+            sys.stdout, sys.stderr = before
+            for file in (out, err):
+                file.seek(0)
+                written.append(file.read())
+
+
+@contextmanager
+def _restored(folder: Path, words: list[str]) -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    here, argv, environment = Path.cwd(), sys.argv, dict(os.environ)
+    os.chdir(folder)
+    sys.argv = words
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            for silent in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+                warnings.simplefilter("ignore", silent)  # Python ignores these by default
+            yield
+    finally:
+        sys.argv = argv
+        os.chdir(here)
+        os.environ.clear()
+        os.environ.update(environment)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a results CSV, as text. Rows of controls are among them."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def providers_of(path: Path) -> list[dict[str, str]]:
+    """The rows of the providers, without the controls."""
+    return [row for row in rows_of(path) if row["role"] == "provider"]
+
+
+def write_results(path: Path, rows: Iterable[Mapping[str, object]], axes: tuple[str, ...] = ("M", "N")) -> Path:
+    """Write a results CSV whose columns are those of a committed one. A row names what differs from the defaults below."""
+    with (ROOT / "results" / "h200" / "softmax.csv").open(newline="", encoding="utf-8") as committed:
+        names = [name for name in next(csv.reader(committed)) if name not in ("M", "N")]
+    columns = [*names[:3], *axes, *names[3:]]
+    default = {
+        "operator": "softmax", "M": 4096, "N": 1024, "mode": "forward", "dtype": "float32", "role": "provider", "session": 0,
+        "status": "ok", "timer": "do_bench", "cache": "cold", "device": "NVIDIA H200", "case_hash": "c0ffee",
+        "started_at": "2026-11-20T10:00:00+00:00",
+    }  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: value for name, value in (default | dict(row)).items() if name in columns})
+    return path
