@@ -1,0 +1,343 @@
+"""`kbench compare`: two results files, row by row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from promises.outside import ROOT, Ended, write_results
+
+Kbench = Callable[..., Ended]
+Times = Mapping[str, Mapping[int, float | str]]
+"""Provider -> N -> milliseconds, or a status without a time."""
+
+SIZES = (1024, 2048, 3072, 4096, 5120, 6144, 7168, 8192)
+KERNEL = {n: n / 50_000 for n in SIZES}
+BEFORE: Times = {"kernel": KERNEL, "other": {n: 1.5 * ms for n, ms in KERNEL.items()}}
+
+
+def session_rows(
+    times: Times, session: int, draw: random.Random, spread: float, machine: float
+) -> list[dict[str, object]]:
+    """The rows of one session: providers, and a copy for each case. Each time has its own deviation, of this spread."""
+    rows: list[dict[str, object]] = []
+    sizes = sorted({n for by_size in times.values() for n in by_size})
+    for provider, by_size in [*times.items(), ("copy", {n: n / 60_000 for n in sizes})]:
+        for n, value in by_size.items():
+            row: dict[str, object] = {"provider": provider, "N": n, "session": session}
+            row["role"] = "control" if provider == "copy" else "provider"
+            if isinstance(value, str):
+                row |= {"status": value, "reason": f"{provider} is {value} here"}
+            else:
+                ms = value * machine * math.exp(draw.gauss(0, 0.002))
+                row |= {
+                    "ms": ms,
+                    "round_ms": ";".join(str(ms * factor) for factor in (0.999, 1.0, 1.001)),
+                    "samples": 300,
+                }
+                row |= {"gbps": 2 * 4096 * n * 4 / ms / 1e6}
+            rows.append(row)
+    return rows
+
+
+def results(
+    path: Path, times: Times, *, sessions: int = 3, spread: float = 0.002, machine: float = 1.0, **more: object
+) -> Path:
+    """A results file of these times. `machine` is how much slower the machine is than usual; `more` are columns of all rows."""
+    draw = random.Random(path.name)
+    rows = [row for session in range(sessions) for row in session_rows(times, session, draw, spread, machine)]
+    return write_results(path, [row | more for row in rows])
+
+
+def scaled(times: Times, factor: float, *providers: str) -> Times:
+    """The same times, `factor` times as long for the named providers."""
+    return {
+        name: {n: ms if isinstance(ms, str) or name not in providers else ms * factor for n, ms in by_size.items()}
+        for name, by_size in times.items()
+    }
+
+
+@pytest.fixture
+def compared(folder: Path, kbench: Kbench) -> Callable[..., dict[str, Any]]:
+    """Compare the file of the first times with the file of the second times, and return the JSON. `code` is the exit code."""
+
+    def compared(
+        old: Times, new: Times, *options: str, code: int = 0, machine: float = 1.0, sessions: int = 3
+    ) -> dict[str, Any]:
+        results(folder / "a.csv", old, sessions=sessions)
+        results(folder / "b.csv", new, sessions=sessions, machine=machine)
+        ended = kbench("compare", "a.csv", "b.csv", "--export", "json=c.json", *options)
+        assert ended.code == code, ended.text
+        document: dict[str, Any] = json.loads((folder / "c.json").read_text())
+        document["text"] = ended.out
+        return document
+
+    return compared
+
+
+def verdicts(document: Mapping[str, Any], provider: str) -> list[str]:
+    return [row["verdict"] for row in document["rows"] if row["key"]["provider"] == provider]
+
+
+Compared = Callable[..., dict[str, Any]]
+
+
+def test_unchanged_code_is_the_same_in_every_row(compared: Compared) -> None:
+    document = compared(BEFORE, BEFORE)
+    assert len(document["rows"]) == 2 * len(SIZES)
+    assert verdicts(document, "kernel") + verdicts(document, "other") == ["same"] * 2 * len(SIZES)
+
+
+@pytest.mark.parametrize("change", [1.05, 1.5])
+def test_a_slower_provider_is_slower_and_the_other_one_is_the_same(compared: Compared, change: float) -> None:
+    document = compared(BEFORE, scaled(BEFORE, change, "kernel"))
+    assert verdicts(document, "kernel") == ["slower"] * len(SIZES)
+    assert verdicts(document, "other") == ["same"] * len(SIZES)
+    for row in document["rows"]:
+        if row["key"]["provider"] == "kernel":
+            assert row["ci"][0] < row["ratio"] < row["ci"][1] and row["ratio"] == pytest.approx(change, rel=0.01)
+            assert row["q"] <= 0.01
+
+
+def test_swapping_the_files_turns_slower_into_faster(compared: Compared) -> None:
+    document = compared(scaled(BEFORE, 1.05, "kernel"), BEFORE)
+    assert verdicts(document, "kernel") == ["faster"] * len(SIZES)
+
+
+def test_a_change_below_the_margin_is_the_same(compared: Compared) -> None:
+    assert verdicts(compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), "--margin", "10%"), "kernel") == ["same"] * len(
+        SIZES
+    )
+
+
+def test_a_machine_that_is_slower_as_a_whole_makes_no_row_slower(compared: Compared) -> None:
+    document = compared(BEFORE, BEFORE, "--fail-on", "slower", machine=1.012)
+    assert set(verdicts(document, "kernel") + verdicts(document, "other")) == {"same"}
+
+
+def test_machine_drift_is_subtracted_from_a_real_change(compared: Compared) -> None:
+    document = compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), machine=0.985)
+    assert verdicts(document, "kernel") == ["slower"] * len(SIZES)
+    assert all(
+        row["ratio"] == pytest.approx(1.05, rel=0.01) for row in document["rows"] if row["key"]["provider"] == "kernel"
+    )
+
+
+def test_a_single_session_cannot_show_a_small_change(compared: Compared) -> None:
+    document = compared(BEFORE, scaled(BEFORE, 1.025, "kernel"), sessions=1)
+    assert set(verdicts(document, "kernel")) <= {"unclear"}
+    assert all("1 session" in row["reason"] for row in document["rows"] if row["key"]["provider"] == "kernel")
+
+
+def test_a_single_session_shows_a_large_change(compared: Compared) -> None:
+    assert verdicts(compared(BEFORE, scaled(BEFORE, 1.2, "kernel"), sessions=1), "kernel") == ["slower"] * len(SIZES)
+
+
+def with_statuses(old: float | str | None, new: float | str | None) -> tuple[Times, Times]:
+    """Two sets of times in which the provider `kernel` is this at its first size, and absent for None."""
+
+    def times(value: float | str | None) -> Times:
+        kernel: dict[int, float | str] = {n: ms for n, ms in KERNEL.items() if n != SIZES[0]}
+        return {**BEFORE, "kernel": kernel if value is None else {SIZES[0]: value, **kernel}}
+
+    return times(old), times(new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        (0.02, "wrong", "failed"),
+        (0.02, "crashed", "failed"),
+        (0.02, "timeout", "failed"),
+        ("error", 0.02, "fixed"),
+        (0.02, None, "missing"),
+        (0.02, "unsupported", "missing"),
+        (None, 0.02, "new"),
+        ("wrong", "error", "untimed"),
+        ("unsupported", "unavailable", "untimed"),
+    ],
+)
+def test_a_row_without_a_time_has_a_verdict(
+    compared: Compared, old: float | str | None, new: float | str | None, verdict: str
+) -> None:
+    document = compared(*with_statuses(old, new))
+    [row] = [row for row in document["rows"] if row["key"]["provider"] == "kernel" and row["key"]["N"] == SIZES[0]]
+    assert row["verdict"] == verdict
+
+
+def test_rows_of_another_device_are_incomparable_unless_that_difference_is_allowed(
+    folder: Path, kbench: Kbench
+) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", BEFORE, device="NVIDIA H100 80GB HBM3")
+    ended = kbench("compare", "a.csv", "b.csv")
+    assert ended.code == 3 and "NVIDIA H100" in ended.text
+    assert kbench("compare", "a.csv", "b.csv", "--vary", "device").code == 0
+
+
+def test_rows_of_another_definition_are_incomparable(folder: Path, kbench: Kbench) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", BEFORE, case_hash="0ther")
+    ended = kbench("compare", "a.csv", "b.csv")
+    assert ended.code == 3 and "incomparable" in ended.text
+
+
+def test_files_without_a_common_row_have_exit_code_3(folder: Path, kbench: Kbench) -> None:
+    results(folder / "a.csv", {"kernel": {1024: 0.02}})
+    results(folder / "b.csv", {"kernel": {2048: 0.04}})
+    assert kbench("compare", "a.csv", "b.csv", "--where", "provider=nothing").code == 2
+    assert kbench("compare", "a.csv", "b.csv", "--fail-on", "slower").code == 3
+
+
+def test_a_verdict_that_fail_on_lists_makes_the_exit_code_1(compared: Compared) -> None:
+    document = compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), "--fail-on", "slower,missing", code=1)
+    assert document["gate"]["passed"] is False
+    assert document["text"].splitlines()[0].startswith("! gate failed: 8 slower")
+
+
+def test_a_gate_without_such_a_verdict_passes_in_the_first_line(compared: Compared) -> None:
+    document = compared(BEFORE, BEFORE, "--fail-on", "slower,missing,failed")
+    assert document["gate"]["passed"] is True
+    assert "gate passed" in document["text"].splitlines()[0]
+
+
+def test_without_fail_on_a_slower_row_is_no_failure(compared: Compared) -> None:
+    assert "slower" in compared(BEFORE, scaled(BEFORE, 1.05, "kernel"))["text"]
+
+
+def test_the_printed_table_has_the_old_and_the_new_time_of_each_row(compared: Compared) -> None:
+    text = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--where", "provider=kernel")["text"]
+    [line] = [line for line in text.splitlines() if line.split()[:1] == ["1024"]]
+    old_us, new_us = (float(word) for word in line.split()[1:3])
+    assert old_us == pytest.approx(20.48, rel=0.01) and new_us == pytest.approx(30.72, rel=0.01)
+    assert "+50." in line or "+49." in line
+    assert "slower" in line
+
+
+def test_the_geometric_mean_says_how_many_rows_it_includes(compared: Compared) -> None:
+    document = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--where", "provider=kernel")
+    assert "geomean" in document["text"] and "8 of 8 rows" in document["text"]
+
+
+def test_where_selects_rows(compared: Compared) -> None:
+    document = compared(BEFORE, BEFORE, "--where", "N=1024,2048,provider=other")
+    assert [(row["key"]["provider"], row["key"]["N"]) for row in document["rows"]] == [("other", 1024), ("other", 2048)]
+
+
+def test_only_shows_the_rows_with_these_verdicts(compared: Compared) -> None:
+    text = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--only", "slower")["text"]
+    assert "kernel" in text and "other" not in text
+
+
+def test_the_metric_gbps_shows_the_opposite_sign_and_the_same_verdict(compared: Compared) -> None:
+    document = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--metric", "gbps")
+    assert verdicts(document, "kernel") == ["slower"] * len(SIZES)
+    assert "-33." in document["text"]
+
+
+def test_markdown_begins_with_the_marker_and_the_result_of_the_gate(folder: Path, kbench: Kbench) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", scaled(BEFORE, 1.5, "kernel"))
+    ended = kbench("compare", "a.csv", "b.csv", "--export", "markdown=-", "--fail-on", "slower")
+    marker, title, *rest = ended.out.splitlines()
+    assert ended.code == 1 and marker == "<!-- kbench:compare -->" and "gate failed" in title
+    assert any(line.startswith("|") and "slower" in line and "1024" in line for line in rest)
+
+
+def test_markdown_of_a_large_comparison_has_at_most_60000_bytes(folder: Path, kbench: Kbench) -> None:
+    many = {f"kernel-{i}": KERNEL for i in range(120)}
+    results(folder / "a.csv", many, sessions=1)
+    results(folder / "b.csv", scaled(many, 1.5, *many), sessions=1)
+    kbench("compare", "a.csv", "b.csv", "--export", "markdown=c.md")
+    assert 10_000 < (folder / "c.md").stat().st_size <= 60_000
+
+
+def test_hostile_text_of_a_results_file_is_shown_as_text_in_markdown(folder: Path, kbench: Kbench) -> None:
+    hostile = "<script>alert(1)</script>|![x](http://x.invalid/y)\x1b[31m"
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", {**BEFORE, "kernel": dict.fromkeys(SIZES, "error")}, reason=hostile)
+    ended = kbench("compare", "a.csv", "b.csv", "--export", "markdown=c.md")
+    written = (folder / "c.md").read_text()
+    assert "<script>" not in written and "![x](" not in written and "\x1b" not in written + ended.text
+    assert "alert" in written
+
+
+def test_csv_has_the_same_rows_at_full_precision(compared: Compared, folder: Path, kbench: Kbench) -> None:
+    document = compared(BEFORE, scaled(BEFORE, 1.05, "kernel"))
+    ended = kbench("compare", "a.csv", "b.csv", "--export", "csv=-")
+    rows = list(csv.DictReader(io.StringIO(ended.out)))
+    assert [row["verdict"] for row in rows] == [row["verdict"] for row in document["rows"]]
+    assert [float(row["ratio"]) for row in rows] == [row["ratio"] for row in document["rows"]]
+
+
+def test_github_gets_annotations_a_step_summary_and_outputs(
+    folder: Path, kbench: Kbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", scaled(BEFORE, 1.5, "kernel"))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "summary.md"))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(folder / "outputs"))
+    ended = kbench("compare", "a.csv", "b.csv", "--github", "--fail-on", "slower")
+    assert ended.code == 1 and "::error" in ended.out
+    assert "gate failed" in (folder / "summary.md").read_text()
+    outputs = dict(line.split("=", 1) for line in (folder / "outputs").read_text().splitlines() if "=" in line)
+    assert outputs["passed"] == "false" and outputs["slower"] == "8"
+
+
+def test_several_exports_are_of_the_same_comparison(folder: Path, kbench: Kbench) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", BEFORE)
+    exports = ("markdown=c.md", "json=c.json", "csv=c.csv")
+    assert kbench("compare", "a.csv", "b.csv", *(word for export in exports for word in ("--export", export))).code == 0
+    assert all((folder / export.split("=")[1]).stat().st_size for export in exports)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("a.csv", "nothing.csv"), "nothing.csv"),
+        (("a.csv", "text.csv"), "text.csv"),
+        (("a.csv", "b.csv", "--fail-on", "slowr"), "slower"),
+        (("a.csv", "b.csv", "--metric", "gpbs"), "gbps"),
+        (("a.csv", "b.csv", "--where", "K=3"), "K"),
+        (("a.csv", "b.csv", "--margin", "much"), "much"),
+        (("a.csv", "b.csv", "--export", "pdf=x.pdf"), "pdf"),
+        (("a.csv", "b.csv", "--export", "json=a.csv/x.json"), "a.csv/x.json"),
+    ],
+)
+def test_a_mistake_is_named_in_one_line_with_exit_code_2(
+    folder: Path, kbench: Kbench, arguments: tuple[str, ...], named: str
+) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", BEFORE)
+    (folder / "text.csv").write_text("a,b\n1,2\n")
+    ended = kbench("compare", *arguments)
+    errors = [line for line in ended.err.splitlines() if line.startswith("error: ")]
+    assert ended.code == 2 and len(errors) == 1 and named in errors[0]
+    assert "Traceback" not in ended.err
+
+
+def test_measured_files_of_the_same_code_have_no_changed_row(folder: Path, kbench: Kbench) -> None:
+    """The committed files a and b are two runs of the same code on an H200, and `slowed` does 5 % more work."""
+    pairs = ROOT / "results" / "h200" / "comparing"
+    same = kbench("compare", pairs / "a" / "softmax.csv", pairs / "b" / "softmax.csv", "--fail-on", "slower,faster")
+    assert same.code == 0 and "gate passed" in same.out
+    slowed = kbench("compare", pairs / "a" / "softmax.csv", pairs / "slowed" / "softmax.csv", "--fail-on", "slower")
+    assert slowed.code == 1 and "40 slower" in slowed.out
+
+
+def test_labels_name_the_two_files_in_the_report(folder: Path, kbench: Kbench) -> None:
+    results(folder / "a.csv", BEFORE)
+    shutil.copy(folder / "a.csv", folder / "b.csv")
+    ended = kbench("compare", "before=a.csv", "after=b.csv")
+    assert "before" in ended.out and "after" in ended.out and "a.csv" not in ended.out.splitlines()[1]
