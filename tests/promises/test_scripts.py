@@ -1,0 +1,289 @@
+"""Benchmark scripts that people have: `kbench run bench.py` with perf_report, and `kbench exec` for any program."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promises.outside import Ended, providers_of, rows_of, run_kbench, run_process
+
+SCRIPT = '''
+import argparse
+import os
+
+import torch
+import triton
+import triton.language as tl
+import triton.testing
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=8)
+options = parser.parse_args()
+
+
+@triton.jit
+def doubled(out, x, N, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    tl.store(out + columns, tl.load(x + columns, mask=columns < N) * 2, mask=columns < N)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        x_names=["N"],
+        x_vals=[64, 128, 64],
+        line_arg="provider",
+        line_vals=["torch", "manual", "other", "raises", "dies", "copies", "kernel"],
+        line_names=["Torch", "Manual", "Other", "Raises", "Dies", "Copies", "Kernel"],
+        ylabel="GB/s",
+        plot_name="softmax-lines",
+        args={"M": options.rows, "dtype": torch.float32},
+    )
+)
+def softmax(M, N, dtype, provider):
+    x = torch.randn(M, N, dtype=dtype)
+
+    def manual():
+        e = torch.exp(x - x.max(1, keepdim=True).values)
+        return e / e.sum(1, keepdim=True)
+
+    def dies():
+        if N == 128:
+            os.kill(os.getpid(), 9)
+        return torch.softmax(x, 1)
+
+    def raises():
+        raise ValueError("not for this size")
+
+    def kernel():
+        out = torch.empty_like(x)
+        doubled[(1,)](out, x, M * N, 2048)
+        return out
+
+    calls = {
+        "torch": lambda: torch.softmax(x, 1),
+        "manual": manual,
+        "other": lambda: torch.softmax(x, 1) + 1,
+        "raises": raises,
+        "dies": dies,
+        "copies": lambda: torch.softmax(x.clone(), 1),
+        "kernel": kernel,
+    }
+    ms, low, high = triton.testing.do_bench(calls[provider], quantiles=[0.5, 0.2, 0.8])
+    count = 3 if provider == "manual" else 2
+    gbps = lambda ms: count * M * N * 4 / ms * 1e-6
+    return gbps(ms), gbps(high), gbps(low)
+
+
+if __name__ == "__main__":
+    softmax.run(print_data=True, save_path=".")
+'''
+
+PROGRAM = '''
+import sys
+
+import torch
+from triton.testing import do_bench
+
+import helper  # beside the program
+
+median = []
+for n in (64, 256):
+    x = torch.randn(n, n)
+    fn = torch.relu
+    low, middle, high = do_bench(lambda: fn(x), quantiles=[0.2, 0.5, 0.8], warmup=1, rep=5)
+    assert low <= middle <= high
+    every = do_bench(lambda: torch.exp(x), warmup=1, rep=5, return_mode="all")
+    assert isinstance(every, list) and len(every) > 1
+    median.append(do_bench(lambda: torch.tanh(x), warmup=1, rep=5))
+print("arguments", sys.argv[1:], "helper", helper.NAME, "times", len(median), all(ms > 0 for ms in median))
+try:
+    do_bench(lambda: x @ x[:3])
+except RuntimeError as error:
+    print("raised", type(error).__name__)
+sys.exit(int(sys.argv[1]))
+'''
+
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
+
+
+@pytest.fixture(scope="module")
+def script_run(made_once: MadeOnce) -> Path:
+    """The folder of one `kbench run bench.py -- --rows 4`."""
+
+    def make(folder: Path) -> None:
+        (folder / "bench.py").write_text(SCRIPT)
+        settings = ("rounds=2", "warmup_ms=1", "rep_ms=2", "cache=warm")
+        words = [word for setting in settings for word in ("--set", setting)]
+        ended = run_kbench("run", "bench.py", *words, "--", "--rows", "4", folder=folder)
+        (folder / "code").write_text(str(ended.code))
+        (folder / "out").write_text(ended.out)
+        (folder / "err").write_text(ended.err)
+
+    return made_once("script", make)
+
+
+def lines(folder: Path, provider: str) -> list[dict[str, str]]:
+    return [row for row in providers_of(folder / "results" / "softmax-lines.csv") if row["provider"] == provider]
+
+
+def test_the_results_of_a_script_have_the_name_of_its_plot_and_a_row_for_each_line_and_point(script_run: Path) -> None:
+    rows = providers_of(script_run / "results" / "softmax-lines.csv")
+    assert [(row["provider"], row["N"]) for row in rows if row["provider"] in ("torch", "manual")] == [
+        ("torch", "64"), ("manual", "64"), ("torch", "128"), ("manual", "128"),
+    ]  # fmt: skip
+    assert {row["dtype"] for row in rows} == {"float32"}
+    assert {row["status"] for row in rows if row["provider"] in ("torch", "manual", "other", "copies")} == {"ok"}
+
+
+def test_what_follows_two_dashes_are_the_arguments_of_the_script(script_run: Path) -> None:
+    assert {row["M"] for row in rows_of(script_run / "results" / "softmax-lines.csv")} == {"4"}
+
+
+def test_rows_of_scripts_are_flagged_unchecked_and_have_controls_beside_them(script_run: Path) -> None:
+    rows = rows_of(script_run / "results" / "softmax-lines.csv")
+    assert {row["provider"] for row in rows if row["role"] == "control"} == {"copy", "empty", "repeat"}
+    assert all("unchecked" in row["flags"] for row in rows if row["role"] == "provider" and row["status"] == "ok")
+
+
+def test_the_bytes_that_a_script_counts_are_found_from_its_rate(script_run: Path) -> None:
+    assert [float(row["counted"]) for row in lines(script_run, "torch")] == pytest.approx([2 * 4 * 64 * 4, 2 * 4 * 128 * 4])
+    assert [float(row["counted"]) for row in lines(script_run, "manual")] == pytest.approx([3 * 4 * 64 * 4, 3 * 4 * 128 * 4])
+    for row in lines(script_run, "manual"):  # gbps uses the work of the baseline
+        assert math.isclose(float(row["gbps"]), 2 * 4 * int(row["N"]) * 4 / float(row["ms"]) / 1e6, rel_tol=1e-6)
+
+
+def test_the_output_of_a_line_is_compared_with_that_of_the_baseline(script_run: Path) -> None:
+    assert [row["agreement"] for row in lines(script_run, "manual")] == ["agrees", "agrees"]
+    assert all(row["agreement"].startswith("differs by ") for row in lines(script_run, "other"))
+
+
+def test_script_ms_is_what_do_bench_reads_by_itself(script_run: Path) -> None:
+    assert all(float(row["script_ms"]) > 0 for row in lines(script_run, "torch"))
+
+
+def test_a_line_that_raises_costs_its_own_rows_and_its_words_and_place_are_the_reason(script_run: Path) -> None:
+    for row in lines(script_run, "raises"):
+        assert row["status"] == "error" and row["ms"] == ""
+        assert "not for this size" in row["reason"] and "bench.py:" in row["reason"]
+
+
+def test_a_line_that_kills_its_process_costs_its_own_row_only(script_run: Path) -> None:
+    small, large = lines(script_run, "dies")
+    assert small["status"] == "ok" and large["status"] == "crashed" and "SIGKILL" in large["reason"]
+
+
+def test_triton_lines_are_unsupported_on_a_host(script_run: Path) -> None:
+    assert {row["status"] for row in lines(script_run, "kernel")} == {"unsupported"}
+
+
+def test_a_script_with_a_failed_line_has_exit_code_1(script_run: Path) -> None:
+    assert (script_run / "code").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("counts different amounts of work", "manual"),
+        ("other", "returns something else than the baseline"),
+        ("copies", "copies one of its inputs"),
+    ],
+)
+def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: Path, words: tuple[str, ...]) -> None:
+    printed = (script_run / "out").read_text()
+    audit = printed[: printed.index("provider ")]
+    assert any(all(word in line for word in words) for line in audit.splitlines())
+
+
+def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_that_is_said(script_run: Path) -> None:
+    assert len(lines(script_run, "torch")) == 2
+    assert "64" in "".join(line for line in (script_run / "err").read_text().splitlines() if "once" in line)
+
+
+def test_show_and_compare_read_the_results_of_a_script(script_run: Path, folder: Path) -> None:
+    file = script_run / "results" / "softmax-lines.csv"
+    assert "manual" in run_kbench("show", file, folder=folder).out
+    assert "manual" in run_kbench("compare", f"a={file}", f"b={file}", folder=folder).out
+
+
+def test_init_turns_a_script_into_a_config_and_a_plug_in(folder: Path, kbench: Callable[..., Ended]) -> None:
+    (folder / "bench.py").write_text(SCRIPT)
+    ended = kbench("init", "bench.py")
+    assert ended.code == 0 and "operator: softmax-lines" in ended.out and (folder / "bench_plugin.py").exists()
+    (folder / "bench.yaml").write_text(ended.out)
+    planned = kbench("run", "bench.yaml", "--dry-run")
+    assert planned.code == 0 and "manual" in planned.out
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("import nothing_like_this\n", "bench.py:1"),
+        ("def f(:\n", "bench.py:1"),
+        ("print('no benchmark here')\n", "do_bench"),
+    ],
+)
+def test_a_script_that_cannot_be_measured_is_named_with_its_line(
+    folder: Path, kbench: Callable[..., Ended], source: str, named: str
+) -> None:
+    (folder / "bench.py").write_text(source)
+    ended = kbench("run", "bench.py")
+    assert ended.code in (2, 3) and named in ended.err and "Traceback" not in ended.err
+
+
+@pytest.fixture(scope="module")
+def program_run(made_once: MadeOnce) -> Path:
+    """The folder of one `kbench exec` of a program that ends with exit code 7."""
+
+    def make(folder: Path) -> None:
+        (folder / "loop.py").write_text(PROGRAM)
+        (folder / "helper.py").write_text("NAME = 'beside'\n")
+        ended = run_process("exec", "--", sys.executable, "loop.py", "7", folder=folder)
+        (folder / "code").write_text(str(ended.code))
+        (folder / "out").write_text(ended.out)
+        (folder / "err").write_text(ended.err)
+
+    return made_once("program", make)
+
+
+def test_exec_ends_with_the_exit_code_of_the_program(program_run: Path) -> None:
+    assert (program_run / "code").read_text() == "7"
+
+
+def test_exec_runs_the_program_as_it_is_and_its_do_bench_returns_times_in_the_form_that_it_asks_for(
+    program_run: Path,
+) -> None:
+    printed = (program_run / "out").read_text()
+    assert "arguments ['7'] helper beside times 2 True" in printed
+
+
+def test_exec_measures_each_call_of_do_bench_in_the_order_of_its_provider(program_run: Path) -> None:
+    rows = providers_of(program_run / "results" / "loop.csv")
+    relu = [row for row in rows if "relu" in row["provider"]]
+    assert [row["order"] for row in relu] == ["1", "2"] and all(float(row["ms"]) > 0 for row in relu)
+    assert all("loop.py:" in row["provider"] for row in rows)
+    assert {name for name in ("relu", "exp", "tanh") if any(name in row["provider"] for row in rows)} == {"relu", "exp", "tanh"}
+
+
+def test_a_closure_that_raises_raises_in_the_program_and_is_the_reason_of_its_row(program_run: Path) -> None:
+    assert "raised RuntimeError" in (program_run / "out").read_text()
+    assert [row["status"] for row in providers_of(program_run / "results" / "loop.csv")].count("error") == 1
+
+
+def test_exec_of_a_program_that_does_not_exist_names_it(folder: Path, kbench_process: Callable[..., Ended]) -> None:
+    ended = kbench_process("exec", "--", "no-such-program")
+    assert ended.code == 2 and "no-such-program" in ended.err
+
+
+def test_kbench_do_bench_is_a_timer_with_the_arguments_of_tritons() -> None:
+    import torch
+
+    import kbench
+
+    x = torch.randn(64, 64)
+    low, high = kbench.do_bench(lambda: torch.exp(x), warmup=1, rep=3, quantiles=[0.1, 0.9])
+    assert 0 < low <= high
+    assert kbench.do_bench(lambda: torch.exp(x), warmup=1, rep=3, return_mode="min") > 0
