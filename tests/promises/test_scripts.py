@@ -11,7 +11,7 @@ import pytest
 
 from promises.outside import Ended, providers_of, rows_of, run_kbench, run_process
 
-SCRIPT = '''
+SCRIPT = """
 import argparse
 import os
 
@@ -80,9 +80,9 @@ def softmax(M, N, dtype, provider):
 
 if __name__ == "__main__":
     softmax.run(print_data=True, save_path=".")
-'''
+"""
 
-PROGRAM = '''
+PROGRAM = """
 import sys
 
 import torch
@@ -105,7 +105,7 @@ try:
 except RuntimeError as error:
     print("raised", type(error).__name__)
 sys.exit(int(sys.argv[1]))
-'''
+"""
 
 MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
@@ -150,8 +150,12 @@ def test_rows_of_scripts_are_flagged_unchecked_and_have_controls_beside_them(scr
 
 
 def test_the_bytes_that_a_script_counts_are_found_from_its_rate(script_run: Path) -> None:
-    assert [float(row["counted"]) for row in lines(script_run, "torch")] == pytest.approx([2 * 4 * 64 * 4, 2 * 4 * 128 * 4])
-    assert [float(row["counted"]) for row in lines(script_run, "manual")] == pytest.approx([3 * 4 * 64 * 4, 3 * 4 * 128 * 4])
+    assert [float(row["counted"]) for row in lines(script_run, "torch")] == pytest.approx(
+        [2 * 4 * 64 * 4, 2 * 4 * 128 * 4]
+    )
+    assert [float(row["counted"]) for row in lines(script_run, "manual")] == pytest.approx(
+        [3 * 4 * 64 * 4, 3 * 4 * 128 * 4]
+    )
     for row in lines(script_run, "manual"):  # gbps uses the work of the baseline
         assert math.isclose(float(row["gbps"]), 2 * 4 * int(row["N"]) * 4 / float(row["ms"]) / 1e6, rel_tol=1e-6)
 
@@ -265,7 +269,11 @@ def test_exec_measures_each_call_of_do_bench_in_the_order_of_its_provider(progra
     relu = [row for row in rows if "relu" in row["provider"]]
     assert [row["order"] for row in relu] == ["1", "2"] and all(float(row["ms"]) > 0 for row in relu)
     assert all("loop.py:" in row["provider"] for row in rows)
-    assert {name for name in ("relu", "exp", "tanh") if any(name in row["provider"] for row in rows)} == {"relu", "exp", "tanh"}
+    assert {name for name in ("relu", "exp", "tanh") if any(name in row["provider"] for row in rows)} == {
+        "relu",
+        "exp",
+        "tanh",
+    }
 
 
 def test_a_closure_that_raises_raises_in_the_program_and_is_the_reason_of_its_row(program_run: Path) -> None:

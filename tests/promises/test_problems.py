@@ -1,0 +1,236 @@
+"""Problems of other benchmarks, measured as they are: FlashInfer-Trace (also SOL-ExecBench) and KernelBench."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promises.outside import Ended, providers_of, run_kbench
+
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
+QUICK = (
+    "--no-plot",
+    *(word for setting in ("rounds=1", "warmup_ms=1", "rep_ms=1", "cache=warm") for word in ("--set", setting)),
+)
+
+DEFINITION = {
+    "name": "scale_n8",
+    "axes": {
+        "M": {"type": "var"},
+        "N": {"type": "const", "value": 8},
+        "twice": {"type": "expr", "expression": "N * 2"},
+    },
+    "inputs": {
+        "x": {"shape": ["M", "twice"], "dtype": "bfloat16"},
+        "a": {"shape": None, "dtype": "float32"},
+        "weight": {"shape": ["twice"], "dtype": "bfloat16"},
+    },
+    "outputs": {"y": {"shape": ["M", "twice"], "dtype": "bfloat16"}, "total": {"shape": ["M"], "dtype": "float32"}},
+    "reference": """
+import torch
+
+def run(x, a, weight):
+    wide = x.to(torch.float32)
+    return (wide * a * weight.to(torch.float32)).to(x.dtype), wide.sum(-1)
+""",
+}
+RIGHT = "from parts import scaled\ndef run(x, a, weight):\n    return scaled(x, a, weight), x.float().sum(-1)\n"
+PARTS = "def scaled(x, a, weight):\n    return (x.float() * a * weight.float()).to(x.dtype)\n"
+SOLUTIONS = {
+    "returns": ("python", False, {"main.py": RIGHT, "parts.py": PARTS}),
+    "writes": ("python", True, {"main.py": """
+def run(x, a, weight, y, total):
+    y.copy_(x.float() * a * weight)
+    total.copy_(x.float().sum(-1))
+"""}),
+    "wrong": ("python", False, {"main.py": "def run(x, a, weight):\n    return x * weight, x.float().sum(-1)\n"}),
+    "zeros": ("python", False, {"main.py": "def run(x, a, weight):\n    return x * 0, x.float().sum(-1)\n"}),
+    "native": ("cuda", False, {"main.cu": "no Python"}),
+    "raises": ("python", False, {"main.py": "\nraise KeyError('lost')\n"}),
+    "leaves": ("python", False, {"main.py": "import os\nos._exit(7)\n"}),
+}  # fmt: skip
+
+
+def solution(name: str) -> str:
+    language, into_buffers, files = SOLUTIONS[name]
+    first = next(iter(files))
+    spec = {
+        "language": language,
+        "target_hardware": ["local"],
+        "entry_point": f"{first}::run",
+        "destination_passing_style": into_buffers,
+    }
+    sources = [{"path": path, "content": content} for path, content in files.items()]
+    return json.dumps({"name": name, "definition": "scale_n8", "author": "test", "spec": spec, "sources": sources})
+
+
+def workload(rows: int, a: float) -> dict[str, object]:
+    drawn = {"type": "random"}
+    inputs = {"x": drawn, "a": {"type": "scalar", "value": a}, "weight": drawn}
+    return {"uuid": f"of-{rows}-rows", "axes": {"M": rows}, "inputs": inputs}
+
+
+@pytest.fixture(scope="module")
+def trace_run(made_once: MadeOnce) -> Path:
+    """The folder of one `kbench run problem` of a definition with two workloads and seven solutions."""
+
+    def make(folder: Path) -> None:
+        problem = folder / "problem"
+        problem.mkdir()
+        (problem / "definition.json").write_text(json.dumps(DEFINITION))
+        (problem / "workload.jsonl").write_text("".join(json.dumps(workload(*w)) + "\n" for w in ((3, 2.0), (40, 0.5))))
+        for name in SOLUTIONS:
+            (problem / f"{name}.json").write_text(solution(name))
+        ended = run_kbench("run", "problem", *QUICK, folder=folder)
+        (folder / "code").write_text(str(ended.code))
+
+    return made_once("trace", make)
+
+
+def rows(folder: Path, provider: str) -> list[dict[str, str]]:
+    [results] = (folder / "results").glob("*.csv")
+    return [row for row in providers_of(results) if row["provider"] == provider]
+
+
+def test_each_workload_of_a_trace_is_a_case(trace_run: Path) -> None:
+    assert [(row["M"], float(row["a"])) for row in rows(trace_run, "reference")] == [("3", 2.0), ("40", 0.5)]
+    assert {row["dtype"] for row in rows(trace_run, "reference")} == {"bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "status"),
+    [
+        ("reference", "ok"),
+        ("returns", "ok"),
+        ("writes", "ok"),
+        ("wrong", "wrong"),
+        ("zeros", "wrong"),
+        ("native", "unavailable"),
+        ("raises", "error"),
+        ("leaves", "crashed"),
+    ],
+)
+def test_each_solution_of_a_trace_is_a_provider(trace_run: Path, provider: str, status: str) -> None:
+    assert {row["status"] for row in rows(trace_run, provider)} == {status}
+
+
+def test_the_reason_of_a_solution_names_its_file_and_line(trace_run: Path) -> None:
+    [reason] = {row["reason"] for row in rows(trace_run, "raises")}
+    assert "raises.json" in reason and "main.py:2" in reason and "lost" in reason
+    assert "cuda" in rows(trace_run, "native")[0]["reason"]
+
+
+def test_solutions_are_judged_against_the_reference_in_float64(trace_run: Path) -> None:
+    assert all(float(row["max_ulp"]) < 4 for row in rows(trace_run, "returns"))
+
+
+def test_the_reference_is_the_baseline(trace_run: Path) -> None:
+    assert {float(row["speedup"]) for row in rows(trace_run, "reference")} == {1.0}
+
+
+def test_a_problem_with_a_wrong_solution_has_exit_code_1(trace_run: Path) -> None:
+    assert (trace_run / "code").read_text() == "1"
+
+
+def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(
+    folder: Path, kbench: Callable[..., Ended]
+) -> None:
+    for part in ("definitions/scaling", "workloads/scaling", "solutions/me/scaling"):
+        (folder / "set" / part).mkdir(parents=True)
+    (folder / "set/definitions/scaling/scale_n8.json").write_text(json.dumps(DEFINITION))
+    lines = [{"definition": "scale_n8", "solution": None, "workload": workload(m, 2.0)} for m in (1, 2)]
+    (folder / "set/workloads/scaling/scale_n8.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (folder / "set/solutions/me/scaling/wrong.json").write_text(solution("wrong"))
+    ended = kbench("run", "set/definitions/scaling/scale_n8.json", "--dry-run")
+    assert ended.code == 0 and "2 cases x 2 providers" in ended.out and "wrong: will run" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"axes": {"M": {"type": "vary"}}}, ("definition.json:", "vary")),
+        ({"reference": "def run(x, a, weight)\n    return x\n"}, ("definition.json", "reference:1:")),
+        ({"inputs": {"x": {"shape": ["K"], "dtype": "bfloat16"}}}, ("definition.json:", "K")),
+    ],
+)
+def test_a_mistake_in_a_definition_is_named_with_its_file(
+    folder: Path, kbench: Callable[..., Ended], change: dict[str, object], named: tuple[str, ...]
+) -> None:
+    (folder / "problem").mkdir()
+    (folder / "problem/definition.json").write_text(json.dumps(DEFINITION | change, indent=2))
+    (folder / "problem/workload.jsonl").write_text(json.dumps(workload(3, 2.0)) + "\n")
+    ended = kbench("run", "problem")
+    assert ended.code != 0 and "Traceback" not in ended.err
+    assert any(all(word in line for word in named) for line in ended.err.splitlines()), ended.err
+
+
+MODEL = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, 2 * features)
+
+    def forward(self, x):
+        return torch.softmax(self.linear(x), 1)
+
+batch = 6
+features = 8
+
+def get_inputs():
+    return [torch.rand(batch, features)]
+
+def get_init_inputs():
+    return [features]
+"""
+NEW = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.first = torch.randn(3)  # draws from the generator before the weights are made
+        self.linear = nn.Linear(features, 2 * features)
+
+    def forward(self, x):
+        return {result}
+"""
+
+
+@pytest.fixture(scope="module")
+def model_run(made_once: MadeOnce) -> Path:
+    """The folder of one `kbench run problem` of a KernelBench problem with three solutions."""
+
+    def make(folder: Path) -> None:
+        problem = folder / "problem"
+        problem.mkdir()
+        (problem / "1_Softmax.py").write_text(MODEL)
+        (problem / "right.py").write_text(NEW.format(result="torch.softmax(self.linear(x), 1)"))
+        (problem / "zeros.py").write_text(NEW.format(result="torch.zeros_like(self.linear(x))"))
+        (problem / "raises.py").write_text(NEW.format(result="x.nothing()"))
+        run_kbench("run", "problem", *QUICK, folder=folder)
+
+    return made_once("model", make)
+
+
+@pytest.mark.parametrize(("provider", "status"), [("right", "ok"), ("zeros", "wrong"), ("raises", "error")])
+def test_each_modelnew_is_a_provider_with_the_weights_of_the_model(model_run: Path, provider: str, status: str) -> None:
+    assert {row["status"] for row in rows(model_run, provider)} == {status}
+
+
+def test_the_model_is_the_reference_and_the_baseline(model_run: Path) -> None:
+    [row] = rows(model_run, "reference")
+    assert row["status"] == "ok" and float(row["speedup"]) == 1.0 and row["dtype"] == "float32"
+
+
+def test_the_bytes_of_a_call_include_the_weights(model_run: Path) -> None:
+    [row] = rows(model_run, "reference")
+    call_bytes = float(row["gbps"]) * float(row["ms"]) * 1e6
+    inputs_and_outputs, weights = 4 * (6 * 8 + 6 * 16), 4 * (8 * 16 + 16)
+    assert call_bytes == pytest.approx(inputs_and_outputs + weights)
