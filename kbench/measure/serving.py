@@ -103,7 +103,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             sweeps: Sequence[SourceSweep] = ()
             if request.source:
                 answers(PluginCall(request.source.path))  # without the guard: loading it replaces do_bench
-                sweeps, faults = load_source(request.source, partial(time_plainly, device))
+                sweeps, faults = load_source(request.source, partial(time_plainly, device), guard.switches)
                 failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))

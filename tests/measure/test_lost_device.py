@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from in_process import case_run
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -17,7 +18,6 @@ from kbench.measure import serving
 from kbench.measure.steps import DeviceLost
 from kbench.protocol import CatalogRequest, DeviceFailed, decode, encode
 from kbench.results.vocabulary import Status
-from measure.in_process import case_run
 
 FIRST = "CUDA error: an illegal memory access was encountered"
 
@@ -61,7 +61,9 @@ def test_the_row_has_the_words_of_the_first_failure(noticed_by: str, doubles: Op
 
 def test_a_failure_that_is_noticed_between_steps_reaches_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*arguments: Any) -> None:
-        raise torch.AcceleratorError(f"{FIRST}\nCUDA kernel errors might be asynchronously reported at some other API call")
+        raise torch.AcceleratorError(
+            f"{FIRST}\nCUDA kernel errors might be asynchronously reported at some other API call"
+        )
 
     answers = _served(monkeypatch, fails, healthy=False)
     assert isinstance(answers[-1], DeviceFailed) and FIRST in answers[-1].reason

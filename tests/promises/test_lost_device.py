@@ -9,7 +9,7 @@ import pytest
 
 from promises.outside import providers_of, run_kbench
 
-PROVIDERS = '''
+PROVIDERS = """
 import torch
 import triton
 import triton.language as tl
@@ -44,7 +44,7 @@ def far(x):
 @kbench.operator("softmax").provider("misaligned", requires="triton")
 def misaligned(x):
     return launched(load_between_two, x)
-'''
+"""
 
 CONFIG = """
 operator: softmax
