@@ -84,7 +84,8 @@ def _copy(source: Tensor, target: Tensor) -> None:
 def repeat(index: int, baseline: Contender) -> Contender:
     """The baseline once more: the noise floor. It has the launch overhead of the baseline, so that the timer prepares both
     alike, and its settings."""
-    changes = ProviderChanges(own=dict(baseline.changes.own)) if baseline.changes else None
+    theirs = baseline.changes
+    changes = ProviderChanges(own=dict(theirs.own), script=theirs.script) if theirs else None
     return Contender(
         index,
         Control.REPEAT,

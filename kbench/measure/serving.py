@@ -47,6 +47,7 @@ from kbench.protocol import (
 from kbench.results.vocabulary import Status
 from kbench.sources.loading import load_source
 from kbench.sources.scripts.script_operator import ScriptOperator
+from kbench.text.exception_text import describe_exception
 
 HOST_MEMORY_SHARE = 0.8
 """Share of the free memory that a worker without an accelerator may take. A provider that allocates without end then
@@ -102,7 +103,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             sweeps: Sequence[SourceSweep] = ()
             if request.source:
                 answers(PluginCall(request.source.path))  # without the guard: loading it replaces do_bench
-                sweeps, faults = load_source(request.source, partial(time_plainly, device))
+                sweeps, faults = load_source(request.source, partial(time_plainly, device), guard.switches)
                 failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))
@@ -163,12 +164,17 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         answers.secret, request = decode_request(requests.get())
         try:
             answer(request)
+            if not isinstance(request, CatalogRequest):
+                device.release_case()
         except DeviceLost as lost:
             assert lost.contender.status is not None
             answers(DeviceFailed(lost.contender.status, lost.contender.reason))
             return
-        if not isinstance(request, CatalogRequest):
-            device.release_case()
+        except RuntimeError as error:
+            if device.healthy():
+                raise
+            answers(DeviceFailed(Status.ERROR, describe_exception(error)))  # a kernel that still ran after its step
+            return
         answers(RequestDone())
 
 

@@ -39,14 +39,17 @@ class Steps:
         """Announce the step to the parent, which enforces the limit, and end the contender with what its code raises, or with
         what it has tampered with.
 
-        Raises DeviceLost when the device no longer answers afterwards.
+        Raises DeviceLost when the device no longer answers afterwards: then every call of the driver reports the first failure
+        again, also those that kbench makes to clean up. The reason keeps the words of the first.
         """
         self.emit(StepBegun(contender.index, contender.configuration_name, name, limit_s))
         plugin = contender.provider.plugin if contender.provider else None
         contender.changes = contender.changes or self.guard.of_plugin(plugin)
         self.guard.begin(contender.changes, f"while {STEPS[name]}", timed=name == "time")
+        failed = True
         try:
             yield
+            failed = False
         except OperatorFault as fault:
             contender.end(Status.ERROR, str(fault))
         except Misdelivery as fault:
@@ -60,9 +63,10 @@ class Steps:
             context = f" ({when})" if self._times else ""
             contender.end(status, _described(error, contender, context))
             drop_locals(error)
-            self.device.release()
+        if failed:
             if not self.device.healthy():
-                raise DeviceLost(contender) from None
+                raise DeviceLost(contender)
+            self.device.release()
         self.guard.end()
         contender.blame_for_tampering()
         self.emit(StepEnded(contender.index))

@@ -18,16 +18,18 @@ from kbench.text.exception_text import describe_exception, location
 from kbench.text.printable import REASON_LIMIT, printable
 
 if TYPE_CHECKING:
-    from kbench.sources.scripts.recording import Recorder, TimePlainly
+    from kbench.sources.scripts.recording import Recorder, ScriptSwitches, TimePlainly
 
 
-def load_source(source: Source, time_plainly: TimePlainly) -> tuple[Sequence[SourceSweep], Sequence[PluginError]]:
+def load_source(
+    source: Source, time_plainly: TimePlainly, switches: ScriptSwitches
+) -> tuple[Sequence[SourceSweep], Sequence[PluginError]]:
     """Load a source. Returns its sweeps, or the reason why there are none."""
     path = Path(source.path)
     try:
         with registering_for(source.path):
             if source_of(path) is SourceKind.SCRIPT:
-                return load_plots(path, source.arguments, time_plainly), ()
+                return load_plots(path, source.arguments, time_plainly, switches), ()
             return _load_folder(path), ()
     except SourceFault as fault:
         return (), [PluginError(source.path, fault.where, printable(str(fault), REASON_LIMIT))]
@@ -44,9 +46,11 @@ def _load_folder(path: Path) -> Sequence[SourceSweep]:
     return sweeps
 
 
-def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) -> Sequence[SourceSweep]:
+def load_plots(
+    path: Path, arguments: Sequence[str], time_plainly: TimePlainly, switches: ScriptSwitches
+) -> Sequence[SourceSweep]:
     """Run a script, and register the plots that it has asked for before it ended, in whatever way it ended. Returns nothing for
-    a script that calls do_bench, but runs no plot."""
+    a script that calls do_bench, but runs no plot. The switches are as before afterwards."""
     if find_spec("triton") is None:
         raise SourceFault(str(path), packages.missing("triton"))
     from kbench.sources.scripts.recording import NoPlotSoFar, Recorder
@@ -55,7 +59,7 @@ def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) 
     from kbench.sources.scripts.shielded_files import shielded
     from kbench.sources.scripts.stand_ins import answering
 
-    recorder = Recorder(time_plainly)
+    recorder = Recorder(time_plainly, switches)
     try:
         with answering(recorder), shielded(Path.cwd(), path.parent):
             run_as_main(path, arguments)
@@ -72,6 +76,8 @@ def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) 
             raise
         what = str(error) if isinstance(error, ScriptEnded) else f"failed: {describe_exception(error)}"
         print(f"kbench: {path.name} {what}; kbench measures the plots that it had run until then", file=sys.stderr)
+    finally:
+        switches.write(recorder.before)
     if not recorder.plots and not recorder.loose:
         raise SourceFault(str(path), _nothing_to_measure(recorder))
     for fault in recorder.empty():

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
+from kbench.measure.tampering.settings import Switches, present_settings
 from kbench.sources.fault import SourceFault
 from kbench.sources.loading import load_plots
 
@@ -43,7 +44,8 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
 
     def loaded(text: str) -> list[str]:
         (tmp_path / "bench.py").write_text(text)
-        return [each.operator for each in load_plots(tmp_path / "bench.py", (), lambda call: [1.0])]
+        switches = Switches(present_settings())
+        return [each.operator for each in load_plots(tmp_path / "bench.py", (), lambda call: [1.0], switches)]
 
     return loaded
 

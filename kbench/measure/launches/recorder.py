@@ -119,9 +119,9 @@ class LaunchRecorder:
     def _failed(self, error: Exception, peak: int | None) -> Recorded:
         fault = f"the call cannot be captured in a CUDA graph: {_first_line(error)}"
         drop_locals(error)
-        self._device.release()
         if not self._device.healthy():
             raise RuntimeError(fault)
+        self._device.release()
         return Recorded(peak_bytes=peak, fault=fault)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ from kbench.measure.scripts.observation import Observation, lies_in, observe
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import Emit, Steps
-from kbench.measure.tampering.guard import Guard
+from kbench.measure.tampering.guard import Guard, ProviderChanges
 from kbench.measure.timing.plain import plain_samples
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import Configuration, MeasureSettings
@@ -48,12 +49,14 @@ from kbench.sources.scripts.script_operator import CALL, BuiltLine, ScriptOperat
 class FirstCall:
     """What the first call of a closure showed.
 
+    switches     the switches of the script when it called do_bench, by name: the closure always runs with them
     output       copies of the tensors that it returned; None if it returned something else
     reuses       a tensor that it returned lies in memory that existed before the call
     build_ms     how long it took, compilers included
     interpreted  Triton's interpreter ran it, so its time says nothing
     """
 
+    switches: Mapping[str, Any]
     output: list[Tensor] | None
     reuses: bool
     build_ms: float
@@ -117,6 +120,8 @@ class ScriptRun:
         self.steps = Steps(device, emit, guard)
         self.timer = make_timer(settings.timer, device, settings.cache)
         self.contenders = [Contender.of(index, one, operator) for index, one in enumerate(configurations)]
+        for contender in self.contenders:
+            contender.changes = ProviderChanges(own=dict(operator.plot.switches), script=True)
         self.load = OtherLoad()
         self.started_at = now()
         self._lines: dict[str, BuiltLine] = {}
@@ -169,6 +174,7 @@ class ScriptRun:
             if first.interpreted:
                 contender.end(Status.UNSUPPORTED, "Triton's interpreter ran it, which says nothing about its speed")
                 return
+            self._switch(contender, first.switches)
             call.clear_gradients()
             self._closures[contender.index].seen = observe(call.fn, held_tensors(call.fn), self.device)
             contender.launch_ms = measure_launch_ms(call.fn, self.device)
@@ -176,8 +182,16 @@ class ScriptRun:
             before = call.clear_gradients if call.grad_to_none else None
             contender.sample = self.timer.ready([call.fn], contender.launch_ms, before)
 
+    def _switch(self, contender: Contender, switches: Mapping[str, Any]) -> None:
+        """Give a contender its switches, for now and for its next steps. The function of the script may have put them back,
+        as at the end of `with torch.no_grad():`."""
+        assert contender.changes
+        contender.changes.own.update(switches)
+        self.steps.guard.switches.write(switches)
+
     def _time_plainly(self, call: BenchCall) -> list[float]:
         """Call a closure for the first time, then time it as the script asks. The script goes on with this time."""
+        switches = self.steps.guard.switches.read()
         interpreted = interpreter_probe()
         call.clear_gradients()
         start = time.perf_counter()
@@ -185,7 +199,7 @@ class ScriptRun:
         self.device.synchronize()
         build_ms = (time.perf_counter() - start) * 1e3
         reuses = lies_in(returned, held_tensors(call.fn).values())
-        self._first[id(call)] = first = FirstCall(copied_tensors(returned), reuses, build_ms, interpreted())
+        self._first[id(call)] = first = FirstCall(switches, copied_tensors(returned), reuses, build_ms, interpreted())
         del returned
         return [build_ms] if first.interpreted else time_plainly(self.device, call)
 

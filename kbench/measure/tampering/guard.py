@@ -11,7 +11,15 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.tampering import audit_events
 from kbench.measure.tampering.patches import Patches
-from kbench.measure.tampering.settings import UNREADABLE, Effect, ProcessSetting, present_settings, read, write
+from kbench.measure.tampering.settings import (
+    UNREADABLE,
+    Effect,
+    ProcessSetting,
+    Switches,
+    present_settings,
+    read,
+    write,
+)
 from kbench.measure.tampering.streams import StandardStreams
 
 CHANGES_NAMED = 3
@@ -29,11 +37,13 @@ class ProviderChanges:
     tampering  for which its time cannot be believed: `replaced time.perf_counter_ns (while timing)`
     altered    settings that it changed: `torch.set_num_threads from 1 to 8`
     own        the settings with which it has to run from now on, by name
+    script     it is a line of a script, whose switches are its own
     """
 
     tampering: list[str] = field(default_factory=list)
     altered: list[str] = field(default_factory=list)
     own: dict[str, Any] = field(default_factory=dict)
+    script: bool = False
 
     def add(self, other: ProviderChanges) -> None:
         self.tampering += [each for each in other.tampering if each not in self.tampering]
@@ -48,6 +58,7 @@ class Guard:
         self._patches = Patches()  # first: this imports Triton, which has settings
         self._streams = StandardStreams()
         self._settings: list[ProcessSetting] = present_settings(self._streams)
+        self.switches = Switches(self._settings)
         self._plugins: dict[str, ProviderChanges] = {}
         self._running: tuple[ProviderChanges, str] | None = None
         self._common: dict[str, Any] = {}
@@ -110,25 +121,26 @@ class Guard:
         self._looked_ns = perf_counter_ns()
         deeds = [*([f"replaced {listed(replaced)}"] if replaced else []), *seen]
         if deeds or now != self._before:
-            changes.add(self._found(deeds, now, when))
+            changes.add(self._found(deeds, now, when, script=changes.script))
         if now != self._common:
             write(self._settings, self._common)
             self._looked_ns = None  # not every setting can be written back: the next step reads what they are
 
-    def _found(self, deeds: list[str], now: Mapping[str, Any], when: str) -> ProviderChanges:
-        found = ProviderChanges()
+    def _found(self, deeds: list[str], now: Mapping[str, Any], when: str, *, script: bool) -> ProviderChanges:
+        found, advice = ProviderChanges(), ""
         for setting in self._settings:
             old, new = self._before[setting.name], now[setting.name]
-            if old == new or UNREADABLE in (old, new) or setting.effect is Effect.SILENT:
+            if old == new or UNREADABLE in (old, new) or setting.effect is Effect.SILENT or (script and setting.switch):
                 continue
             if setting.effect is Effect.TIMING:
                 deeds.append(f"changed {setting.name}")
+                advice = advice or setting.advice
             else:
                 found.altered.append(f"{setting.name} from {_shown(old)} to {_shown(new)}")
             if setting.effect is Effect.OWN:
                 found.own[setting.name] = new
         if deeds:
-            found.tampering.append(f"{listed(deeds)} ({when})")
+            found.tampering.append(f"{listed(deeds)} ({when}){f'; {advice}' if advice else ''}")
         return found
 
 

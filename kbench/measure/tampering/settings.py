@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -54,22 +54,42 @@ class Effect(enum.Enum):
 
 @dataclass(frozen=True)
 class ProcessSetting:
-    """A global setting. `get` returns a value that can be compared, and `set` writes it."""
+    """A global setting. `get` returns a value that can be compared, and `set` writes it.
+
+    switch  a script may change it: its lines run with what they have set, and nobody is told
+    advice  what a provider can do instead of changing it
+    """
 
     name: str
     effect: Effect
     get: Callable[[], Any]
     set: Callable[[Any], object]
+    switch: bool = False
+    advice: str = ""
 
 
-def present_settings(streams: StandardStreams) -> list[ProcessSetting]:
-    """The settings that this version of torch has, in the order in which they have to be written."""
+class Switches:
+    """The settings that a script may change."""
+
+    def __init__(self, settings: Sequence[ProcessSetting]) -> None:
+        self._settings = [setting for setting in settings if setting.switch]
+
+    def read(self) -> dict[str, Any]:
+        return read(self._settings)
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        write(self._settings, values)
+
+
+def present_settings(streams: StandardStreams | None = None) -> list[ProcessSetting]:
+    """The settings that this version of torch has, in the order in which they have to be written. The standard streams are
+    among them if they are given."""
     found = []
     for setting in (
         *_torch_settings(),
         *_device_settings(),
         *_python_settings(),
-        *_streams(streams),
+        *(_streams(streams) if streams else ()),
         *_random_states(),
     ):
         with suppress(AttributeError, RuntimeError, TypeError, NotImplementedError):
@@ -79,7 +99,10 @@ def present_settings(streams: StandardStreams) -> list[ProcessSetting]:
 
 
 def _torch_settings() -> Iterator[ProcessSetting]:
-    own = partial(ProcessSetting, effect=Effect.OWN)
+    own = partial(ProcessSetting, effect=Effect.OWN, switch=True)
+    yield own(
+        "torch.inference_mode", get=torch.is_inference_mode_enabled, set=_set_inference_mode
+    )  # before grad_enabled
     yield own("torch.set_default_dtype", get=torch.get_default_dtype, set=torch.set_default_dtype)
     yield own("torch.set_default_device", get=_default_device, set=torch.set_default_device)
     yield own("torch.set_grad_enabled", get=torch.is_grad_enabled, set=torch._C._set_grad_enabled)
@@ -127,13 +150,21 @@ def _torch_settings() -> Iterator[ProcessSetting]:
     yield ProcessSetting(
         "torch's operators through torch.library", Effect.TIMING, get=present_overrides, set=remove_overrides
     )
-    yield ProcessSetting("torch.set_num_threads", Effect.SHARED, torch.get_num_threads, torch.set_num_threads)
+    yield ProcessSetting(
+        "torch.set_num_threads", Effect.SHARED, torch.get_num_threads, torch.set_num_threads, switch=True
+    )
 
 
 def _device_settings() -> Iterator[ProcessSetting]:
     timing = partial(ProcessSetting, effect=Effect.TIMING)
-    yield timing("the current device", get=_current_device, set=_set_current_device)
-    yield timing("the current stream", get=_current_stream, set=_set_current_stream)
+    yield timing("the current device", get=_current_device, set=_set_current_device, switch=True)
+    yield timing(
+        "the current stream",
+        get=_current_stream,
+        set=_set_current_stream,
+        switch=True,
+        advice="work on the current stream, or inside `with torch.cuda.stream(...)`, and let the current stream wait for it",
+    )
     if "triton.runtime" in sys.modules:
         yield timing("the active driver of Triton", get=_triton_driver, set=_set_triton_driver)
     yield timing(
@@ -197,7 +228,23 @@ def _attribute(path: str, name: str, effect: Effect) -> ProcessSetting:
     owner: Any = torch
     for part in path.split(".")[1:]:
         owner = getattr(owner, part)
-    return ProcessSetting(f"{path}.{name}", effect, partial(getattr, owner, name), partial(setattr, owner, name))
+    return ProcessSetting(
+        f"{path}.{name}", effect, partial(getattr, owner, name), partial(setattr, owner, name), switch=True
+    )
+
+
+_entered: list[Any] = []
+"""The context of torch's inference mode that `_set_inference_mode` has entered, if any."""
+
+
+def _set_inference_mode(on: bool) -> None:
+    """torch switches it by a context only. Leaving that brings back what autograd was before."""
+    while _entered:
+        _entered.pop().__exit__(None, None, None)
+    if torch.is_inference_mode_enabled() != on:
+        context = torch.inference_mode(on)
+        context.__enter__()
+        _entered.append(context)
 
 
 def _default_device() -> torch.device | None:
@@ -299,12 +346,12 @@ def _as_tensor(state: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(state), dtype=torch.uint8)
 
 
-def read(settings: list[ProcessSetting]) -> dict[str, Any]:
+def read(settings: Sequence[ProcessSetting]) -> dict[str, Any]:
     """The present values by name; UNREADABLE for one that cannot be read now."""
     return {setting.name: _value(setting) for setting in settings}
 
 
-def write(settings: list[ProcessSetting], values: Mapping[str, Any]) -> None:
+def write(settings: Sequence[ProcessSetting], values: Mapping[str, Any]) -> None:
     """Write the values that are known and differ from the present ones."""
     for setting in settings:
         wanted = values.get(setting.name, UNREADABLE)

@@ -8,9 +8,9 @@ whether it reports a time or a rate.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -34,6 +34,15 @@ class NoPlotSoFar(BaseException):
 
 TimePlainly = Callable[[BenchCall], Sequence[float]]
 """Takes the samples of a call as Triton would, in ms."""
+
+
+class ScriptSwitches(Protocol):
+    """The settings of the process that a script may change: the current stream, grad mode, the default dtype and others."""
+
+    def read(self) -> dict[str, Any]:
+        """The present values by name."""
+
+    def write(self, values: Mapping[str, Any]) -> None: ...
 
 
 def _again(values: Sequence[Any]) -> list[Any]:
@@ -69,10 +78,12 @@ class RecordedLine:
 @dataclass
 class RecordedPlot:
     """A plot: a `triton.testing.Benchmark` and a function below `perf_report`, with the lines in the order of the script.
-    `last` is what the function returned for the last line that did not fail."""
+    `switches` are those that the script had set before it ran the plot. `last` is what the function returned for the last line
+    that did not fail."""
 
     benchmark: Any
     function: Callable[..., Any]
+    switches: Mapping[str, Any] = field(default_factory=dict)
     lines: list[RecordedLine] = field(default_factory=list)
     last: Any = math.nan
 
@@ -80,13 +91,15 @@ class RecordedPlot:
 class Recorder:
     """Answers the calls of a script that is being recorded. `plots` are in the order of the script. `loose` are the calls of
     do_bench outside of all plots, which get real times: a script may choose its sizes by them. `declared` are the benchmarks
-    that the script gives to perf_report, whether it runs them or not."""
+    that the script gives to perf_report, whether it runs them or not. Make it before the script runs: `before` holds the
+    switches as they were then."""
 
-    def __init__(self, time_plainly: TimePlainly) -> None:
+    def __init__(self, time_plainly: TimePlainly, switches: ScriptSwitches) -> None:
         self.plots: list[RecordedPlot] = []
         self.loose: list[BenchCall] = []
         self.declared: list[Any] = []
-        self._time_plainly = time_plainly
+        self.before = switches.read()
+        self._time_plainly, self._switches = time_plainly, switches
         self._made_up_ms: float | None = None
         self._calls = 0
         self._dtype: torch.dtype | None = None
@@ -125,9 +138,11 @@ class Recorder:
     def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         if self._made_up_ms is not None:  # a line that draws another plot
             return function(**arguments)
+        switches = self._switches.read()
         plot = next((each for each in self.plots if each.benchmark is benchmark and each.function is function), None)
         if plot is None:
-            plot = RecordedPlot(benchmark, function)
+            set_by_script = {name: value for name, value in switches.items() if value != self.before[name]}
+            plot = RecordedPlot(benchmark, function, set_by_script)
             self.plots.append(plot)
         given = {name: value for name, value in arguments.items() if name != benchmark.line_arg}
         self._dtype = None
@@ -137,6 +152,8 @@ class Recorder:
         except Exception:  # noqa: BLE001  it becomes the reason of a row, where the line is built once more
             plot.lines.append(RecordedLine(given, arguments[benchmark.line_arg], 0, {}, {}))
             return plot.last  # in the form that the script expects: its own loop may read a dict
+        finally:
+            self._switches.write(switches)
         plot.last = first
         reports = {
             name: classify(value, later[name], TIME_MS)

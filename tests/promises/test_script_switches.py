@@ -1,0 +1,305 @@
+"""The switches of a script are its own: its lines run with them, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promises.outside import providers_of, rows_of, run_kbench
+
+SCRIPT = '''
+import contextlib
+import random
+
+import torch
+import triton
+
+torch.set_float32_matmul_precision("high")  # for all lines
+
+FIRST = {
+    "dtype": torch.get_default_dtype(),
+    "threads": torch.get_num_threads(),
+    "grad": torch.is_grad_enabled(),
+    "inference": torch.is_inference_mode_enabled(),
+    "deterministic": torch.are_deterministic_algorithms_enabled(),
+    "math": torch.backends.cuda.math_sdp_enabled(),
+    "device": torch.get_default_device(),
+    "autocast": torch.is_autocast_enabled("cpu"),
+}
+
+
+def present():
+    return {
+        "dtype": torch.get_default_dtype(),
+        "threads": torch.get_num_threads(),
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "math": torch.backends.cuda.math_sdp_enabled(),
+        "device": torch.get_default_device(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+    }
+
+
+def checked(x, **changed):
+    """A closure that works only with its own switches."""
+
+    def closure():
+        wanted = FIRST | changed
+        assert present() == wanted, f"runs with {present()}, not with {wanted}"
+        assert torch.get_float32_matmul_precision() == "high"
+        return x + 1
+
+    return closure
+
+
+def time(closure):
+    return triton.testing.do_bench(closure, warmup=1, rep=1)
+
+
+def benchmark_of(provider, x):
+    threads = FIRST["threads"] + 1
+    if provider == "none":
+        return time(checked(x))
+    if provider == "default-dtype":
+        torch.set_default_dtype(torch.float64)
+        return time(checked(x, dtype=torch.float64))
+    if provider == "default-device":
+        torch.set_default_device("meta")
+        return time(checked(x, device=torch.device("meta")))
+    if provider == "threads":
+        torch.set_num_threads(threads)
+        return time(checked(x, threads=threads))
+    if provider == "seed":
+        random.seed(1)
+        torch.manual_seed(1)
+        return time(checked(x))
+    if provider == "deterministic":
+        torch.use_deterministic_algorithms(True)
+        return time(checked(x, deterministic=True))
+    if provider == "no-grad":
+        with torch.no_grad():
+            return time(checked(x, grad=False))
+    if provider == "inference":
+        with torch.inference_mode():
+            y = torch.zeros(8)  # cannot be changed outside of the mode
+            closure = checked(y, grad=False, inference=True)
+            return time(lambda: y.add_(closure()))
+    if provider == "autocast":
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return time(checked(x, autocast=True))
+    if provider == "sdpa-kernel":
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+            return time(checked(x, math=False))
+
+
+LINES = [
+    "none", "default-dtype", "default-device", "threads", "seed", "deterministic", "no-grad", "inference", "autocast",
+    "sdpa-kernel",
+]
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        x_names=["N"], x_vals=[64], line_arg="provider", line_vals=LINES, line_names=LINES, plot_name="switches", ylabel="ms",
+        args={},
+    )
+)
+def benchmark(N, provider):
+    return benchmark_of(provider, torch.ones(N))
+
+
+@torch.inference_mode()
+def decorated(N, provider):
+    y = torch.zeros(N)
+    return triton.testing.do_bench(lambda: y.add_(1), warmup=1, rep=1)
+
+
+decorated = triton.testing.perf_report(
+    triton.testing.Benchmark(
+        x_names=["N"], x_vals=[64], line_arg="provider", line_vals=["a"], line_names=["a"], plot_name="decorated", ylabel="ms",
+        args={},
+    )
+)(decorated)
+
+benchmark.run()
+decorated.run()
+'''
+
+QUICK = ("--set", "measure.rounds=2", "--set", "measure.rep_ms=1", "--set", "measure.warmup_ms=1", "--no-plot")
+
+
+@pytest.fixture(scope="session")
+def measured(made_once: Callable[..., Path]) -> Path:
+    """The results folder of `kbench run` on the script."""
+
+    def make(folder: Path) -> None:
+        (folder / "bench.py").write_text(SCRIPT)
+        ended = run_kbench("run", "bench.py", *QUICK, folder=folder)
+        (folder / "said.txt").write_text(f"{ended.code}\n{ended.text}")
+
+    return made_once("script-switches", make) / "results"
+
+
+LINES = (
+    "none", "default-dtype", "default-device", "threads", "seed", "deterministic", "no-grad", "inference", "autocast",
+    "sdpa-kernel",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_a_script_is_timed_with_its_own_switches(measured: Path, line: str) -> None:
+    (row,) = [row for row in providers_of(measured / "switches.csv") if row["provider"] == line]
+    assert row["status"] == "ok" and float(row["ms"]) > 0, row["reason"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_switch_of_a_script_is_noted_nowhere_as_a_fault(measured: Path, line: str) -> None:
+    (row,) = [row for row in providers_of(measured / "switches.csv") if row["provider"] == line]
+    assert row["reason"] == "" and "altered-state" not in row["flags"]
+    assert "changed" not in (measured.parent / "said.txt").read_text()
+
+
+def test_the_repeat_of_the_baseline_and_the_copy_are_measured_beside_switches(measured: Path) -> None:
+    controls = [row for row in rows_of(measured / "switches.csv") if row["role"] == "control"]
+    assert controls and all(row["status"] == "ok" for row in controls)
+
+
+def test_a_function_below_a_mode_of_torch_is_timed_in_that_mode(measured: Path) -> None:
+    (row,) = providers_of(measured / "decorated.csv")
+    assert row["status"] == "ok" and float(row["ms"]) > 0, row["reason"]
+
+
+def test_a_switch_that_a_provider_of_an_operator_changes_is_still_noted(
+    kbench: Callable[..., object], write: Callable[[str, str], Path], folder: Path
+) -> None:
+    write(
+        "threads.py",
+        """
+import torch
+
+import kbench
+
+
+@kbench.operator("softmax").provider("threads")
+def threads(x):
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    return torch.softmax(x, -1)
+""",
+    )
+    write(
+        "threads.yaml",
+        """
+operator: softmax
+sweep: {M: 4, N: 64, dtype: float32}
+providers: [threads]
+measure: {rounds: 2, warmup_ms: 1, rep_ms: 1, cache: warm}
+""",
+    )
+    kbench("run", "threads.yaml", "--plugin", "threads.py", "--no-plot")
+    (row,) = providers_of(folder / "results" / "threads.csv")
+    assert "torch.set_num_threads" in row["reason"] and "altered-state" in row["flags"]
+
+
+STREAMS = """
+import torch
+import triton
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        x_names=["N"], x_vals=[1024, 4096], line_arg="provider", line_vals=["torch", "other"], line_names=["torch", "other"],
+        plot_name="streams", ylabel="GB/s", args={"M": 4096},
+    )
+)
+def benchmark(M, N, provider):
+    x = torch.randn(M, N, device="cuda")
+    stream = torch.cuda.Stream()
+    torch.cuda.set_stream(stream)
+
+    def closure():
+        assert torch.cuda.current_stream() == stream
+        return torch.softmax(x, -1) if provider == "torch" else (x - x.amax(-1, keepdim=True)).exp()
+
+    ms = triton.testing.do_bench(closure)
+    return 2 * x.numel() * x.element_size() * 1e-6 / ms
+
+
+benchmark.run()
+"""
+
+SETS_STREAM = """
+import torch
+
+import kbench
+
+
+@kbench.operator("softmax").provider("sets-stream")
+def sets_stream(x):
+    torch.cuda.set_stream(torch.cuda.Stream())
+    return torch.softmax(x, -1)
+
+
+@kbench.operator("softmax").provider("in-a-block")
+def in_a_block(x):
+    stream, present = torch.cuda.Stream(), torch.cuda.current_stream()
+    stream.wait_stream(present)
+    with torch.cuda.stream(stream):
+        y = torch.softmax(x, -1)
+    present.wait_stream(stream)
+    y.record_stream(present)
+    return y
+"""
+
+CONFIG_OF_STREAMS = """
+operator: softmax
+sweep: {M: 4096, N: [1024, 4096], dtype: float32}
+providers: [sets-stream, in-a-block, torch-native]
+baseline: torch-native
+measure: {rounds: 3, warmup_ms: 5, rep_ms: 20}
+"""
+
+
+@pytest.fixture(scope="session")
+def streams(made_once: Callable[..., Path]) -> Path:
+    def make(folder: Path) -> None:
+        (folder / "bench.py").write_text(STREAMS)
+        (folder / "kernels.py").write_text(SETS_STREAM)
+        (folder / "kernels.yaml").write_text(CONFIG_OF_STREAMS)
+        run_kbench("run", "bench.py", "--no-plot", folder=folder)
+        run_kbench("run", "kernels.yaml", "--plugin", "kernels.py", "--no-plot", folder=folder)
+
+    return made_once("streams", make) / "results"
+
+
+@pytest.mark.gpu
+def test_a_line_that_sets_the_stream_is_timed_on_it(streams: Path) -> None:
+    rows = providers_of(streams / "streams.csv")
+    assert len(rows) == 4
+    for row in rows:
+        assert row["status"] == "ok" and row["reason"] == "" and float(row["ms"]) > 0, row["reason"]
+
+
+@pytest.mark.gpu
+def test_the_time_on_a_stream_of_a_script_is_that_of_the_kernel(streams: Path) -> None:
+    by_script = {
+        row["N"]: float(row["ms"]) for row in providers_of(streams / "streams.csv") if row["provider"] == "torch"
+    }
+    by_config = {
+        row["N"]: float(row["ms"]) for row in providers_of(streams / "kernels.csv") if row["provider"] == "torch-native"
+    }
+    assert by_script.keys() == by_config.keys()
+    for N, ms in by_script.items():
+        assert ms == pytest.approx(by_config[N], rel=0.5)  # on another stream it would read almost nothing
+
+
+@pytest.mark.gpu
+def test_a_provider_of_an_operator_that_sets_the_stream_is_at_fault_and_told_what_to_do(streams: Path) -> None:
+    rows = {(row["provider"], row["N"]): row for row in providers_of(streams / "kernels.csv")}
+    for N in ("1024", "4096"):
+        row = rows["sets-stream", N]
+        assert row["status"] not in ("ok", "checked") and not row["ms"]
+        assert "current stream" in row["reason"] and "with torch.cuda.stream" in row["reason"]
+        assert rows["in-a-block", N]["status"] == rows["torch-native", N]["status"] == "ok"
