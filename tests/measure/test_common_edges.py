@@ -44,6 +44,13 @@ def as_if_dense(x: Tensor, w: Tensor) -> Tensor:
     return right(x.as_strided(x.shape, (x.shape[1], 1)), w)
 
 
+@rms.provider("whole-vectors")
+def whole_vectors(x: Tensor, w: Tensor) -> Tensor:
+    if any(each.data_ptr() % 16 for each in (x, w)):
+        raise RuntimeError("misaligned address")
+    return right(x, w)
+
+
 @rms.provider("zero-for-nan")
 def zero_for_nan(x: Tensor, w: Tensor) -> Tensor:
     return right(x, w).nan_to_num(0.0)
@@ -94,7 +101,7 @@ def outcomes(
     return found
 
 
-LAYOUTS, SIZES = ["random", "strided rows", "transposed"], ["M=1", "N=1", "M=0"]
+LAYOUTS, SIZES = ["random", "strided rows", "transposed", "odd offset"], ["M=1", "N=1", "M=0"]
 VALUES = ["large offset", "zeros", "large values", "one NaN"]
 
 
@@ -110,6 +117,7 @@ def test_each_finds_its_kind_of_fault() -> None:
         return {edge for edge, found in outcomes(provider, dtype=dtype).items() if found != "checked"}
 
     assert failing("as-if-dense") == {"strided rows", "transposed"}
+    assert failing("whole-vectors") == {"odd offset"}
     assert failing("zero-for-nan") == {"one NaN"}
     assert failing("no-eps", "bfloat16") == {"zeros"}
     assert failing("squares-in-float16", "float16") == {"large values"}
@@ -178,7 +186,28 @@ def test_gradients_that_a_backward_kernel_receives_have_gaps_too() -> None:
     names = [*LAYOUTS, *SIZES, "strided gradients", "expanded gradients"]
     assert outcomes("right", double, mode="backward") == dict.fromkeys(names, "checked")
     found = outcomes("as-if-dense", double, mode="backward")
-    assert {edge for edge, each in found.items() if each != "checked"} == set(names[1:3] + names[-2:])
+    assert {edge for edge, each in found.items() if each != "checked"} == {*LAYOUTS[1:3], *names[-2:]}
+
+
+def test_received_gradients_begin_at_odd_offsets_too() -> None:
+    double = Operator(
+        "edges-aligned",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=lambda x: 2 * x,
+        gradients=("x",),
+    )
+    double.provider("right")(lambda x: 2 * x)
+
+    @double.backward("right")
+    def aligned(dy: Tensor, x: Tensor) -> Tensor:
+        assert dy.data_ptr() % 16 == 0, "misaligned address"
+        return 2 * dy
+
+    found = outcomes("right", double, m=None, mode="backward")
+    assert {edge: each for edge, each in found.items() if each != "checked"}.keys() == {"odd offset"}
+    assert "misaligned address" in found["odd offset"]
 
 
 def test_an_operator_with_edges_of_its_own_has_those_of_received_gradients() -> None:
@@ -198,10 +227,14 @@ def test_an_operator_with_edges_of_its_own_has_those_of_received_gradients() -> 
     def as_x(dy: Tensor, d_sum: Tensor, x: Tensor) -> Tensor:
         return 3 * dy.as_strided(x.shape, x.stride()) + d_sum[:, None]
 
-    assert edge_names(triple, "forward") == ["gaps"]
-    assert edge_names(triple, "full") == ["gaps", "strided gradients", "expanded gradients"]
+    assert edge_names(triple, "forward") == ["gaps", "odd offset"]
+    assert edge_names(triple, "full") == ["gaps", "odd offset", "strided gradients", "expanded gradients"]
     found = outcomes("strides-of-x", triple, mode="backward")
-    assert [edge for edge, each in found.items() if each != "checked"] == ["gaps", *edge_names(triple, "full")[1:]]
+    assert [edge for edge, each in found.items() if each != "checked"] == [
+        "gaps",
+        "strided gradients",
+        "expanded gradients",
+    ]
 
 
 def test_a_provider_that_writes_over_a_gradient_gets_none_that_is_expanded() -> None:
@@ -230,11 +263,25 @@ def test_an_edge_that_the_operator_does_not_take_is_left_out() -> None:
         tolerance=1,
     )
     even.provider("right")(lambda x: x.flatten(1).unsqueeze(2).clone())
-    assert list(outcomes("right", even)) == [*LAYOUTS, "large offset", "zeros", "one NaN", "M=1", "M=0"]
+    assert set(outcomes("right", even)) == {*LAYOUTS, "large offset", "zeros", "one NaN", "M=1", "M=0"}
 
 
-def test_an_operator_with_edges_of_its_own_has_no_others() -> None:
-    assert edge_names(operator("softmax"), "forward") == list(operator("softmax").edges)
+def test_an_operator_with_edges_of_its_own_has_one_other() -> None:
+    assert edge_names(operator("softmax"), "forward") == [*operator("softmax").edges, "odd offset"]
+
+
+def test_an_edge_of_the_operator_takes_the_place_of_a_common_one_with_its_name() -> None:
+    own = Operator(
+        "edges-own-offset",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=lambda x: x + 1,
+        edges={"odd offset": lambda case, x: (x + 3,)},
+    )
+    own.provider("aligned")(lambda x: x + 1 if x.data_ptr() % 16 == 0 else x)
+    assert edge_names(own, "forward") == ["odd offset"]
+    assert outcomes("aligned", own, m=None) == {"random": "checked", "odd offset": "checked"}
 
 
 def test_a_function_that_takes_other_arguments_is_named_with_its_place() -> None:

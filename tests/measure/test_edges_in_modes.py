@@ -72,7 +72,7 @@ def cuts_the_last_column(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.float(), labels.clamp_max(max(logits.shape[1] - 2, 0)), reduction="none")
 
 
-LAYOUTS, INTEGERS = ["random", "strided rows", "transposed"], ["smallest integers", "largest integers"]
+LAYOUTS, INTEGERS = ["random", "strided rows", "transposed", "odd offset"], ["smallest integers", "largest integers"]
 GRADIENTS = ["strided gradients", "expanded gradients"]
 
 
@@ -133,7 +133,7 @@ def test_they_follow_from_the_tensors(declared: Declared, edges: list[str]) -> N
     )
     half.provider("right")(lambda x: x.float() / 2)
     assert set(edges) <= set(edge_names(half, "forward"))
-    assert checked_edges(half, "right", N=6) == dict.fromkeys(["random", *edges], "checked")
+    assert checked_edges(half, "right", N=6) == dict.fromkeys(["random", "odd offset", *edges], "checked")
 
 
 def test_the_ends_of_the_range_are_what_is_declared() -> None:

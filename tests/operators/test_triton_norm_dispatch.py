@@ -84,11 +84,14 @@ def test_forward_covers_every_matrix(
     st.integers(1, 2),
     st.sampled_from(DEVICES),
     st.booleans(),
+    st.sampled_from([1, 2, 4, 8]),
 )
 def test_backward_covers_every_matrix(
-    M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors, anywhere: bool
+    M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors, anywhere: bool, address: int
 ) -> None:
-    plan = backward_plan(M, N, itemsize, math.gcd(16 // itemsize, N), inputs, sums, device, anywhere)
+    """`address` elements divide the distance of the first row from a multiple of 16 bytes."""
+    vector = math.gcd(16 // itemsize, N, address)
+    plan = backward_plan(M, N, itemsize, vector, inputs, sums, device, anywhere)
     compiles(plan)
     first, last = plan.steps[0], plan.steps[-1]
     numbers = first.arguments
@@ -112,6 +115,7 @@ def test_backward_covers_every_matrix(
         assert strips["SLICES"] >= plan.slices
     else:
         assert first.kernel == "shared_rows.shared_rows" and plan.teams
+        assert vector * itemsize >= 4  # it loads words of 4 bytes
         assert numbers["span"] * plan.slices >= N and held(first) >= numbers["span"] and numbers["WIDTH"] >= plan.slices
         assert first.programs == plan.slices * plan.parts <= device.multiprocessors * programs_at_once(first, device)
 

@@ -203,6 +203,33 @@ def test_teams_share_rows_in_the_backward_pass(
     assert judged(name, M, N, "backward", dtype, weight_dtype) is None
 
 
+@pytest.mark.parametrize("moved", ["dy", "x", "weight"])
+@pytest.mark.parametrize("dtype, elements", [(torch.bfloat16, [8, 1, 2]), (torch.float32, [4, 1, 2])])
+def test_the_launch_of_gradients_depends_on_where_the_rows_and_the_weight_begin(
+    dtype: torch.dtype, elements: list[int], moved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many elements one access moves: 16 bytes, or fewer if a tensor begins one or two elements beyond such a multiple."""
+    vectors = []
+
+    def plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums: int, *rest: object) -> Launches:
+        vectors.append(vector)
+        return rows_and_columns(M, N, sums)
+
+    monkeypatch.setattr(launch, "backward_plan", plan)
+    provider = operator("rmsnorm").providers["triton"]
+    assert provider.backward
+    for offset in (0, 1, 2):
+        shapes = {"dy": (3, 48), "x": (3, 48), "weight": (48,)}
+        tensors = [
+            torch.zeros(2 + math.prod(shape), dtype=dtype, device=DEVICE)[offset * (name == moved) :][
+                : math.prod(shape)
+            ].view(shape)
+            for name, shape in shapes.items()
+        ]
+        provider.backward.function(*tensors, torch.ones(3, device=DEVICE))
+    assert vectors == elements
+
+
 @pytest.mark.gpu
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("M, N", [(300, 16384), (7, 40000), (1, 65536), (1000, 11008), (5, 262144)])

@@ -69,7 +69,7 @@ def normalise(
     M, N = x.shape
     if not x.numel():
         return
-    vector, anywhere = _vector(N, *inputs, *outputs), _anywhere(N, *inputs, *outputs)
+    vector, anywhere = _vector((*inputs, *outputs)), _anywhere(N, *inputs, *outputs)
     if not plan:
         wide = any(weight.element_size() > x.element_size() for weight in weights)
         plan = forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device), anywhere, len(inputs), wide)
@@ -97,7 +97,7 @@ def gradients(
     dx, outputs = x.new_empty(M, N), tuple(weight.new_empty(N) for _ in range(maths.column_sums))
     if not x.numel():
         return [dx, *(each.zero_() for each in outputs)]
-    vector, anywhere = _vector(N, *inputs), _anywhere(N, *inputs, dx)
+    vector, anywhere = _vector(inputs, weight), _anywhere(N, *inputs, dx)
     if not plan:
         shape = (M, N, x.element_size(), vector, len(inputs), maths.column_sums)
         plan = backward_plan(*shape, _processors(x.device), anywhere, weight.element_size() > x.element_size())
@@ -145,10 +145,13 @@ def _row_strides(matrices: Tensors) -> tuple[int, ...]:
     return tuple(each.stride(0) for each in matrices)
 
 
-def _vector(N: int, *matrices: torch.Tensor) -> int:
-    """Elements of which all rows consist, and at multiples of which all rows begin, up to 16 bytes."""
-    strides = [each.stride(0) for each in matrices if each.shape[0] > 1]
-    return math.gcd(16 // matrices[0].element_size(), N, *strides)
+def _vector(matrices: Tensors, *vectors: torch.Tensor) -> int:
+    """Elements of which all rows consist, and at multiples of which all rows and the `vectors` begin in memory, up to 16
+    bytes."""
+    itemsize = matrices[0].element_size()
+    strides = [each.stride(0) * itemsize for each in matrices if each.shape[0] > 1]
+    addresses = [each.data_ptr() for each in (*matrices, *vectors)]
+    return math.gcd(16, matrices[0].shape[1] * itemsize, *strides, *addresses) // itemsize
 
 
 def _anywhere(N: int, *matrices: torch.Tensor) -> bool:
@@ -158,7 +161,7 @@ def _anywhere(N: int, *matrices: torch.Tensor) -> bool:
     strides = [each.stride(0) for each in matrices if each.shape[0] > 1]
     return (
         N >= SHORTEST_ODD_ROW
-        and 2 * _vector(N, *matrices) < whole
+        and 2 * _vector(matrices) < whole
         and not any((stride - N) % whole for stride in strides)
         and not any(each.data_ptr() % 16 for each in matrices)
     )

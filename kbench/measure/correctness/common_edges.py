@@ -4,6 +4,8 @@ They are the inputs that authors of kernels most often forget: rows with gaps in
 and the largest label, axes of size one, and empty inputs. Which of them an operator has follows from the tensors that it
 declares. An edge case that the operator's own functions do not accept (an axis that must be even) is skipped.
 
+Every operator has an edge with inputs that are not aligned, also one that declares edges of its own.
+
 Special values are for the forward pass alone. Kernels that compute gradients may treat them in other ways than the reference
 and be right: a NaN times a weight of 0 is NaN, and a mask makes it 0.
 
@@ -48,13 +50,15 @@ class Edge:
 
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
-    """The common edge cases of a mode by name. An operator that declares its own has only those of received gradients."""
+    """The common edge cases of a mode by name. An operator that declares its own has only those of alignment and of received
+    gradients."""
     found = {} if operator.edges else _edges_of_inputs(operator, mode)
+    found["odd offset"] = Edge(inputs=_at_odd_offsets)
     if mode != FORWARD and operator.gradients:
         count = len(operator.inputs)
         found["strided gradients"] = Edge(inputs=partial(_received, count, _spread))
         found["expanded gradients"] = Edge(inputs=partial(_received, count, _expanded))
-    return found
+    return {name: edge for name, edge in found.items() if name not in operator.edges}
 
 
 def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
@@ -138,6 +142,14 @@ def _one(
     at = next((at for at in positions if inputs[at].is_floating_point() and inputs[at].numel()), None)
     changed = None if at is None else change(inputs[at])
     return None if at is None or changed is None else (*inputs[:at], changed, *inputs[at + 1 :])
+
+
+def _at_odd_offsets(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """The inputs, and the gradients of the outputs, each one element into its memory: without gaps, but not at a multiple of 16
+    bytes. Views into one large buffer, such as the flat parameters of a model, begin so."""
+    if not any(x.numel() for x in inputs):
+        return None
+    return tuple(x.new_empty(1 + x.numel())[1:].view(x.shape).copy_(x) for x in inputs)
 
 
 def _received(count: int, change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
