@@ -111,7 +111,7 @@ MAY_IMPORT = {
     "registry": "contract",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
-        "plotting/selection plotting/style results summary text version"
+        "plotting/selection plotting/style results summary version"
     ),
     "resolving": (
         "analysis comparison config errors execute execute/executors execute/worker launches protocol results revisions text"

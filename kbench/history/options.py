@@ -14,7 +14,8 @@ CHANGE = "change"
 CHANGE_KINDS = (
     Verdict.SLOWER, Verdict.FAILED, Verdict.MISSING, Verdict.FASTER, Verdict.FIXED, Verdict.NEW, Verdict.INCOMPARABLE,
 )  # fmt: skip
-"""The kinds of changes, in the words of `kbench compare`."""
+"""The kinds of changes that can fail the gate, in the words of `kbench compare`. A change between two states without a time is
+`untimed`, and fails no gate."""
 
 
 @dataclass(frozen=True)

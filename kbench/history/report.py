@@ -87,6 +87,11 @@ class HistoryReport:
         return tuple(change for change in self.changes if change.recent and change.kind in self.options.failing)
 
     @property
+    def corrected(self) -> bool:
+        """Whether the drift of the machine was subtracted from any time."""
+        return any(point.corrected for each in self.series for point in each.series.timed)
+
+    @property
     def timed(self) -> bool:
         """Whether any series has a time."""
         return any(each.series.timed for each in self.series)

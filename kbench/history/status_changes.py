@@ -12,7 +12,7 @@ from kbench.history.timeline import RunPoint, Series, Timeline
 from kbench.results.vocabulary import Status
 
 ABSENT_RUNS = 3
-"""A series is missing when it is absent from the last so many runs of its results file. Fewer may be runs of some rows only."""
+"""A series has ended when it is absent from the last so many runs of its results file. Fewer may be runs of some rows only."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,19 @@ def _of_status(series: Series) -> Iterator[StatusChange]:
             continue
         reason = f"{point.status}: {point.reason}" if point.reason else point.status
         if point.status == Status.OK:
-            kind, reason = (Verdict.FIXED if before.failed else Verdict.NEW), f"ok; it was {before.status}"
-        else:
-            kind = Verdict.FAILED if point.failed else Verdict.MISSING
-        yield StatusChange(kind, series, before, point, point.run, reason)
+            reason = f"ok; it was {before.status}"
+        yield StatusChange(_kind(before, point), series, before, point, point.run, reason)
+
+
+def _kind(before: RunPoint, point: RunPoint) -> Verdict:
+    """The kind of a change of status, by the rule of `kbench compare`: only what had a time can be missing, and what failed
+    already fails anew only if it had a time in a session and now has none."""
+    if point.status == Status.OK:
+        return Verdict.FIXED if before.failed else Verdict.NEW
+    if point.failed:
+        lost_its_time = before.log_ms is not None and point.log_ms is None
+        return Verdict.UNTIMED if before.failed and not lost_its_time else Verdict.FAILED
+    return Verdict.UNTIMED if before.log_ms is None else Verdict.MISSING
 
 
 def _began_anew(series: Series, same: Sequence[Series]) -> Iterator[StatusChange]:
@@ -77,4 +86,5 @@ def _ended(series: Series, timeline: Timeline, runs: Mapping[tuple[str, str], Se
     if len(after) >= ABSENT_RUNS:
         count = len(after)
         reason = f"absent from the last {count} runs of {source}"
-        yield StatusChange(Verdict.MISSING, series, last, last, after[0], reason)
+        kind = Verdict.UNTIMED if last.log_ms is None else Verdict.MISSING
+        yield StatusChange(kind, series, last, last, after[0], reason)

@@ -131,7 +131,6 @@ class Timeline:
     runs: tuple[StoredRun, ...]
     series: tuple[Series, ...]
     levels: Mapping[tuple[int, str], float]
-    readings: int
     uncorrected: int
     notes: tuple[str, ...]
 
@@ -154,13 +153,12 @@ def join_runs(found: HistoryFolder) -> Timeline:
     names = _machine_names(found.runs)
     levels = _session_levels(found.runs, names)
     members: dict[SeriesKey, dict[int, list[StoredReading]]] = defaultdict(lambda: defaultdict(list))
-    readings = uncorrected = 0
+    uncorrected = 0
     for place, run in enumerate(found.runs):
         for reading in run.readings:
             if reading.role == Role.PROVIDER:
                 key = _key(reading, names[_machine(run, reading)])
                 members[key][place].append(reading)
-                readings += 1
                 uncorrected += reading.ms is not None and _session(place, key, reading) not in levels
     series = [
         Series(key, tuple(_point(place, key, own, found.runs[place], levels) for place, own in runs.items()))
@@ -171,7 +169,7 @@ def join_runs(found: HistoryFolder) -> Timeline:
         by_run[place, machine].append(level)
     mean = {key: statistics.fmean(each) for key, each in by_run.items()}
     ordered = tuple(sorted(series, key=lambda each: each.key.order))
-    return Timeline(found.runs, ordered, mean, readings, uncorrected, found.notes)
+    return Timeline(found.runs, ordered, mean, uncorrected, found.notes)
 
 
 def _machine(run: StoredRun, reading: StoredReading) -> tuple[str, str, str]:

@@ -90,7 +90,7 @@ def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePl
         what = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
         raise UsageError(f"{what}; choose some with --where provider=NAME")
     columns = fixed_columns(drawn, sources)
-    titled = list(dict.fromkeys([*columns, "model", "device"]))
+    titled = list(dict.fromkeys([*columns, "model"]))  # the caption names the device
     paired = companions(drawn, axes, x) if kind != "bars" else {}
     if kind == "heatmap":
         cells, y = winners_of(sources, axes, x, paired, choices.by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +14,6 @@ from kbench.results.vocabulary import Role
 from kbench.summary import caveats, copy_share, counts
 from kbench.summary.sentences import PLAUSIBLE_SHARE
 from kbench.summary.tables import record
-from kbench.text import redact
 
 
 def file_summary(source: ResultsFile) -> Json:
@@ -26,7 +24,7 @@ def file_summary(source: ResultsFile) -> Json:
     return {
         "file": source.label,
         "is_repeatable": is_repeatable(source.environment),
-        "path": redact.redact_text(str(source.path)),
+        "path": str(source.path),
         "operators": list(dict.fromkeys(row.case.operator for row in members)),
         "dtypes": list(dict.fromkeys(row.case.dtype for row in members)),
         "cases": len({row.case.key for row in members}),
@@ -36,7 +34,7 @@ def file_summary(source: ResultsFile) -> Json:
         "dates": sorted({row.started_at[:10] for row in members if row.started_at}),
         "counts": counts(rows),
         "headline": found.headline(),
-        "caveats": [*caveats(found), *map(redact.redact_text, source.warnings)],
+        "caveats": [*caveats(found), *source.warnings],
         "baseline": found.baseline,
         "table": _table(found, members),
         "winners": _winners(found.winners if _has_rivals(found) else [], found.models),
@@ -59,7 +57,6 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
             number_column(
                 "geomean", (_over(line, baseline) for line in lines), f"speed-up (geomean{weighted})", "factor"
             ),
-            word_column("standing", (_standing(line, found) for line in lines), "vs baseline"),
             word_column(
                 "record", (record(line, with_unclear=open_) for line in lines), "faster/tie/slower" + "/?" * open_
             ),
@@ -91,18 +88,6 @@ def _has_rivals(found: Analysis) -> bool:
 
 def _over(line: Standing, baseline: str) -> float | None:
     return 1.0 if line.configuration_name == baseline and line.timed else line.geomean
-
-
-def _standing(line: Standing, found: Analysis) -> str:
-    """`faster`, `slower` or `a tie`, by the noise floor."""
-    mean = line.geomean
-    if line.configuration_name == found.baseline:
-        return "the baseline"
-    if mean is None:
-        return "not known"
-    if abs(math.log(mean)) <= math.log1p(found.noise.floor or 0.0):
-        return "a tie"
-    return "faster" if mean > 1 else "slower"
 
 
 def _winners(won: Sequence[Winner], models: Mapping[CaseKey, str]) -> Json:

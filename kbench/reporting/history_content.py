@@ -20,10 +20,9 @@ from kbench.results.vocabulary import Flag, Status
 from kbench.version import __version__
 
 METHOD = (
-    "A series is one provider in one case on one machine. kbench divides each measured time by the time of a copy in the "
-    "same session, "
-    "so a drift of the whole machine does not count as a change. A change of level is found by the method of Fearnhead and "
-    "Rigaill (2019). It is reported when three points follow it.",
+    "A series is one provider in one case on one machine. The copy controls of a session tell how slow the machine was in "
+    "it. kbench subtracts this from the times of the session, so a drift of the whole machine does not count as a change. A "
+    "change of level is found by the method of Fearnhead and Rigaill (2019). It is reported when three points follow it.",
     "The column `moved` names the properties that differ between the last run before the change and the first run "
     "after it. They need not be its cause.",
 )

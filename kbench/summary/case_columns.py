@@ -17,8 +17,15 @@ Notes = Mapping[str, Mapping[CaseKey, str]]
 NO_NOTES: Notes = {}
 
 
+def axes_of_words(cases: Sequence[Case]) -> tuple[str, ...]:
+    """The axes whose values are no numbers, such as `mode`."""
+    named = (name for case in cases for name, value in case.axes.items() if isinstance(value, (str, bool)))
+    return tuple(dict.fromkeys(named))
+
+
 class CaseColumns:
-    """The columns that differ between the cases of a table (`names`), and the values that all cases share (`shared`)."""
+    """The columns that differ between the cases of a table (`names`), those axes that hold words or booleans (`words`), and the
+    values that all cases share (`shared`)."""
 
     def __init__(self, cases: Sequence[tuple[Case, CaseKey]], notes: Notes = NO_NOTES) -> None:
         self.names: list[str] = []
@@ -32,6 +39,7 @@ class CaseColumns:
                     values[0] if name in ("operator", "dtype", "device") else self._with_name(name, values[0])
                 )
         self.shared = ", ".join(shared)
+        self.words = axes_of_words([case for case, _ in cases])
         self._of = self._columns(cases, notes)
 
     @staticmethod

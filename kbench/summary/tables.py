@@ -12,7 +12,7 @@ from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
 from kbench.results.case import Case, value_order
 from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Role
-from kbench.summary.case_columns import CaseColumns, Notes
+from kbench.summary.case_columns import CaseColumns, Notes, axes_of_words
 from kbench.summary.sentences import copy_share, light_share, ulps
 from kbench.text.terminal import GAP, microseconds, speed
 
@@ -177,7 +177,7 @@ def _row_per_case(found: Analysis, cases: KeyedCases) -> Table:
         for case, key in cases
     ]
     header = (*columns_of_cases.names, *(f"{configuration}{UNMARKED}" for configuration in configurations))
-    return Table(header, rows, _title(columns_of_cases, rows))
+    return Table(header, rows, _title(columns_of_cases, rows, found), (*TEXT_COLUMNS, *columns_of_cases.words))
 
 
 def _row_per_provider(found: Analysis, cases: KeyedCases) -> Table:
@@ -185,17 +185,19 @@ def _row_per_provider(found: Analysis, cases: KeyedCases) -> Table:
     columns_of_cases, cell = CaseColumns(cases), _Cells(found)
     header = ("provider", *(_named(columns_of_cases.names, columns_of_cases.cells(*case)) + UNMARKED for case in cases))
     rows = [[configuration, *(cell(key, configuration) for _, key in cases)] for configuration in _timed_names(found)]
-    return Table(header, rows, _title(columns_of_cases, rows))
+    return Table(header, rows, _title(columns_of_cases, rows, found))
 
 
 def _timed_names(found: Analysis) -> list[str]:
     return [line.configuration_name for line in found.standings if line.timed]
 
 
-def _title(columns_of_cases: CaseColumns, rows: list[list[str]]) -> str:
-    """What all cases share, and the meaning of the marks that occur."""
+def _title(columns_of_cases: CaseColumns, rows: list[list[str]], found: Analysis) -> str:
+    """What all cases share, what a time is, and the meaning of the marks that occur."""
     used = {cell[-1] for row in rows for cell in row if cell[-1:] in MARKS and cell[:1].isdigit()}
-    return f"{columns_of_cases.shared}: time in us{_meaning(used)}"
+    sessions = len({row.session for row in found.rows})
+    pooled = f", median of {sessions} sessions" if sessions > 1 else ""
+    return f"{columns_of_cases.shared}: time in us{pooled}{_meaning(used)}"
 
 
 def _meaning(used: set[str]) -> str:
@@ -280,7 +282,8 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
     used = {sign for line in lines for sign in line[len(columns_of_cases.names)].split()} & {TIED, UNCLEAR}
     title = f"{columns_of_cases.shared}: the fastest of each case{_meaning(used)}" if lines else ""
     least = ("flags", "ulp", "GB/s", "of copy", "sol", *_notes(found))
-    table = Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).known(("GB/s", "of copy", "speed-up", "ulp"))
+    text_columns = (*TEXT_COLUMNS, *columns_of_cases.words, "fastest")
+    table = Table(header, lines, title, text_columns).known(("GB/s", "of copy", "speed-up", "ulp"))
     return table.without(least, width)
 
 
@@ -334,4 +337,5 @@ def stages_table(rows: Sequence[Row]) -> Table:
             for row in measured
         ],
         "Stages, ms:",
+        (*TEXT_COLUMNS, *axes_of_words([row.case for row in measured])),
     )

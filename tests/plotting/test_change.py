@@ -139,7 +139,7 @@ def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
     old = [each for n in ns for each in timed("triton", n, 1.0)]
     new = [each for n in ns for each in timed("triton", n, 46.0 if n == 512 else 1.0 + n / 1e6)]
     [figure] = drawn(old, new, tmp_path)
-    assert labels(figure.axes[0]) == ["+4500.0 %"]
+    assert [text for text in labels(figure.axes[0]) if text] == ["+4500.0 %"]
     assert math.exp(figure.axes[0].get_ylim()[1]) < 1.5
     assert "beyond the axis" in caption(figure)
 
@@ -204,3 +204,15 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
         list(terminal_charts(load_sources([tmp_path / "old.csv"]), Choices(kind="change"), 80, plain=True))
     with pytest.raises(UsageError, match="no baseline"):
         list(plot(load_sources([tmp_path / "old.csv"]), Choices(kind="change")))
+
+
+def test_an_interval_that_goes_on_beyond_the_axis_ends_in_an_arrow(tmp_path: Path) -> None:
+    def scattered(*times: float) -> list[Row]:
+        return [drawn_row(case(256), "triton", ms=ms, session=session) for session, ms in enumerate(times)]
+
+    [figure] = drawn(scattered(1.0, 1.2, 0.9), scattered(1.01, 0.9, 1.2), tmp_path)
+    arrows = [text.xy[0] for text in figure.axes[0].texts if text.arrow_patch]  # type: ignore[attr-defined]
+    assert arrows == list(figure.axes[0].get_xlim())
+    assert "arrows: the interval goes on beyond the axis" in caption(figure)
+    [figure] = drawn(timed("triton", 256, 1.0), timed("triton", 256, 1.1), tmp_path)
+    assert "arrows" not in caption(figure)

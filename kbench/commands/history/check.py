@@ -52,10 +52,10 @@ def history_check(
 ) -> ExitStatus:
     """Find the changes in a history.
 
-    A series is one provider in one case on one machine. kbench divides each measured time by the time of a copy in the same
-    session, so a drift of the whole machine does not count as a change. For each change, the report says what else changed in
-    the same run: the provider's code, the baseline, the machine, the stack (versions of packages) or the settings. A provider
-    that failed is a change, too.
+    A series is one provider in one case on one machine. The copy controls of a session tell how slow the machine was in it.
+    kbench subtracts this from the times of the session, so a drift of the whole machine does not count as a change. For each
+    change, the report says what else changed in the same run: the provider's code, the baseline, the machine, the stack
+    (versions of packages) or the settings. A provider that failed is a change, too.
 
     Exit code: 0 checked; 1 a recent change is of a kind that --fail-on lists; 2 bad input; 3 no reading has a time.
     """

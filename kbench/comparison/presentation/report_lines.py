@@ -55,7 +55,7 @@ def footnotes(comparison: Comparison) -> Iterator[str]:
     if quantity_of(comparison).head.endswith("*") and any(row.ratio is not None for row in comparison.rows):
         yield (
             "* paired: each round's value is divided by that of the baseline. The change is the median of these ratios; "
-            "with several sessions, the median of the sessions' medians. The values beside it are medians of each provider "
+            "with several sessions, the median of the sessions' medians. The values beside it are those of each provider "
             "alone, so their ratio may differ."
         )
 
@@ -72,7 +72,7 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
     found = [
         ("conditions", ", ".join(_conditions(comparison))),
         ("sessions", _sessions(comparison)),
-        ("compared", f"{metric.with_unit}, more is {direction}{margin}"),
+        ("compared", f"{metric.with_unit}{_pooled(comparison)}, more is {direction}{margin}"),
         ("every row", row_names.format_parts(common | provider)),
     ]
     return [(name, value) for name, value in found if value]
@@ -98,6 +98,12 @@ def _conditions(comparison: Comparison) -> Iterator[str]:
         value = plain(old if old == new or not new else new if not old else f"{old} -> {new}")
         if value:
             yield value if name == "device" else f"{name} {value}"
+
+
+def _pooled(comparison: Comparison) -> str:
+    """How a value follows from several sessions, which `kbench show` pools in another way."""
+    several = any(len(side.readings) > 1 for _, side in _sides(comparison))
+    return " (geomean of sessions)" if several else ""
 
 
 def _sessions(comparison: Comparison) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kbench.comparison.verdict import Verdict
 from kbench.history.options import CHANGE_KINDS
 from kbench.history.report import HistoryChange, HistoryReport, JudgedSeries
 from kbench.history.timeline import RunPoint, SeriesKey
@@ -13,7 +14,7 @@ from kbench.results.case import Value
 
 _VERSION: Literal["kbench.history-check/1"] = "kbench.history-check/1"
 
-_WORDS: Any = {"enum": [kind.value for kind in CHANGE_KINDS]}
+_WORDS: Any = {"enum": [kind.value for kind in (*CHANGE_KINDS, Verdict.UNTIMED)]}
 
 
 class _Model(BaseModel):

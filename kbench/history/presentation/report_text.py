@@ -60,11 +60,7 @@ def method_line(report: HistoryReport) -> str:
     usual = _usual_noise(report)
     noise = f"noise {100 * usual:.1f} % (median of the series), " if usual else ""
     margin = f"{report.options.margin * 100:g} %"
-    drift = (
-        "without the drift that the copy control shows; "
-        if report.timeline.uncorrected < report.timeline.readings
-        else ""
-    )
+    drift = "without the drift that the copy control shows; " if report.corrected else ""
     return f"times are in us, {drift}{noise}margin {margin}"
 
 

@@ -93,6 +93,11 @@ class ChangeAxis:
         """The position of an effect, at the edge where it lies beyond the axis."""
         return min(max(effect, 0.97 * self.low), 0.97 * self.high)
 
+    def cut_ends(self, low: float, high: float) -> list[tuple[float, int]]:
+        """The edges beyond which an interval goes on, each with the direction back into the axis."""
+        ends = ((self.low, 1, low < self.low), (self.high, -1, high > self.high))
+        return [(edge, back) for edge, back, cut in ends if cut]
+
     def outside(self, effect: float) -> bool:
         """Whether an effect lies beyond the axis."""
         return not self.low <= effect <= self.high

@@ -24,6 +24,9 @@ MOST_LARGE_MARKS = 40
 SMALL_MARKS = 0.7
 """The size of small marks, as a share of the usual size."""
 
+ARROW_POINTS = 9
+"""The length of the arrow at the end of an interval that goes on beyond the axis."""
+
 LIST_ROW_INCHES = 0.27
 """Height of a row of a list."""
 
@@ -102,7 +105,9 @@ def draw_list(axes: Axes, rows: pd.DataFrame, names: Sequence[str], style: Chang
     for place, (word, effect, low, high) in enumerate(rows[["word", "effect", "low", "high"]].itertuples(index=False)):
         ink, known = marks.colour(word), not math.isnan(effect)
         if known:
-            axes.hlines(place, low, high, color=ink, linewidth=1.6, alpha=0.75, zorder=2)
+            axes.hlines(place, max(low, axis.low), min(high, axis.high), color=ink, linewidth=1.6, alpha=0.75, zorder=2)
+            for edge, back in axis.cut_ends(low, high):
+                _draw_arrow(axes, (edge, place), (back * ARROW_POINTS, 0), ink)
         axes.plot([axis.within(effect if known else -math.inf)], [place], zorder=3, **marks.mark(word))
         axes.annotate(
             f"{word}  {axis.change_text(effect)}" if known else word, (1, place), (6, 0), ("axes fraction", "data"),
@@ -125,17 +130,28 @@ def _draw_axis(axes: Axes, style: ChangeStyle, ticks: int, strip: float = 0.0) -
 
 
 def _draw_points(axes: Axes, places: pd.Series[float], rows: pd.DataFrame, style: ChangeStyle) -> None:
-    """Draw marks with intervals at their places along x. A change beyond the axis is drawn at its edge, with its value."""
+    """Draw marks with intervals at their places along x. A change beyond the axis is drawn at its edge, with its value. An
+    interval that goes on beyond the axis ends in an arrow."""
     axis, marks = style.axis, style.marks
     shown = rows["effect"].map(axis.within)
     width = 1.3 * marks.scale
     for word, group in rows.groupby("word"):
         ink, at = marks.colour(str(word)), places[group.index]
-        axes.vlines(at, group["low"], group["high"], color=ink, linewidth=width, alpha=0.75, zorder=2)
+        lows, highs = group["low"].clip(lower=axis.low), group["high"].clip(upper=axis.high)
+        axes.vlines(at, lows, highs, color=ink, linewidth=width, alpha=0.75, zorder=2)
         axes.plot(at, shown[group.index], zorder=3, **marks.mark(str(word)))
+        for place, low, high in zip(at, group["low"], group["high"], strict=True):
+            for edge, back in axis.cut_ends(low, high):
+                _draw_arrow(axes, (place, edge), (0, back * ARROW_POINTS), ink)
     for place, effect in zip(places, rows["effect"], strict=True):
         if axis.outside(effect):
             axes.annotate(
                 axis.change_text(effect), (place, axis.within(effect)), (6, 0), "data", "offset points",
                 va="center", fontsize=9, color=style.theme.muted,
             )  # fmt: skip
+
+
+def _draw_arrow(axes: Axes, end: tuple[float, float], back: tuple[float, float], ink: str) -> None:
+    """Draw an arrow to a place at the edge, from a place that lies `back` from there, in points."""
+    form = {"arrowstyle": "->", "color": ink, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", end, back, "data", "offset points", arrowprops=form)

@@ -168,7 +168,10 @@ def _caption(changes: Changes, rows: pd.DataFrame, style: ChangeStyle, unnamed: 
     yield " · ".join(filter(None, [facts.get("conditions"), sessions and f"sessions: {sessions}"]))
     meaning = [f"shaded: the margin, {comparison.rules.margin * 100:g} %", "bars: 95 % intervals"]
     far = any(style.axis.outside(effect) for effect in rows["effect"].dropna())
-    yield " · ".join([*meaning, *(["changes beyond the axis: at its edge, with their values"] if far else [])])
+    cut = any(style.axis.cut_ends(low, high) for low, high in zip(rows["low"], rows["high"], strict=True))
+    more = ["changes beyond the axis: at its edge, with their values"] if far else []
+    more += ["arrows: the interval goes on beyond the axis"] if cut else []
+    yield " · ".join([*meaning, *more])
     yield from changes.notes
     for found in (list(report_lines.drifts(comparison, beside_values=False)), list(report_lines.geomeans(comparison))):
         if len(found) <= MOST_NOTES:

@@ -88,7 +88,7 @@ def _caption(page: HistoryPage) -> Iterator[str]:
     yield " · ".join(
         [
             f"{len(runs)} run{'s' * (len(runs) != 1)} from {' to '.join(days)}",
-            "times relative to the copy control",
+            *(["times relative to the copy control"] if report.corrected else []),
             *([f"noise {statistics.median(noises) * 100:.1f} %"] if noises else []),
             f"margin {report.options.margin * 100:g} %",
         ]

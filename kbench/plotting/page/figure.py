@@ -95,6 +95,7 @@ def draw(page: Page, look: Look, caption: str, *, bars_only: bool = False) -> Fi
     strip = max(map(lines.strip, of_lines), default=0.0)
     log = any(lines.wants_log(points, look) for points in of_lines)  # the same for all panels of a page
     extents = _shared([lines.extent(points, look, log=log) for points in of_lines], look)
+    edges = backdrop.cache_edges(of_lines, look)
     tops = _shared([bars.extent(points, look) for points in of_bars], look)
     ends = None
     if of_lines and len(panels) == 1:
@@ -118,7 +119,7 @@ def draw(page: Page, look: Look, caption: str, *, bars_only: bool = False) -> Fi
         if bar:
             pad = _draw_bars(axes, panel.points, look, tops.pop(0)[1], None if many else bar_rows)
         else:
-            lines.draw(axes, panel.points, look, extents.pop(0), strip, TICK_ROOM[columns])
+            lines.draw(axes, panel.points, look, extents.pop(0), strip, TICK_ROOM[columns], edges.pop(0))
         axes.set_title(wrap(title_of(_where(panel, page, look, bar)), TITLE_CHARACTERS[columns]), loc="left", pad=pad)
         if ends:
             labels.draw(axes, ends, look)

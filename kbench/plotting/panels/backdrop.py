@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -21,8 +22,8 @@ CACHE_LABEL, LEVEL_LABEL = (0.25, 0.165), (0.3, 0.09)
 """Widths and heights of the room for the labels of the cache and of a limit, as shares of the panel."""
 
 
-def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float]) -> None:
-    """Draw the backdrop of a panel of lines. The limits of the axes must be set."""
+def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float], cache_edge: float | None) -> None:
+    """Draw the backdrop of a panel of lines, with `cache_edge` from `cache_edges`. The limits of the axes must be set."""
     theme = look.theme
     shown = {label: level for label, level in levels(panel, look).items() if extent[0] < level < extent[1]}
     room = FreeRoom(axes, panel)
@@ -32,13 +33,12 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float
     if look.metric.ratio:
         axes.axhline(1, color=theme.quiet, linewidth=1.4, zorder=1)
         room.add_line(room.height(1))
-    cache = look.agreed("cache_bytes", panel["file"]) if look.metric.timed else None
-    edge = resident_up_to(panel, cache) if cache else None
-    if cache and edge is not None:
+    if cache_edge is not None:
         left, right = axes.get_xlim()
-        axes.axvspan(left, min(edge, right), color=theme.shade, linewidth=0, zorder=0)
+        axes.axvspan(left, min(cache_edge, right), color=theme.shade, linewidth=0, zorder=0)
         at, anchor = room.at_left(*CACHE_LABEL, bottom=room.height(extent[0]))
-        label, up = f"fits in L2\n({cache / 2**20:.0f} MiB)", -4 if anchor == "top" else 4
+        size = f"{(look.agreed('cache_bytes', panel['file']) or 0) / 2**20:.0f} MiB"
+        label, up = f"fits in {look.cache_name}\n({size})", -4 if anchor == "top" else 4
         annotate(axes, label, (0, at), (5, up), ("axes fraction", "axes fraction"), color=theme.muted, va=anchor)
 
 
@@ -71,11 +71,21 @@ def peak(panel: pd.DataFrame, look: Look) -> float | None:
     return look.agreed("peak_gbps", panel["file"]) if look.metric.name == "gbps" else None
 
 
-def resident_up_to(panel: pd.DataFrame, cache_bytes: float) -> float | None:
+def cache_edges(panels: Sequence[pd.DataFrame], look: Look) -> list[float | None]:
+    """The x up to which the bytes of a call fit into the cache, for each panel of a page. All are None if everything on the
+    page fits: there is nothing to tell apart."""
+    edges = [_resident_up_to(panel, look) for panel in panels]
+    return [None] * len(edges) if all(edge == math.inf for edge in edges) else edges
+
+
+def _resident_up_to(panel: pd.DataFrame, look: Look) -> float | None:
     """The x up to which the bytes of a call fit into the cache.
 
-    It is infinite where they always fit, and None where they never fit or do not grow with x.
+    It is infinite where they always fit, and None where they never fit, do not grow with x, or the cache is not known.
     """
+    cache_bytes = look.agreed("cache_bytes", panel["file"]) if look.metric.timed else None
+    if not cache_bytes:
+        return None
     known = panel[(panel["bytes"] > 0) & panel["x"].notna()]
     sizes = known.groupby("x")["bytes"].median()
     if sizes.nunique() < 2 or not sizes.is_monotonic_increasing or sizes.iloc[0] > cache_bytes:

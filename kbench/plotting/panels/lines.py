@@ -25,15 +25,24 @@ NEAR_LEVEL = 2
 """An axis reaches up to a limit of the memory that is below this many times its top."""
 
 
-def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float], strip: float, room: int) -> None:
-    """Draw a panel between the limits `extent`, above a strip for marks. There is room for `room` ticks along x."""
+def draw(
+    axes: Axes,
+    panel: pd.DataFrame,
+    look: Look,
+    extent: tuple[float, float],
+    strip: float,
+    room: int,
+    cache_edge: float | None,
+) -> None:
+    """Draw a panel between the limits `extent`, above a strip for marks. There is room for `room` ticks along x. `cache_edge`
+    is that of `backdrop.cache_edges`."""
     values = panel[panel["kind"] == VALUE]
     xs = sorted(panel.loc[panel["kind"] != ABSENT, "x"].dropna().unique())
     scale_x(axes, xs, room)
     scale_y(axes, *extent, strip)
     axes.set_xlabel(look.x)
     axes.set_ylabel(look.metric.label)
-    backdrop.draw(axes, panel, look, extent)
+    backdrop.draw(axes, panel, look, extent, cache_edge)
     for place, ((file, curve), group) in enumerate(values.groupby(["file", "curve"])):
         if group["x"].isna().all():
             _draw_level(axes, group, str(curve), look)

@@ -78,6 +78,12 @@ class Look:
         """The line style of a curve. With several files each file has its own, and a colour is a provider."""
         return self.styles[curve].line if len(self.files) == 1 else LINES[self.files.index(file) % len(LINES)]
 
+    @property
+    def cache_name(self) -> str:
+        """The last-level cache of a device is its L2. That of a host may be its L2 or its L3."""
+        on_host = any(source.environment.get("device_type") == "cpu" for source in self.sources)
+        return "cache" if on_host else "L2"
+
     def agreed(self, quantity: str, files: Iterable[str]) -> float | None:
         """`peak_gbps` or `cache_bytes` of these files; None where they differ."""
         shown = set(files)

@@ -3,7 +3,10 @@
 // -- summary
 
 function summarySection() {
-  return section("summary", "Summary", content.files.map(standing));
+  const advice = content.files.length > 1 && !content.comparison
+    ? el("p", { class: "note" }, "This page shows each file alone. To see what changed between two of them, name the older one with --baseline.")
+    : null;
+  return section("summary", "Summary", advice, content.files.map(standing));
 }
 
 function standing(file) {
@@ -11,7 +14,6 @@ function standing(file) {
   const hasSpeedUps = file.table.columns.some((column) => column.name === "geomean"); // not if the machine is too noisy
   const table = dataTable({
     columns: decoded(file.table), count: file.table.count, label: `providers of ${file.file}`, tall: true,
-    classOf: (name, value) => (name !== "standing" ? "" : value === "faster" ? "good" : ""),
   });
   const winners = file.winners.count
     ? el("details", {}, el("summary", {}, `The fastest of each case (${file.winners.count})`), el("div", {}, dataTable({

@@ -44,7 +44,7 @@ def test_the_report_of_every_verdict_at_80_columns(every: Comparison) -> None:
         "pr 7 against main\n"
         "conditions  NVIDIA H200, timer do_bench, cache cold -> cold/warm\n"
         "sessions    3 each\n"
-        "compared    time in us, more is slower; margin 2%\n"
+        "compared    time in us (geomean of sessions), more is slower; margin 2%\n"
         "every row   softmax fp32 M=4096 provider triton\n"
         "\n"
         "not the same  main  pr 7\n"
@@ -294,7 +294,11 @@ def test_a_reason_that_many_rows_have_is_said_once(write: Write) -> None:
 def test_every_metric_has_a_name_and_a_unit(every: Comparison, metric: str) -> None:
     text = terminal.text(replace(every, rules=replace(every.rules, metric=metric)), 200)
     direction = "slower" if COMPARED[metric].lower_is_better else "faster"
-    assert re.search(rf"^compared    [a-zA-Z ]+ in (us|GB/s|TFLOP/s|%), more is {direction};", text, re.MULTILINE)
+    assert re.search(
+        rf"^compared    [a-zA-Z ]+ in (us|GB/s|TFLOP/s|%) .geomean of sessions., more is {direction};",
+        text,
+        re.MULTILINE,
+    )
 
 
 def test_no_rows(write: Write) -> None:

@@ -1,0 +1,297 @@
+"""`kbench plot`: results as pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from promises.outside import ROOT, Ended, run_kbench, write_results
+from promises.planted import NOISE, SIZES, case, picture_words, planted, row, write_planted
+
+Kbench = Callable[..., Ended]
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
+H200 = ROOT / "results" / "h200"
+METRICS = {
+    "gbps": "GB/s",
+    "ms": "time (\N{MICRO SIGN}s)",
+    "speedup": "speed-up over the baseline",
+    "copy_fraction": "share of the copy's GB/s",
+    "ulp": "largest error (ulp)",
+}
+"""What the axis of each metric says."""
+
+
+@pytest.fixture
+def results(folder: Path) -> Path:
+    """The planted results."""
+    return write_planted(folder / "planted.csv")
+
+
+@pytest.fixture
+def pictures(made_once: MadeOnce) -> Path:
+    """A folder with pictures of the planted results: of each metric, and of each kind."""
+
+    def draw(folder: Path) -> None:
+        csv = write_planted(folder / "planted.csv")
+        for options in (*(("--metric", metric) for metric in METRICS), ("--kind", "bars"), ("--kind", "heatmap")):
+            ended = run_kbench("plot", csv, *options, "--format", "svg", folder=folder)
+            assert ended.code == 0, ended.err
+
+    return made_once("pictures", draw)
+
+
+def drawn(ended: Ended, folder: Path) -> list[Path]:
+    """The paths that the command printed."""
+    assert ended.code == 0, ended.err
+    return [folder / line for line in ended.out.split()]
+
+
+def words(ended: Ended, folder: Path) -> list[str]:
+    """The texts of the SVG that the command drew."""
+    [path] = drawn(ended, folder)
+    return picture_words(path)
+
+
+# -- files
+
+
+def test_a_png_and_an_svg_are_written_beside_the_results_and_their_paths_are_printed(
+    kbench: Kbench, folder: Path, results: Path
+) -> None:
+    paths = drawn(kbench("plot", results), folder)
+    assert [path.name for path in paths] == ["planted_gbps.png", "planted_gbps.svg"]
+    assert all(path.parent == folder and path.stat().st_size > 5000 for path in paths)
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    ElementTree.parse(paths[1])
+
+
+def test_format_and_out_choose_the_types_and_the_folder(kbench: Kbench, folder: Path, results: Path) -> None:
+    paths = drawn(kbench("plot", results, "--format", "pdf,png", "--out", "new/pictures"), folder)
+    assert [path.suffix for path in paths] == [".pdf", ".png"]
+    assert all(path.parent == folder / "new" / "pictures" and path.stat().st_size > 5000 for path in paths)
+
+
+def test_the_same_results_and_options_give_the_same_bytes(kbench: Kbench, folder: Path, results: Path) -> None:
+    first, second = (
+        [path.read_bytes() for path in drawn(kbench("plot", results, "--out", name), folder)] for name in ("a", "b")
+    )
+    assert first == second
+
+
+def test_theme_dark_is_a_picture_of_its_own_with_other_colours(kbench: Kbench, folder: Path, results: Path) -> None:
+    light, dark = (
+        drawn(kbench("plot", results, "--format", "svg", "--theme", theme), folder)[0] for theme in ("light", "dark")
+    )
+    assert light != dark and "dark" in dark.name
+    background = [re.findall(r"fill: (#[0-9a-f]{6})", path.read_text())[0] for path in (light, dark)]
+    assert int(background[0][1:3], 16) > 200 > 60 > int(background[1][1:3], 16)
+
+
+# -- what a picture of lines shows
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_is_drawn_with_its_unit_the_axis_and_the_names_of_all_providers(
+    pictures: Path, metric: str
+) -> None:
+    texts = picture_words(pictures / f"planted_{metric}.svg")
+    assert METRICS[metric] in texts and "N" in texts
+    assert {"torch", "fast", "even", "picky"} <= set(texts)
+
+
+def test_a_picture_says_what_was_measured_where_and_when(pictures: Path) -> None:
+    texts = " ".join(picture_words(pictures / "planted_gbps.svg"))
+    for word in ("softmax", "float32", "M=4096", "NVIDIA H200", "2026-11-20", "do_bench", "cache cold"):
+        assert word in texts
+
+
+def test_a_picture_names_the_device_once(pictures: Path) -> None:
+    assert sum("NVIDIA H200" in text for text in picture_words(pictures / "planted_gbps.svg")) == 1
+
+
+def test_rows_without_a_value_have_a_mark_in_the_legend(pictures: Path) -> None:
+    texts = picture_words(pictures / "planted_gbps.svg")
+    assert any("wrong" in text for text in texts) and any("unsupported" in text for text in texts)
+
+
+def test_the_copy_control_is_a_line_of_pictures_of_speed_and_not_of_ratios(pictures: Path) -> None:
+    assert any("copy (control)" in text for text in picture_words(pictures / "planted_gbps.svg"))
+    assert not any("copy (control)" in text for text in picture_words(pictures / "planted_speedup.svg"))
+
+
+def test_bars_name_each_case_and_the_value_of_each_provider(pictures: Path) -> None:
+    texts = picture_words(pictures / "planted_gbps_bars.svg")
+    assert {f"N={n}" for n in SIZES} <= set(texts)
+    assert "GB/s" in texts and {"torch", "fast", "even"} <= set(texts)
+
+
+@pytest.mark.parametrize(("metric", "unit"), [("", "TFLOP/s"), ("sol", "share of the speed of light")])
+def test_an_operator_that_counts_its_operations_is_drawn_in_tflops(
+    kbench: Kbench, folder: Path, metric: str, unit: str
+) -> None:
+    options = ("--metric", metric) if metric else ()
+    ended = kbench(
+        "plot", H200 / "matmul.csv", "--where", "dtype=bf16,mode=forward", "--format", "svg", "--out", ".", *options
+    )
+    assert all(any(unit in text for text in picture_words(path)) for path in drawn(ended, folder))
+
+
+def test_several_files_share_a_picture_and_are_named_by_their_labels(
+    kbench: Kbench, folder: Path, results: Path
+) -> None:
+    other = write_planted(folder / "other.csv")
+    texts = words(kbench("plot", f"before={results}", f"after={other}", "--format", "svg"), folder)
+    assert {"before", "after", "torch", "fast"} <= set(texts)
+
+
+def test_where_draws_only_the_rows_that_match(kbench: Kbench, folder: Path, results: Path) -> None:
+    texts = words(kbench("plot", results, "--where", "provider=torch,fast", "--format", "svg"), folder)
+    assert {"torch", "fast"} <= set(texts) and not {"even", "picky"} & set(texts)
+
+
+def test_by_makes_a_panel_for_each_value(kbench: Kbench, folder: Path) -> None:
+    rows = [
+        each
+        for dtype in ("float16", "float32")
+        for n in SIZES
+        for each in case(n, {"torch": n, "fast": n / 2}, {}, dtype=dtype)
+    ]
+    path = write_results(folder / "dtypes.csv", rows)
+    texts = words(kbench("plot", path, "--by", "dtype", "--format", "svg"), folder)
+    assert {"float16", "float32"} <= set(texts)
+
+
+def test_the_sizes_that_fit_into_the_cache_are_named_unless_all_do(kbench: Kbench, folder: Path, results: Path) -> None:
+    def cache(device_type: str, mebibytes: int) -> list[str]:
+        environment = {"device_type": device_type, "cache_bytes": mebibytes * 2**20}
+        results.with_suffix(".env.json").write_text(json.dumps(environment))
+        texts = words(kbench("plot", results, "--format", "svg"), folder)
+        return [text for text in texts if text.startswith("fits in")]
+
+    assert cache("cuda", 20) == ["fits in L2"]
+    assert cache("cpu", 20) == ["fits in cache"]
+    assert cache("cpu", 480) == []
+
+
+def test_names_of_providers_are_drawn_as_they_are(kbench: Kbench, folder: Path) -> None:
+    names = ("a<b>&c", "$x^2$", "多")
+    rows = [each for n in SIZES for each in case(n, dict.fromkeys(names, float(n)), {})]
+    [path] = drawn(kbench("plot", write_results(folder / "names.csv", rows), "--format", "svg"), folder)
+    ElementTree.parse(path)
+    assert "$x^2$" in picture_words(path)
+
+
+# -- who is fastest
+
+
+def counts_of_show(out: str) -> dict[str, tuple[int, int]]:
+    """In how many cases each provider is the fastest and tied for it, as `kbench show` prints."""
+    head, *lines = out[out.index("provider ") :].split("\n\n")[0].splitlines()
+    # the columns "vs BASELINE" and "of copy" have a space in their names, and their cells have none
+    names = re.sub(r"(vs|of) ", r"\1-", head).split()
+    rows = [dict(zip(names, line.split(), strict=True)) for line in lines]
+    return {each["provider"]: (int(each["fastest"]), int(each["tied"])) for each in rows}
+
+
+def counts_of_map(texts: list[str]) -> dict[str, tuple[int, int]]:
+    """The same from the legend of a heat map: `fast 2 + 1 tie`."""
+    found = [re.fullmatch(r"(\S+) (\d+)(?: \+ (\d+) ties?)?", text) for text in texts]
+    return {entry[1]: (int(entry[2]), int(entry[3] or 0)) for entry in found if entry}
+
+
+def test_the_heat_map_has_the_fastest_provider_and_its_lead_for_each_case(pictures: Path) -> None:
+    texts = picture_words(pictures / "planted_winners.svg")
+    assert texts.count("fast") == len(SIZES) and texts.count("~") == 1 and texts.count("?") == 1
+    assert "1.60x" in texts and "1.80x" in texts
+
+
+def test_show_and_the_heat_map_agree_on_planted_results(kbench: Kbench, pictures: Path, results: Path) -> None:
+    texts = picture_words(pictures / "planted_winners.svg")
+    assert counts_of_map(texts) == {"fast": (2, 1)}
+    assert counts_of_show(kbench("show", results).out)["fast"] == (2, 1)
+    assert any(f"at most {NOISE}" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", ["softmax-large", "softmax-backward"])
+def test_show_and_the_heat_map_agree_on_committed_results(kbench: Kbench, folder: Path, name: str) -> None:
+    shown = kbench("show", H200 / f"{name}.csv").out
+    ended = kbench("plot", H200 / f"{name}.csv", "--kind", "heatmap", "--format", "svg", "--out", ".")
+    texts = [text for path in drawn(ended, folder) for text in picture_words(path)]
+    mapped = counts_of_map(texts)
+    assert mapped and mapped == {key: found for key, found in counts_of_show(shown).items() if key in mapped}
+    [noise] = [line for line in shown.splitlines() if line.startswith("noise floor")]
+    assert noise in texts
+
+
+# -- changes
+
+
+@pytest.fixture
+def two(folder: Path) -> tuple[Path, Path]:
+    """Two files of three sessions. In the second, `fast` takes 10 % longer."""
+    new = [{**each, "ms": 1.1 * float(str(each["ms"]))} if each["provider"] == "fast" else each for each in planted(3)]
+    new = [{**each, "started_at": "2026-11-21T10:00:00+00:00"} for each in new]
+    return write_planted(folder / "old.csv", 3), write_results(folder / "new.csv", new)
+
+
+def test_a_picture_of_changes_has_the_verdicts_of_compare(kbench: Kbench, folder: Path, two: tuple[Path, Path]) -> None:
+    lines = kbench("compare", *two).out.splitlines()
+    [counts] = [line.split(", ") for line in lines if re.fullmatch(r"\d+ [a-z]+(, \d+ [a-z]+)*", line)]
+    assert "4 slower" in counts
+    assert set(counts) <= set(words(kbench("plot", *two, "--kind", "change", "--format", "svg"), folder))
+
+
+def test_an_interval_that_goes_on_beyond_the_axis_is_marked(kbench: Kbench, folder: Path) -> None:
+    def times(*us: float) -> list[dict[str, object]]:
+        return [dict(row("torch", each, session=session)) for session, each in enumerate(us)]
+
+    old, new = (
+        write_results(folder / f"{name}.csv", times(*us))
+        for name, us in (("old", (100, 120, 90)), ("new", (101, 90, 120)))
+    )
+    texts = words(kbench("plot", old, new, "--kind", "change", "--format", "svg"), folder)
+    assert any("arrows: the interval goes on beyond the axis" in text for text in texts)
+
+
+# -- mistakes
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "choices"),
+    [
+        ("--metric", "tflop", "tflops"),
+        ("--metric", "joules", "gbps, ms, speedup, copy_fraction, tflops, sol, ulp"),
+        ("--kind", "heatmp", "heatmap"),
+        ("--kind", "pie", "lines, bars, heatmap, change"),
+        ("--format", "gif", "png, svg, pdf"),
+        ("--theme", "blue", "light, dark"),
+        ("--x", "K", "M, N"),
+        ("--by", "K", "dtype"),
+    ],
+)
+def test_an_unknown_choice_is_named_with_the_choices(
+    kbench: Kbench, folder: Path, results: Path, option: str, value: str, choices: str
+) -> None:
+    ended = kbench("plot", results, option, value)
+    assert ended.code == 2 and option in ended.err and value in ended.err and choices in ended.err
+    assert not list(folder.glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--metric", "tflops"), "no row has tflops"),
+        (("--where", "provider=broken"), "4 wrong"),
+        (("--where", "provider=brken"), "broken, even, fast"),
+    ],
+)
+def test_where_there_is_nothing_to_draw_the_error_says_why(
+    kbench: Kbench, results: Path, options: tuple[str, str], why: str
+) -> None:
+    ended = kbench("plot", results, *options)
+    assert ended.code == 2 and ended.err.startswith("error: ") and why in ended.err and ended.out == ""

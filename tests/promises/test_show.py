@@ -1,0 +1,197 @@
+"""`kbench show`: the fastest provider of each case, and all times."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promises.outside import ROOT, Ended, providers_of, write_results
+from promises.planted import NOISE, REASON, SIZES, case, lost, planted, row, write_planted
+
+Kbench = Callable[..., Ended]
+H200 = ROOT / "results" / "h200"
+
+
+@pytest.fixture
+def results(folder: Path) -> Path:
+    """The planted results."""
+    return write_planted(folder / "planted.csv")
+
+
+def cells(out: str, first: str) -> list[str]:
+    """The cells of the first line of a table that begins with this word."""
+    return next(line.split() for line in out.splitlines() if line.split()[:1] == [first])
+
+
+# -- what it prints
+
+
+def test_the_first_sentence_names_the_fastest_provider_and_its_speed_up(kbench: Kbench, results: Path) -> None:
+    ended = kbench("show", results)
+    assert ended.code == 0, ended.err
+    headline = ended.out.strip().splitlines()[0]
+    assert (
+        "fast is fastest in 2 of 4 cases" in headline and "tied in 1 more" in headline and "1 case unclear" in headline
+    )
+    assert "2.00x as fast as torch" in headline
+
+
+def test_every_provider_has_a_line_with_its_speed_up_and_its_record(kbench: Kbench, results: Path) -> None:
+    out = kbench("show", results).out
+    for name, speed_up, record in (("fast", "2.00x", "4/0/0"), ("picky", "1.25x", "3/0/0"), ("torch", "baseline", "-")):
+        assert re.search(rf"^{name} +{re.escape(speed_up)} +{record} ", out, re.MULTILINE)
+
+
+def test_every_case_has_the_time_of_every_provider_in_microseconds(kbench: Kbench, results: Path) -> None:
+    out = kbench("show", results).out
+    names = cells(out, "N")[1:]
+    measured = {(each["N"], each["provider"]): each["ms"] for each in providers_of(results)}
+    for n in SIZES:
+        shown = dict(zip(names, cells(out, str(n))[1:], strict=True))
+        for name, text in shown.items():
+            ms = measured.get((str(n), name), "")
+            assert float(text.rstrip("*~?")) == pytest.approx(float(ms) * 1e3, rel=1e-3) if ms else text == "-"
+
+
+def test_marks_tell_the_fastest_a_tie_and_what_cannot_be_told(kbench: Kbench, results: Path) -> None:
+    out = kbench("show", results).out
+    marks = {n: "".join(re.findall(r"[*~?]", " ".join(cells(out, str(n))))) for n in SIZES}
+    assert marks == {256: "*", 512: "*", 1024: "~~", 2048: "??"}
+    assert "* fastest" in out and "~ tie" in out and "? unclear" in out
+
+
+def test_rows_without_a_time_are_listed_with_status_and_reason(kbench: Kbench, results: Path) -> None:
+    out = kbench("show", results).out
+    assert re.search(rf"broken: wrong \(4 cases\): {REASON}", out)
+    assert "picky: unsupported (1 case): N is too small" in out
+
+
+def test_the_noise_floor_is_how_far_two_timings_of_the_baseline_differ(kbench: Kbench, results: Path) -> None:
+    assert f"at most {NOISE}" in kbench("show", results).out
+
+
+def test_a_machine_that_is_too_noisy_ranks_no_provider(kbench: Kbench, folder: Path) -> None:
+    rows = [
+        {**each, "ms": 2.6 * float(str(each["ms"])), "round_ms": ""} if each["provider"] == "repeat" else each
+        for each in planted()
+    ]
+    out = kbench("show", write_results(folder / "noisy.csv", rows)).out
+    assert "too noisy to rank providers" in out and not re.search(r"\d[*~]", out)
+
+
+def test_details_has_a_line_for_each_case_with_gbps_and_the_share_of_the_copy(kbench: Kbench, results: Path) -> None:
+    short, long = (kbench("show", results, *options).out for options in ((), ("--details",)))
+    added = long.replace(short, "")
+    assert "GB/s" in added and "of copy" in added and "GB/s" not in short
+    assert "fast ~ even" in added and "fast ? even" in added
+
+
+def test_of_several_sessions_the_median_counts_and_the_table_says_so(kbench: Kbench, folder: Path) -> None:
+    rows = [row("torch", us, N=256, session=session, round_ms="") for session, us in enumerate((100.0, 300.0, 110.0))]
+    out = kbench("show", write_results(folder / "sessions.csv", rows)).out
+    assert "110.0" in out and "median of 3 sessions" in out
+
+
+def test_the_last_line_counts_the_rows_by_status(kbench: Kbench, results: Path) -> None:
+    assert "15 ok, 1 unsupported, 4 wrong" in kbench("show", results).out
+
+
+def test_columns_of_words_stand_at_the_left_and_numbers_at_the_right(kbench: Kbench, folder: Path) -> None:
+    rows = [each for mode in ("forward", "full") for each in case(256, {"torch": 200.0, "fast": 100.0}, {}, mode=mode)]
+    lines = kbench("show", write_results(folder / "modes.csv", rows)).out.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.split()[:1] == ["mode"])
+    assert [line.index(word) for line, word in zip(lines[at:], ("mode", "forward", "full"), strict=False)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["softmax-backward", "matmul", "gelu-providers"])
+def test_committed_results_are_shown_without_a_warning(kbench: Kbench, name: str) -> None:
+    ended = kbench("show", H200 / f"{name}.csv")
+    assert ended.code == 0 and "warning" not in ended.err
+    assert " fastest in " in ended.out and "noise floor" in ended.out
+
+
+# -- which file, and which rows
+
+
+def test_without_a_file_the_newest_in_results_is_shown(kbench: Kbench, folder: Path) -> None:
+    for name, age_s in (("old", 100), ("new", 0), ("older", 200)):
+        path = write_planted(folder / "results" / f"{name}.csv")
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - age_s))
+    assert kbench("show").out.rstrip().splitlines()[-1].endswith("results/new.csv")
+
+
+@pytest.mark.parametrize(
+    ("terms", "left"),
+    [
+        ("N=256,512", {256, 512}),
+        ("N>=1k", {1024, 2048}),
+        ("N!=256,N<2048", {512, 1024}),
+        ("dtype=fp32,N<=512", {256, 512}),
+    ],
+)
+def test_where_uses_only_the_rows_that_match(kbench: Kbench, results: Path, terms: str, left: set[int]) -> None:
+    out = kbench("show", results, "--where", terms).out
+    assert {int(n) for n in re.findall(r"^ *(\d+) +\d", out, re.MULTILINE)} == left
+
+
+def test_a_star_in_where_stands_for_any_letters(kbench: Kbench, results: Path) -> None:
+    out = kbench("show", results, "--where", "provider=t*,f*").out
+    assert "torch" in out and "fast " in out and "even" not in out and "broken" not in out
+
+
+# -- mistakes
+
+
+def test_a_misspelt_file_is_named(kbench: Kbench) -> None:
+    ended = kbench("show", "reslts.csv")
+    assert ended.code == 2 and ended.out == "" and "reslts.csv: no such file" in ended.err
+
+
+def test_a_file_that_is_no_results_file_is_named_with_its_line(
+    kbench: Kbench, write: Callable[[str, str], Path]
+) -> None:
+    ended = kbench("show", write("prices.csv", "item,price\nx,1\n"))
+    assert ended.code == 2 and "prices.csv:1" in ended.err and "results file" in ended.err
+
+
+def test_a_wrong_cell_is_named_with_line_and_column(kbench: Kbench, results: Path) -> None:
+    lines = results.read_text().splitlines()
+    lines[2] = lines[2].replace(",256,", ",many,", 1)
+    results.write_text("\n".join(lines) + "\n")
+    ended = kbench("show", results)
+    assert ended.code == 2 and "planted.csv:3" in ended.err and "N" in ended.err and "many" in ended.err
+
+
+def test_an_unknown_column_in_where_is_named_with_the_columns(kbench: Kbench, results: Path) -> None:
+    ended = kbench("show", results, "--where", "K=3")
+    assert ended.code == 2 and "'K'" in ended.err and "M, N" in ended.err
+
+
+def test_a_value_that_no_row_has_is_named_with_the_values(kbench: Kbench, results: Path) -> None:
+    ended = kbench("show", results, "--where", "provider=fst")
+    assert ended.code == 2 and "broken, even, fast, picky" in ended.err
+
+
+def test_without_any_results_the_command_that_makes_them_is_named(kbench: Kbench) -> None:
+    ended = kbench("show")
+    assert ended.code == 2 and "kbench run" in ended.err
+
+
+def test_an_incomplete_last_row_is_left_out_with_a_warning(kbench: Kbench, results: Path) -> None:
+    """A run was killed while it wrote."""
+    results.write_text(results.read_text() + "softmax,late,,4096")
+    ended = kbench("show", results)
+    assert ended.code == 0 and "fast is fastest" in ended.out and "late" not in ended.out
+    assert re.search(r"planted\.csv:\d+: the last row is incomplete", ended.err)
+
+
+def test_text_of_a_strangers_file_cannot_steer_the_terminal(kbench: Kbench, folder: Path) -> None:
+    reason = "\x1b]0;title\x07\x1b[2J\x1b[31mred"
+    path = write_results(folder / "x.csv", [*planted(), lost("evil", 256, "error", reason)])
+    ended = kbench("show", path)
+    assert ended.code == 0 and "red" in ended.out
+    assert not {"\x1b", "\x07"} & set(ended.text)
