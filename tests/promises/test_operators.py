@@ -63,7 +63,10 @@ def of(rows: Rows, provider: str, **values: str) -> Rows:
 
 
 def timed(rows: Rows) -> Rows:
-    return [row for row in rows if row["role"] == "provider" and row["status"] == "ok"]
+    """The rows of providers that have a time. At least one."""
+    chosen = [row for row in rows if row["role"] == "provider" and row["status"] == "ok"]
+    assert chosen
+    return chosen
 
 
 def statuses(rows: Rows) -> set[str]:
@@ -148,11 +151,12 @@ def test_speedup_is_the_time_of_the_baseline_divided_by_that_of_the_row(pairs: R
 
 
 def test_sol_is_the_shortest_possible_time_divided_by_the_time(pairs: Rows) -> None:
-    for row in timed(pairs):
-        if row["ceiling_tflops"]:
-            for_bytes_ms = bytes_of(row) / float(row["ceiling_gbps"]) / 1e6
-            for_flops_ms = 1000 * int(row["M"]) * int(row["D"]) / float(row["ceiling_tflops"]) / 1e9
-            assert float(row["sol"]) == pytest.approx(max(for_bytes_ms, for_flops_ms) / float(row["ms"]), rel=1e-6)
+    rows = [row for row in timed(pairs) if row["ceiling_tflops"]]
+    assert rows
+    for row in rows:
+        for_bytes_ms = bytes_of(row) / float(row["ceiling_gbps"]) / 1e6
+        for_flops_ms = 1000 * int(row["M"]) * int(row["D"]) / float(row["ceiling_tflops"]) / 1e9
+        assert float(row["sol"]) == pytest.approx(max(for_bytes_ms, for_flops_ms) / float(row["ms"]), rel=1e-6)
 
 
 def test_an_error_within_the_tolerance_is_right_and_max_ulp_shows_it(pairs: Rows) -> None:
@@ -215,7 +219,7 @@ def test_an_exception_costs_the_row_and_its_message_and_line_are_named(pairs: Ro
         ("one-output", ("picked", "1")),
         ("other-shape", ("picked", "(8, 1)", "(8,)")),
         ("other-dtype", ("picked", "float64", "float32")),
-        ("expanded", ("picked",)),
+        ("expanded", ("picked", "memory")),
         ("changes-input", ("weight", "mutates=")),
     ],
 )
@@ -288,6 +292,14 @@ def test_a_wrong_gradient_is_named_in_the_modes_with_gradients(scale: Rows) -> N
     rows = of(scale, "wrong-gradient")
     assert modes(rows) == {"forward": "ok", "backward": "wrong", "full": "wrong"}
     assert all("gradient" in row["reason"] and "weight" in row["reason"] for row in rows if row["status"] == "wrong")
+
+
+def test_gbps_of_a_backward_pass_counts_the_gradients_and_of_a_full_pass_both_passes(scale: Rows) -> None:
+    x, weight = 4 * 60 * 4, 60 * 4
+    forward, backward = (x + weight) + x, (x + weight) + x + (x + weight)
+    for mode, count in {"forward": forward, "backward": backward, "full": forward + backward}.items():
+        for row in of(scale, "autograd", mode=mode):
+            assert float(row["gbps"]) == pytest.approx(count / float(row["ms"]) / 1e6, rel=1e-6)
 
 
 # ---------------------------------------------------------------- a check of its own, and edge inputs
