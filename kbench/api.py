@@ -110,7 +110,7 @@ def load(path: str | Path) -> pd.DataFrame:
 
     Numbers are float64 with NaN for what is not known, `session` is int64, axes are Int64 or text, `samples` and
     `device_index` Int64, `deterministic` boolean, and `round_ms` tuples of floats. `flags` is text, several between
-    semicolons. Raises UsageError for a file that is not one.
+    semicolons. Raises ResultsError for a file that is not one.
     """
     from kbench.notebook import frames
     from kbench.results import table

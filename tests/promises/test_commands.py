@@ -1,0 +1,260 @@
+"""What all commands share: help, mistakes in options, exit codes, and where their output goes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from promises.outside import ROOT, Ended, start
+
+COMMANDS = [
+    "run",
+    "exec",
+    "check",
+    "judge",
+    "compare",
+    "ab",
+    "dispatch",
+    "plot",
+    "show",
+    "report",
+    "why",
+    "init",
+    "list",
+]
+COMMANDS += ["doctor", "explain", "schema", "history", "history check"]
+RESULTS = ROOT / "results" / "h200" / "softmax.csv"
+OLD, NEW = (ROOT / "results" / "h200" / "comparing" / side / "softmax.csv" for side in ("a", "slowed"))
+
+Kbench = Callable[..., Ended]
+Write = Callable[[str, str], Path]
+
+
+def test_help_lists_every_command_with_a_sentence(kbench: Kbench) -> None:
+    out = kbench("--help").out
+    for command in COMMANDS:
+        if " " not in command:
+            assert re.search(rf"^ *{command} +[A-Z].*\.$", out, re.MULTILINE), command
+
+
+def test_help_of_a_command_names_its_arguments_and_options_and_exits_0(kbench: Kbench) -> None:
+    for command in COMMANDS:
+        for option in ("--help", "-h"):
+            ended = kbench(*command.split(), option)
+            assert ended.code == 0 and ended.err == "" and f"kbench {command}" in ended.out and "--help" in ended.out, (
+                command
+            )
+
+
+def test_an_unknown_option_is_named_and_exits_2(kbench: Kbench) -> None:
+    for command in COMMANDS:
+        ended = kbench(*command.split(), "--frobnicate")
+        if command != "exec":  # which passes options on
+            assert ended.code == 2 and ended.out == "" and "--frobnicate" in ended.err, command
+
+
+def test_a_missing_argument_is_named_and_exits_2(kbench: Kbench) -> None:
+    for command, argument in {
+        "run": "CONFIG", "exec": "COMMAND", "check": "CONFIG", "judge": "FILE.py", "compare": "FILE.csv", "ab": "BASE",
+        "history check": "DIR",
+    }.items():  # fmt: skip
+        ended = kbench(*command.split())
+        assert ended.code == 2 and ended.out == "" and argument in ended.err, command
+
+
+def test_an_unknown_command_is_named_with_a_near_one(kbench: Kbench) -> None:
+    ended = kbench("comapre")
+    assert ended.code == 2 and "comapre" in ended.err and "compare" in ended.err
+
+
+def test_a_results_file_that_is_missing_is_named_and_exits_2(kbench: Kbench) -> None:
+    for command in ("show", "compare", "plot", "report", "why", "dispatch"):
+        ended = kbench(command, "nope.csv")
+        assert ended.code == 2 and ended.out == "" and ended.err.startswith("error: nope.csv: "), command
+
+
+def test_a_file_that_holds_no_results_is_named_with_its_line(kbench: Kbench, write: Write) -> None:
+    write("notes.csv", "a,b\n1,2\n")
+    ended = kbench("show", "notes.csv")
+    assert ended.code == 2 and "notes.csv:1" in ended.err and "provider" in ended.err
+
+
+def test_without_results_a_command_says_how_to_make_some(kbench: Kbench) -> None:
+    for command in ("show", "plot", "report", "why"):
+        ended = kbench(command)
+        assert ended.code == 2 and "kbench run" in ended.err, command
+
+
+def test_version_prints_the_version(kbench: Kbench) -> None:
+    ended = kbench("--version")
+    assert ended.code == 0 and re.fullmatch(r"kbench \d+\.\d+.*\n", ended.out)
+
+
+def test_an_error_has_no_traceback_unless_it_is_asked_for(kbench: Kbench) -> None:
+    assert "Traceback" not in kbench("show", "nope.csv").text
+    asked = kbench("--traceback", "show", "nope.csv")
+    assert asked.code == 2 and "Traceback" in asked.err and "nope.csv" in asked.err
+
+
+# ---------------------------------------------------------------- exit codes and streams
+
+
+def test_a_comparison_fails_with_exit_code_1_only_for_a_verdict_that_fail_on_lists(kbench: Kbench) -> None:
+    where = ("--where", "dtype=fp32,N=1024,2048,4096,8192,16384")
+    assert kbench("compare", OLD, NEW, *where).code == 0
+    assert kbench("compare", OLD, NEW, *where, "--fail-on", "slower").code == 1
+    assert kbench("compare", OLD, NEW, *where, "--fail-on", "missing").code == 0
+
+
+def test_files_without_a_row_in_common_exit_3(kbench: Kbench) -> None:
+    ended = kbench("compare", RESULTS, ROOT / "results" / "h200" / "gelu.csv")
+    assert ended.code == 3 and ended.err
+
+
+def test_a_run_of_unavailable_providers_exits_3_and_writes_their_rows(
+    kbench: Kbench, write: Write, folder: Path
+) -> None:
+    write(
+        "p.py",
+        "import kbench\n\n@kbench.operator('softmax').provider('moon', requires='moon_rocket')\ndef moon(x): ...\n",
+    )
+    write("c.yaml", "operator: softmax\nplugins: [p.py]\nsweep: {M: 2, N: 64}\nproviders: [moon]\n")
+    ended = kbench("run", "c.yaml", "--no-plot")
+    assert ended.code == 3 and "moon_rocket" in ended.out
+    assert "unavailable" in (folder / "results" / "c.csv").read_text()
+
+
+def test_results_go_to_stdout_and_the_rest_to_stderr(kbench: Kbench) -> None:
+    """What a script reads from stdout is the document and nothing else."""
+    ended = kbench("compare", OLD, NEW, "--export", "json=-", "--fail-on", "slower")
+    assert json.loads(ended.out)["rows"] and ended.code == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error(folder: Path) -> None:
+    for arguments in (("explain",), ("show", RESULTS, "--details")):
+        process = start(*arguments, folder=folder)
+        assert process.stdout and process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+        assert process.wait(60) in (0, 141) and "error" not in err and "Traceback" not in err
+
+
+def test_the_output_is_the_same_inside_a_github_job(kbench: Kbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("compare", OLD, NEW, "--where", "N=1024")
+    before = kbench(*arguments)
+    for variable in ("CI", "GITHUB_ACTIONS"):
+        monkeypatch.setenv(variable, "true")
+    assert kbench(*arguments).out == before.out
+
+
+def test_output_into_a_pipe_has_no_colours(kbench: Kbench) -> None:
+    for arguments in (("explain", "ok"), ("show", RESULTS), ("compare", OLD, NEW), ("run", "nope"), ("--help",)):
+        assert "\x1b" not in kbench(*arguments).text
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_exits_2(kbench: Kbench) -> None:
+    where = ("--where", "N=1024")
+    for arguments in (("plot", RESULTS, *where, "--out"), ("report", RESULTS, *where, "--out"), ("init", "x", "--dir")):
+        ended = kbench(*arguments, "/proc/kbench/page.html")
+        assert ended.code == 2 and "/proc/kbench" in ended.err and "Traceback" not in ended.err, arguments
+
+
+def test_a_run_whose_results_cannot_be_written_measures_nothing_and_names_the_folder(
+    kbench: Kbench, write: Write
+) -> None:
+    write("taken", "a file")
+    ended = kbench("run", "softmax", "--out", "taken", "--only", "torch-native")
+    assert ended.code == 2 and "error: taken" in ended.err and "fastest" not in ended.text
+
+
+# ---------------------------------------------------------------- list, doctor, explain, schema
+
+
+def test_list_shows_operators_with_what_a_config_can_sweep_and_whether_providers_can_run(
+    kbench: Kbench, write: Write
+) -> None:
+    write(
+        "p.py",
+        "import kbench\n\n"
+        "mine = kbench.Operator('mine', axes=('M', 'Q'), inputs={'x': kbench.Tensor('M', 'Q')},\n"
+        "                       outputs={'y': kbench.Tensor('M', 'Q')}, scalars={'eps': 0.125}, gradients='x',\n"
+        "                       choices={'form': ('tanh', 'none')}, reference=lambda x, *, eps, form: x)\n\n\n"
+        "@mine.provider('fast', requires='moon_rocket')\ndef fast(x, *, eps, form, block=77): ...\n",
+    )
+    out = kbench("list", "mine", "--plugin", "p.py").out
+    for words in (("M", "Q", "eps=0.125", "form=tanh|none", "backward"), ("fast", "moon_rocket", "block=77")):
+        assert any(all(word in line for word in words) for line in out.splitlines()), out
+
+
+def test_doctor_shows_the_machine_and_what_each_missing_package_would_enable(kbench: Kbench) -> None:
+    import torch
+
+    ended = kbench("doctor")
+    assert ended.code == 0 and torch.__version__ in ended.out
+    assert "liger" in ended.out and "pip install" in ended.out
+
+
+def test_explain_explains_every_word_that_it_lists(kbench: Kbench) -> None:
+    listed = kbench("explain").out
+    words = [word.strip() for line in listed.splitlines() for word in line.partition(":")[2].split(",") if word.strip()]
+    assert {"ok", "wrong", "noisy", "slower", "unclear", "copy", "ms", "geomean"} <= set(words)
+    ended = kbench("explain", *words)
+    assert ended.code == 0 and all(word in ended.out for word in words)
+
+
+def test_a_word_that_nobody_explains_is_named_with_a_near_one(kbench: Kbench) -> None:
+    ended = kbench("explain", "geomen")
+    assert ended.code == 2 and '"geomen"' in ended.err and '"geomean"' in ended.err
+
+
+def test_the_schema_of_configs_accepts_every_built_in_config_and_refuses_an_unknown_key(kbench: Kbench) -> None:
+    schema = json.loads(kbench("schema", "config").out)
+    assert json.loads(kbench("schema").out) == schema, "config is the default"
+    validator = jsonschema.Draft202012Validator(schema)
+    configs = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "configs").glob("*.yaml"))]
+    assert len(configs) > 9
+    for config in configs:
+        validator.validate(config)
+        assert not validator.is_valid({**config, "sweeep": {}}) and not validator.is_valid({**config, "sweep": 3})
+
+
+def test_the_schema_of_comparisons_accepts_what_compare_exports(kbench: Kbench) -> None:
+    schema = json.loads(kbench("schema", "compare").out)
+    exported = json.loads(kbench("compare", OLD, NEW, "--export", "json=-").out)
+    jsonschema.Draft202012Validator(schema).validate(exported)
+
+
+def test_every_command_of_the_readme_and_of_the_docs_exists_with_its_options(kbench: Kbench) -> None:
+    """Of the lines `kbench COMMAND ...` in blocks of code."""
+    helps: dict[str, str] = {}
+    for page in (
+        ROOT / "README.md",
+        ROOT / "docs" / "tutorial.md",
+        ROOT / "docs" / "running.md",
+        ROOT / "docs" / "index.md",
+    ):
+        for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in re.findall(r"^(?:\$ )?kbench ([^#|\n]*)", block, re.MULTILINE):
+                command = line.split()[0]
+                helps[command] = helps.get(command) or kbench(command, "--help").out
+                for option in re.findall(r" (--[a-z-]+)", line.partition(" -- ")[0]):
+                    assert option in helps[command], f"{page.name}: kbench {line}"
+    assert {"run", "check", "compare", "show", "init", "plot", "report", "ab"} <= helps.keys()
+
+
+def test_python_dash_m_kbench_is_the_command(folder: Path) -> None:
+    installed = Path(sys.executable).with_name("kbench")
+    if not installed.exists():
+        pytest.skip("the command is not installed beside this Python")
+    done = subprocess.run([installed, "--version"], cwd=folder, capture_output=True, text=True, timeout=60)
+    ended = start("--version", folder=folder).communicate(timeout=60)
+    assert done.returncode == 0 and done.stdout == ended[0]

@@ -1,0 +1,152 @@
+"""The files that kbench brings and writes work as they are: built-in configs, examples, snippets of the docs, `kbench init`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from promises.outside import ROOT, Ended, providers_of
+from promises.recorded import MadeOnce, ended_in, folder_of, lines_with, words_of
+
+Kbench = Callable[..., Ended]
+Write = Callable[[str, str], Path]
+
+CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("*.yaml"))
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+QUICK = [f"--set={key}" for key in ("rounds=2", "warmup_ms=1", "rep_ms=2", "cache=warm", "dtype=float32")]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The blocks of code of a page."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def listed(made_once: MadeOnce) -> str:
+    """What `kbench list` prints with the plug-ins of all examples."""
+    plugins = [f"--plugin={ROOT / 'examples' / name}.py" for name in EXAMPLES]
+    return ended_in(folder_of(made_once, "listed", {}, "list", *plugins)).out
+
+
+def test_list_names_every_operator_of_the_docs_and_every_built_in_config(listed: str) -> None:
+    table = (ROOT / "docs" / "index.md").read_text().partition("## Operators")[2].partition("##")[0]
+    operators = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    assert len(operators) >= 9 and all(lines_with(listed, operator, "torch-native") for operator in operators)
+    assert len(CONFIGS) >= 18 and all(lines_with(listed, config) for config in CONFIGS)
+
+
+@pytest.mark.parametrize("kind", ["configs", "examples"])
+def test_what_a_config_names_is_listed(kind: str, listed: str) -> None:
+    """The axes, scalars, choices, providers and parameters of all built-in configs and examples, and of their profiles."""
+    for path in (ROOT / kind / f"{name}.yaml" for name in {"configs": CONFIGS, "examples": EXAMPLES}[kind]):
+        config = yaml.safe_load(path.read_text())
+        operator = config["operator"]
+        known = set[str]().union(*map(words_of, lines_with(listed, operator)))
+        known = {word.split("=")[0] for word in known} | {"dtype", "mode", "model", "tokens"}
+        for part in (config, *config["profiles"].values()):
+            sweeps = part.get("sweep", {})
+            for sweep in sweeps if isinstance(sweeps, list) else [sweeps]:
+                assert sweep.keys() <= known, f"{path.name}: {sweep}"
+            for entry in part.get("providers", []):
+                [(provider, parameters)] = entry.items() if isinstance(entry, dict) else [(entry, {})]
+                lines = [
+                    {word.split("=")[0] for word in words_of(line)} for line in lines_with(listed, operator, provider)
+                ]
+                assert any(parameters.keys() <= words for words in lines), f"{path.name}: {entry}"
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax-warps", "rmsnorm"])
+def test_a_built_in_config_is_run_by_its_name(name: str, kbench: Kbench) -> None:
+    ended = kbench("run", name, "--dry-run")
+    assert ended.code == 0 and re.search(r"\d+ cases?", ended.out) and "will run" in ended.out, ended.text
+
+
+@pytest.mark.parametrize("name", ["add_rmsnorm_cuda", "matmul"])
+def test_an_example_can_be_run_as_it_is(name: str, kbench: Kbench) -> None:
+    ended = kbench("run", ROOT / "examples" / f"{name}.yaml", "--dry-run")
+    assert ended.code == 0 and lines_with(ended.out, "torch-native", "run"), ended.text
+
+
+def test_the_other_examples_are_yaml() -> None:
+    workflow = yaml.safe_load((ROOT / "examples" / "ci.yml").read_text())
+    assert "kbench ab" in str(workflow["jobs"])
+    kinds = [document["kind"] for document in yaml.safe_load_all((ROOT / "examples" / "kubernetes.yaml").read_text())]
+    assert kinds == ["Service", "Deployment", "Deployment"]
+
+
+def test_the_plug_in_of_the_readme_is_right_on_all_inputs(made_once: MadeOnce) -> None:
+    pytest.importorskip("triton")
+    [plugin] = blocks("README.md", "python")
+    small = ("--set", "M=8", "--set", "N=100")
+    command = ("check", "softmax", "--plugin", "my_kernels.py", "--only", "mine", *small)
+    ended = ended_in(folder_of(made_once, "readme", {"my_kernels.py": plugin}, *command))
+    assert ended.code == 0 and len(lines_with(ended.out, "ok")) > 10, ended.text
+
+
+def test_the_cuda_kernel_of_the_docs_can_be_run_as_it_is(kbench: Kbench, write: Write) -> None:
+    for language, name, mark in (
+        ("cpp", "scaled_add.cu", "//"),
+        ("python", "scaled_add.py", "#"),
+        ("yaml", "scaled_add.yaml", "#"),
+    ):
+        [text] = [text for text in blocks("docs/extending.md", language) if text.startswith(f"{mark} {name}")]
+        write(name, text)
+    ended = kbench("run", "scaled_add.yaml", "--dry-run")
+    assert ended.code == 0 and lines_with(ended.out, "cuda") and lines_with(ended.out, "torch-native"), ended.text
+
+
+# ---------------------------------------------------------------- init
+
+
+@pytest.fixture
+def started(made_once: MadeOnce) -> Path:
+    """The folder in which `kbench init rownorm` has written its files."""
+    return folder_of(made_once, "init", {}, "init", "rownorm")
+
+
+def test_init_names_the_files_that_it_writes_and_what_to_type_next(started: Path) -> None:
+    ended = ended_in(started)
+    files = {path.name for path in started.iterdir()} - {"ended.json"}
+    assert files == {"rownorm.yaml", "my_rownorm.py", "kbench-workflow.yml"} and ended.code == 0
+    assert all(file in ended.out for file in files)
+    assert "kbench check rownorm.yaml" in ended.out and "kbench run rownorm.yaml" in ended.out
+
+
+def test_the_files_of_init_run_as_they_are(started: Path, made_once: MadeOnce) -> None:
+    files = {name: (started / name).read_text() for name in ("rownorm.yaml", "my_rownorm.py")}
+    folder = folder_of(made_once, "started", files, "run", "rownorm.yaml", *QUICK)
+    rows = providers_of(folder / "results" / "rownorm.csv")
+    assert ended_in(folder).code == 0
+    assert {row["provider"] for row in rows} == {"torch", "mine"} and {row["status"] for row in rows} <= {
+        "ok",
+        "checked",
+    }
+    assert {path.suffix for path in (folder / "results").iterdir()} == {".csv", ".json", ".png", ".svg"}
+
+
+def test_init_of_an_operator_of_kbench_writes_providers_of_it(kbench: Kbench, folder: Path) -> None:
+    for operator in ("softmax", "gelu"):
+        (folder / operator).mkdir()
+        assert kbench("init", operator, "--dir", operator).code == 0
+        assert "Operator(" not in (folder / operator / f"my_{operator}.py").read_text()
+    ended = kbench("run", "gelu/gelu.yaml", "--dry-run", "--plugin", "softmax/my_softmax.py")
+    assert ended.code == 0 and "will run" in ended.out, ended.text
+
+
+def test_init_writes_no_file_if_one_of_them_exists(kbench: Kbench, write: Write, folder: Path) -> None:
+    write("my_rownorm.py", "# mine\n")
+    ended = kbench("init", "rownorm")
+    assert ended.code == 2 and "my_rownorm.py" in ended.err
+    assert [path.name for path in folder.iterdir()] == ["my_rownorm.py"]
+    assert (folder / "my_rownorm.py").read_text() == "# mine\n"
+
+
+def test_the_workflow_of_init_compares_the_config_with_the_base_of_a_pull_request(started: Path) -> None:
+    workflow = yaml.safe_load((started / "kbench-workflow.yml").read_text())
+    text = str(workflow)
+    assert "kbench ab" in text and "rownorm.yaml" in text and "FAIL_ON" in text
+    assert "pull_request" in str(workflow.get("on", workflow.get(True)))  # YAML reads the key `on` as true

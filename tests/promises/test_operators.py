@@ -1,0 +1,408 @@
+"""Operators and providers of plug-ins: what is checked, what is timed, and what their rows say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promises.outside import ROOT, Ended, rows_of
+from promises.recorded import MadeOnce, ended_in, folder_of
+
+Rows = list[dict[str, str]]
+Kbench = Callable[..., Ended]
+Write = Callable[[str, str], Path]
+
+OPERATORS = Path(__file__).with_name("operators")
+
+
+def rows_of_run(made_once: MadeOnce, name: str) -> Rows:
+    """The rows of one run of the config `operators/NAME.yaml`."""
+    folder = folder_of(made_once, name, {}, "run", OPERATORS / f"{name}.yaml", "--no-plot")
+    assert ended_in(folder).code == 1, "every plug-in has providers that are wrong"
+    return rows_of(folder / "results" / f"{name}.csv")
+
+
+@pytest.fixture
+def pairs(made_once: MadeOnce) -> Rows:
+    """Several inputs and outputs, one of them integer, a scalar and a choice."""
+    return rows_of_run(made_once, "pairs")
+
+
+@pytest.fixture
+def axpy(made_once: MadeOnce) -> Rows:
+    """In place, and into a buffer."""
+    return rows_of_run(made_once, "axpy")
+
+
+@pytest.fixture
+def scale(made_once: MadeOnce) -> Rows:
+    """Gradients of two inputs."""
+    return rows_of_run(made_once, "scale")
+
+
+@pytest.fixture
+def dropout(made_once: MadeOnce) -> Rows:
+    """A check of its own."""
+    return rows_of_run(made_once, "dropout")
+
+
+@pytest.fixture
+def rounded(made_once: MadeOnce) -> Ended:
+    """What `kbench check` says about integer outputs and an edge input."""
+    return ended_in(folder_of(made_once, "rounded", {}, "check", OPERATORS / "rounded.yaml"))
+
+
+def of(rows: Rows, provider: str, **values: str) -> Rows:
+    """The rows of a provider with these values. At least one."""
+    chosen = [row for row in rows if row["provider"] == provider and all(row[k] == v for k, v in values.items())]
+    assert chosen, f"no row of {provider} with {values}"
+    return chosen
+
+
+def timed(rows: Rows) -> Rows:
+    """The rows of providers that have a time. At least one."""
+    chosen = [row for row in rows if row["role"] == "provider" and row["status"] == "ok"]
+    assert chosen
+    return chosen
+
+
+def statuses(rows: Rows) -> set[str]:
+    return {row["status"] for row in rows}
+
+
+def bytes_of(row: dict[str, str]) -> int:
+    """Each input read once, each output written once."""
+    M, D, size = int(row["M"]), int(row["D"]), {"float32": 4, "bfloat16": 2}[row["dtype"]]
+    return (M * D + D // 2) * size + M * 8 + M * D // 2 * size + M * 4
+
+
+def copy_of(rows: Rows, row: dict[str, str]) -> dict[str, str]:
+    [copy] = of(rows, "copy", **{name: row[name] for name in ("M", "D", "factor", "form", "dtype", "session")})
+    return copy
+
+
+def test_providers_of_an_operator_with_several_inputs_and_outputs_are_checked_and_timed(pairs: Rows) -> None:
+    rows = of(pairs, "torch")
+    assert len(rows) == 5 and statuses(rows) == {"ok"} and all(float(row["ms"]) > 0 for row in rows)
+
+
+def test_every_row_without_a_time_has_a_reason(pairs: Rows) -> None:
+    assert all(bool(row["ms"]) == (row["status"] == "ok") for row in pairs)
+    assert all(row["reason"] for row in pairs if row["status"] not in ("ok", "checked"))
+
+
+def test_the_axes_scalars_and_choices_are_columns_between_params_and_dtype(pairs: Rows) -> None:
+    columns = list(pairs[0])
+    between = columns[columns.index("params") + 1 : columns.index("dtype")]
+    assert set(between) == {"M", "D", "factor", "form"}
+
+
+def test_the_columns_of_the_file_are_those_of_the_docs(pairs: Rows) -> None:
+    page = (ROOT / "docs" / "reference" / "csv.md").read_text()
+    documented = page.partition("<!-- generated: columns -->")[2].partition("<!-- end -->")[0]
+    names = [
+        name for line in re.findall(r"^- (.*?) \(", documented, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)
+    ]
+    assert set(pairs[0]) - {"M", "D", "factor", "form"} == set(names)
+
+
+def test_gbps_is_the_bytes_of_inputs_and_outputs_divided_by_the_time(pairs: Rows) -> None:
+    for row in timed(pairs):
+        assert float(row["gbps"]) == pytest.approx(bytes_of(row) / float(row["ms"]) / 1e6, rel=1e-6)
+
+
+def test_the_percentiles_of_gbps_are_those_of_the_time(pairs: Rows) -> None:
+    for row in timed(pairs):
+        assert float(row["gbps_p20"]) == pytest.approx(bytes_of(row) / float(row["ms_p80"]) / 1e6, rel=1e-6)
+        assert float(row["gbps_p80"]) == pytest.approx(bytes_of(row) / float(row["ms_p20"]) / 1e6, rel=1e-6)
+
+
+def test_copy_fraction_is_the_ratio_of_gbps_to_that_of_the_copy(pairs: Rows) -> None:
+    for row in timed(pairs):
+        copy = float(copy_of(pairs, row)["gbps"])
+        assert float(row["copy_fraction"]) == pytest.approx(float(row["gbps"]) / copy, rel=1e-6)
+
+
+def test_the_copy_control_moves_as_many_bytes_as_the_operator(pairs: Rows) -> None:
+    copy = copy_of(pairs, of(pairs, "torch", D="64", dtype="float32", form="plain")[0])
+    assert float(copy["gbps"]) == pytest.approx(bytes_of(copy) / float(copy["ms"]) / 1e6, rel=0.01)
+
+
+def test_tflops_is_the_operations_of_the_operator_divided_by_the_time(pairs: Rows) -> None:
+    for row in timed(pairs):
+        operations = 1000 * int(row["M"]) * int(row["D"])
+        assert float(row["tflops"]) == pytest.approx(operations / float(row["ms"]) / 1e9, rel=1e-6)
+
+
+def test_achieved_gbps_counts_the_bytes_that_the_provider_says_it_moves(pairs: Rows) -> None:
+    for row in of(pairs, "torch"):
+        assert float(row["achieved_gbps"]) == pytest.approx(12345 / float(row["ms"]) / 1e6, rel=1e-6)
+    assert not any(row["achieved_gbps"] for row in of(pairs, "factory"))
+
+
+def test_speedup_is_the_time_of_the_baseline_divided_by_that_of_the_row(pairs: Rows) -> None:
+    for row in timed(pairs):
+        case = {name: row[name] for name in ("D", "dtype", "factor", "form")}
+        [baseline] = of(pairs, "torch", **case)
+        assert float(row["speedup"]) == pytest.approx(float(baseline["ms"]) / float(row["ms"]), rel=1e-6)
+
+
+def test_sol_is_the_shortest_possible_time_divided_by_the_time(pairs: Rows) -> None:
+    rows = [row for row in timed(pairs) if row["ceiling_tflops"]]
+    assert rows
+    for row in rows:
+        for_bytes_ms = bytes_of(row) / float(row["ceiling_gbps"]) / 1e6
+        for_flops_ms = 1000 * int(row["M"]) * int(row["D"]) / float(row["ceiling_tflops"]) / 1e9
+        assert float(row["sol"]) == pytest.approx(max(for_bytes_ms, for_flops_ms) / float(row["ms"]), rel=1e-6)
+
+
+def test_an_error_within_the_tolerance_is_right_and_max_ulp_shows_it(pairs: Rows) -> None:
+    rows = of(pairs, "within-tolerance")
+    assert statuses(rows) == {"ok"}
+    assert all(2 <= float(row["max_ulp"]) <= 64 for row in rows if row["dtype"] == "float32")
+
+
+def test_an_error_beyond_the_tolerance_is_wrong_and_the_allowed_ulp_are_named(pairs: Rows) -> None:
+    rows = of(pairs, "beyond-tolerance")
+    assert statuses(rows) == {"wrong"} and all("picked" in row["reason"] and "ulp" in row["reason"] for row in rows)
+
+
+def test_a_factory_gets_the_case_and_returns_the_function_to_time(pairs: Rows) -> None:
+    rows = of(pairs, "factory")
+    assert statuses(rows) == {"ok"} and all(float(row["build_ms"]) > 0 for row in rows)
+
+
+def test_each_value_of_a_parameter_has_rows_of_its_own(pairs: Rows) -> None:
+    assert [row["params"] for row in of(pairs, "factory", D="4", dtype="float32")] == ["block=1", "block=2"]
+
+
+def test_inputs_have_the_dtypes_the_sizes_and_the_values_that_the_operator_declares(pairs: Rows) -> None:
+    assert {row["reason"] for row in of(pairs, "looks-at-inputs") if row["status"] != "ok"} == set()
+
+
+def test_a_function_without_the_argument_of_a_scalar_gets_cases_with_its_default_only(pairs: Rows) -> None:
+    assert statuses(of(pairs, "default-only", form="plain")) == {"ok"}
+    [row] = of(pairs, "default-only", form="squared")
+    assert row["status"] == "unsupported" and ("factor" in row["reason"] or "form" in row["reason"])
+
+
+def test_a_case_that_supports_declines_is_unsupported_for_its_reason(pairs: Rows) -> None:
+    assert {(row["status"], row["reason"]) for row in of(pairs, "declines", D="4")} == {("unsupported", "D is below 8")}
+    assert statuses(of(pairs, "declines", D="64")) == {"ok"}
+
+
+def test_a_provider_that_cannot_run_is_no_failure_and_its_row_says_why(pairs: Rows) -> None:
+    for provider, status, reason in (
+        ("raises-unsupported", "unsupported", "only on Sundays"),
+        ("without-package", "unavailable", "a_package_that_nobody_has"),
+        ("not-available", "unavailable", "the licence has expired"),
+        ("other-device", "unavailable", "npu"),
+    ):
+        rows = of(pairs, provider)
+        assert statuses(rows) == {status} and all(reason in row["reason"] for row in rows), rows
+
+
+def test_an_exception_costs_the_row_and_its_message_and_line_are_named(pairs: Rows) -> None:
+    line = (OPERATORS / "pairs.py").read_text().partition("a fuse blew")[0].count("\n") + 1
+    rows = of(pairs, "raises")
+    assert statuses(rows) == {"error"}
+    assert all("a fuse blew" in row["reason"] and f"pairs.py:{line}" in row["reason"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        ("second-wrong", ("picked", "ulp")),
+        ("one-output", ("picked", "1")),
+        ("other-shape", ("picked", "(8, 1)", "(8,)")),
+        ("other-dtype", ("picked", "float64", "float32")),
+        ("expanded", ("picked", "memory")),
+        ("changes-input", ("weight", "mutates=")),
+    ],
+)
+def test_a_wrong_output_gets_no_time_and_is_named(provider: str, words: tuple[str, ...], pairs: Rows) -> None:
+    rows = of(pairs, provider)
+    assert statuses(rows) == {"wrong"} and not any(row["ms"] or row["gbps"] for row in rows)
+    assert all(word in row["reason"] for word in words for row in rows), rows[0]["reason"]
+
+
+# ---------------------------------------------------------------- in place and into a buffer
+
+
+def test_a_provider_that_declares_the_input_it_changes_may_work_in_place(axpy: Rows) -> None:
+    assert statuses(of(axpy, "in-place")) == {"ok"}, "the input is written back before each call"
+
+
+def test_what_an_in_place_provider_leaves_in_its_input_is_checked(axpy: Rows) -> None:
+    rows = of(axpy, "in-place-and-wrong")
+    assert statuses(rows) == {"wrong"} and all("ulp" in row["reason"] for row in rows)
+
+
+def test_an_input_that_is_changed_without_a_declaration_is_wrong(axpy: Rows) -> None:
+    rows = of(axpy, "undeclared")
+    assert statuses(rows) == {"wrong"} and all(" y " in row["reason"] for row in rows)
+
+
+def test_a_provider_may_write_into_a_buffer_that_kbench_gives(axpy: Rows) -> None:
+    assert statuses(of(axpy, "buffer")) == {"ok"}
+
+
+def test_a_provider_that_computes_nothing_is_wrong(axpy: Rows) -> None:
+    assert statuses(of(axpy, "empty-buffer")) == statuses(of(axpy, "returns-input")) == {"wrong"}
+
+
+def test_the_tolerance_of_an_operator_is_what_its_providers_may_be_off_by(axpy: Rows) -> None:
+    """64 ulp of float32, for which the operator `pairs` leaves room and this one does not, and 4 of bfloat16."""
+    assert (
+        statuses(of(axpy, "imprecise", dtype="float32"))
+        == statuses(of(axpy, "imprecise", dtype="bfloat16"))
+        == {"wrong"}
+    )
+    assert all(float(row["max_ulp"]) < 2 for row in of(axpy, "new"))
+
+
+# ---------------------------------------------------------------- gradients
+
+
+def modes(rows: Rows) -> dict[str, str]:
+    return {row["mode"]: row["status"] for row in rows}
+
+
+def test_a_provider_that_autograd_can_differentiate_is_measured_in_all_modes(scale: Rows) -> None:
+    assert modes(of(scale, "autograd")) == {"forward": "ok", "backward": "ok", "full": "ok"}
+
+
+@pytest.mark.parametrize("provider", ["kernel", "saves"])
+def test_a_provider_with_a_backward_kernel_is_measured_in_all_modes(provider: str, scale: Rows) -> None:
+    assert modes(of(scale, provider)) == {"forward": "ok", "backward": "ok", "full": "ok"}
+
+
+def test_a_provider_without_a_gradient_is_unsupported_in_the_modes_with_gradients(scale: Rows) -> None:
+    assert modes(of(scale, "opaque")) == {"forward": "ok", "backward": "unsupported", "full": "unsupported"}
+
+
+def test_a_function_for_both_passes_is_measured_in_mode_full(scale: Rows) -> None:
+    assert modes(of(scale, "both-at-once")) == {"forward": "ok", "backward": "unsupported", "full": "ok"}
+
+
+def test_a_wrong_gradient_is_named_in_the_modes_with_gradients(scale: Rows) -> None:
+    rows = of(scale, "wrong-gradient")
+    assert modes(rows) == {"forward": "ok", "backward": "wrong", "full": "wrong"}
+    assert all("gradient" in row["reason"] and "weight" in row["reason"] for row in rows if row["status"] == "wrong")
+
+
+def test_gbps_of_a_backward_pass_counts_the_gradients_and_of_a_full_pass_both_passes(scale: Rows) -> None:
+    x, weight = 4 * 60 * 4, 60 * 4
+    forward, backward = (x + weight) + x, (x + weight) + x + (x + weight)
+    for mode, count in {"forward": forward, "backward": backward, "full": forward + backward}.items():
+        for row in of(scale, "autograd", mode=mode):
+            assert float(row["gbps"]) == pytest.approx(count / float(row["ms"]) / 1e6, rel=1e-6)
+
+
+# ---------------------------------------------------------------- a check of its own, and edge inputs
+
+
+def test_the_check_of_an_operator_judges_the_values_in_place_of_kbench(dropout: Rows) -> None:
+    [row] = of(dropout, "torch")
+    assert row["status"] == "ok" and row["max_ulp"] == ""
+
+
+def test_what_the_check_of_an_operator_says_is_the_reason(dropout: Rows) -> None:
+    [keeps_all], [adds] = of(dropout, "keeps-all"), of(dropout, "adds")
+    assert keeps_all["status"] == "wrong" and "all elements were treated alike" in keeps_all["reason"]
+    assert adds["status"] == "wrong" and "neither 0 nor twice the input" in adds["reason"]
+
+
+def test_kbench_checks_the_shapes_beside_a_check_of_an_operator(dropout: Rows) -> None:
+    [row] = of(dropout, "short")
+    assert row["status"] == "wrong" and "999" in row["reason"]
+
+
+def cells(ended: Ended, edge: str) -> list[str]:
+    """The cells of the providers for one edge input, in the order of the config."""
+    [line] = [line for line in ended.out.splitlines() if line.startswith(edge)]
+    return [cell.split()[0] for cell in line.removeprefix(edge).split("  ") if cell.strip()]
+
+
+def test_check_tries_random_inputs_and_the_edge_inputs_of_the_operator(rounded: Ended) -> None:
+    assert cells(rounded, "random") == ["ok", "ok", "wrong", "ok"]
+    assert cells(rounded, "all negative") == ["ok", "ok", "wrong", "wrong"]
+
+
+def test_check_ends_with_exit_code_1_when_a_provider_is_wrong(rounded: Ended) -> None:
+    assert rounded.code == 1
+
+
+def test_an_integer_output_may_be_off_by_the_ulps_that_it_declares(rounded: Ended) -> None:
+    assert {cells(rounded, edge)[1] for edge in ("random", "all negative")} == {"ok"}
+    assert "positive-only" in rounded.text and "sign" in rounded.text
+
+
+# ---------------------------------------------------------------- mistakes in an operator
+
+SOUND = """import kbench
+
+X = kbench.Tensor("M", "N")
+SOUND = {"axes": ("M", "N"), "inputs": {"x": X}, "outputs": {"y": X}, "reference": lambda x: x}
+
+"""
+
+# The faulty statement of a plug-in that begins with SOUND, and the words that the sentence about it must hold.
+DECLARATIONS = [
+    ('Operator("mine", **SOUND | {"outputs": {"y": kbench.Tensor("M", "K")}})', "y", "K"),
+    ('Operator("mine", **SOUND | {"inputs": {"x": kbench.Tensor("M", dtype="int64")}})', "x", "int64", "fill"),
+    ('Operator("mine", **SOUND | {"inputs": {"x": kbench.Tensor("M", dtype="int3")}})', "x", "int3", "int32"),
+    ('Operator("mine", **SOUND | {"inputs": {"x": kbench.Tensor("M N")}})', "M N"),
+    ('Operator("mine", **SOUND, scalars={"N": 1})', "N"),
+    ('Operator("mine", **SOUND, scalars={"ms": 1})', "ms"),
+    ('Operator("mine", **SOUND, scalars={"eps": 1.0})', "reference", "eps"),
+    ('Operator("mine", **SOUND, choices={"form": ()})', "form"),
+    ('Operator("mine", **SOUND, rows="K")', "rows", "K"),
+    ('Operator("mine", **SOUND, gradients="w")', "gradients", "w"),
+    ('Operator("mine", **SOUND, mutates={"x": "z"})', "mutates", "z"),
+    ('Operator("mine", **SOUND, tolerance=-1)', "tolerance", "-1"),
+    ('Operator("mine", **SOUND, tolerence=4)', "tolerence"),
+    ('Operator("mine", **SOUND).provider("a")(lambda x, *, N: x)', "'a'", "N"),
+    ('Operator("mine", **SOUND).provider("a", mutates={"w": "y"})(lambda x: x)', "'a'", "mutates", "w"),
+    ('operator("softmax").provider("torch-native")(lambda x: x)', "softmax", "torch-native"),
+]
+
+
+def test_a_mistake_in_a_declaration_is_one_sentence_with_the_file_and_the_line(kbench: Kbench, write: Write) -> None:
+    files = [f"m{index}.py" for index in range(len(DECLARATIONS))]
+    for file, (statement, *_) in zip(files, DECLARATIONS, strict=True):
+        write(file, f"{SOUND}kbench.{statement}\n".replace('"mine"', f'"mine_{file[:-3]}"'))
+    write("x.yaml", f"operator: a\nplugins: [{', '.join(files)}]\nsweep: {{M: 1, N: 1}}\nproviders: [a]\n")
+    ended = kbench("run", "x.yaml", "--dry-run")
+    assert ended.code == 2
+    for file, (statement, *words) in zip(files, DECLARATIONS, strict=True):
+        said = [line for line in ended.err.splitlines() if f"{file}:6:" in line]
+        assert len(said) == 1, f"{statement}:\n{ended.err}"
+        assert all(word in said[0].partition(f"{file}:6:")[2] for word in words), f"{statement}: {said[0]}"
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("lambda x: x[:1]", ("y", "(1, 6)", "(4, 6)")),
+        ("lambda x: x.bfloat16()", ("bfloat16", "float64")),
+        ("lambda x: x.no_such_method()", ("no_such_method",)),
+    ],
+    ids=["another shape", "16 bits", "an exception"],
+)
+def test_a_fault_of_the_reference_is_an_error_of_the_operator_before_anything_is_timed(
+    reference: str,
+    words: tuple[str, ...],
+    kbench: Kbench,
+    write: Write,
+    folder: Path,
+) -> None:
+    operator = f'mine = kbench.Operator("mine", **SOUND | {{"reference": {reference}}})'
+    write("mine.py", f'{SOUND}{operator}\nmine.provider("a")(lambda x: x.clone())\n')
+    write("x.yaml", "operator: mine\nplugins: [mine.py]\nsweep: {M: 4, N: 6}\nproviders: [a]\n")
+    ended = kbench("run", "x.yaml")
+    assert ended.code == 2 and "mine.py:" in ended.err and not (folder / "results").exists(), ended.text
+    assert all(word in ended.err for word in ("reference", *words)), ended.err

@@ -1,0 +1,168 @@
+"""The names of `import kbench`: what they take and return, and the errors that they raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+import kbench as kb
+from promises.outside import ROOT
+from promises.recorded import MadeOnce
+
+OLD, NEW = (ROOT / "results" / "h200" / "comparing" / side / "softmax.csv" for side in ("a", "slowed"))
+MEASURE = {"rounds": 2, "warmup_ms": 1, "rep_ms": 2, "cache": "warm"}
+CONFIG = {
+    "operator": "softmax",
+    "sweep": {"M": 4, "N": range(64, 129, 32), "dtype": (torch.float32,)},
+    "providers": ["torch-native"],
+    "baseline": "torch-native",
+    "measure": MEASURE,
+}
+
+
+def mine(x: Any) -> Any:
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+
+
+def broken(x: Any) -> Any:
+    raise RuntimeError("a fuse blew")
+
+
+@pytest.fixture
+def results(made_once: MadeOnce) -> Path:
+    """The results of `kbench.run(config, [functions])`, which has returned the same frame as `kbench.load` does."""
+
+    def make(folder: Path) -> None:
+        rows = kb.run(CONFIG, [mine, broken], out=folder / "results")
+        pd.testing.assert_frame_equal(rows, kb.load(folder / "results" / "softmax.csv"))
+
+    return made_once("python", make) / "results" / "softmax.csv"
+
+
+def test_every_public_name_resolves_and_dir_lists_it() -> None:
+    assert {"Operator", "Tensor", "operator", "run", "load", "compare", "plot", "report", "do_bench"} <= set(kb.__all__)
+    for name in kb.__all__:
+        assert getattr(kb, name) is not None and name in dir(kb)
+    assert not hasattr(kb, "no_such_name")
+
+
+def test_run_measures_functions_and_gives_rows_of_them(results: Path) -> None:
+    rows = kb.load(results)
+    of_mine = rows[rows.provider == "mine"]
+    assert sorted(of_mine.N) == [64, 96, 128] and set(of_mine.status) == {"ok"} and (of_mine.ms > 0).all()
+    assert (rows[rows.provider == "torch-native"].status == "ok").all()
+
+
+def test_a_function_that_fails_raises_nothing_and_has_rows_with_the_reason(results: Path) -> None:
+    rows = kb.load(results)
+    of_broken = rows[rows.provider == "broken"]
+    assert len(of_broken) == 3 and set(of_broken.status) == {"error"} and of_broken.ms.isna().all()
+    assert of_broken.reason.str.contains("a fuse blew").all()
+
+
+def test_the_columns_of_a_frame_have_types(results: Path) -> None:
+    rows = kb.load(results)
+    types = {name: str(rows[name].dtype) for name in ("M", "N", "samples", "session", "deterministic")}
+    assert types == {"M": "Int64", "N": "Int64", "samples": "Int64", "session": "int64", "deterministic": "boolean"}
+    for name in ("ms", "gbps", "copy_fraction", "speedup", "max_ulp"):
+        assert rows[name].dtype == "float64"
+    for name in ("provider", "dtype", "status", "reason", "flags"):
+        assert all(isinstance(value, str) for value in rows[name].dropna())
+    timed = rows[rows.provider == "mine"]
+    assert all(isinstance(rounds, tuple) and len(rounds) == 2 for rounds in timed.round_ms)
+
+
+def test_pandas_reads_the_csv_and_pivots_it(results: Path) -> None:
+    rows = pd.read_csv(results).query('role == "provider"')
+    table = rows.pivot(index="N", columns="provider", values="gbps")
+    assert list(table.index) == [64, 96, 128] and (table["mine"] > 0).all() and table["broken"].isna().all()
+
+
+def test_compare_gives_a_verdict_for_each_row() -> None:
+    comparison = kb.compare(OLD, NEW, where="dtype=fp32,N=1024,2048,4096")
+    frame = comparison.frame
+    assert set(frame.verdict) == {"slower"} and len(frame) == 3
+    assert (frame.ratio > 1.02).all() and (frame.ci_low <= frame.ratio).all() and (frame.ratio <= frame.ci_high).all()
+    assert (frame.new > frame.old).all() and (frame.q < 0.05).all()
+    assert sum(comparison.counts.values()) == len(comparison.rows) == 3
+
+
+def test_a_comparison_passes_unless_a_verdict_of_fail_on_occurs() -> None:
+    assert kb.compare(OLD, NEW).passed
+    assert not kb.compare(OLD, NEW, fail_on="slower").passed
+    assert kb.compare(OLD, OLD, fail_on=["slower", "missing"]).passed
+
+
+def test_a_comparison_prints_the_text_of_the_command_and_is_one_line_in_repr() -> None:
+    comparison = kb.compare(OLD, NEW, where="dtype=fp32,N=1024,2048,4096")
+    assert "slower" in str(comparison) and "1024" in str(comparison)
+    assert repr(comparison).count("\n") == 0 and "slower" in repr(comparison)
+    assert "<table" in comparison._repr_html_()  # what a notebook shows
+
+
+def test_compare_takes_frames_of_selected_rows_and_labels(results: Path) -> None:
+    rows = kb.load(results)
+    chosen = rows[(rows.N == 64) & (rows.provider == "mine")]
+    comparison = kb.compare({"first": chosen, "second": chosen})
+    assert len(comparison.rows) == 1 and "first" in str(comparison) and "second" in str(comparison)
+
+
+def test_plot_returns_the_paths_of_the_pictures(results: Path, folder: Path) -> None:
+    [picture] = kb.plot(kb.load(results), out=folder, formats="png")
+    assert Path(picture).parent == folder and Path(picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_report_writes_one_page_and_returns_its_path(results: Path, folder: Path) -> None:
+    page = kb.report(kb.load(results), out=folder / "page.html", title="Two softmaxes")
+    assert page == folder / "page.html" and "Two softmaxes" in page.read_text()
+
+
+def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
+    calls: list[tuple[Callable[[], object], type[Exception], tuple[str, ...]]] = [
+        (lambda: kb.run({**CONFIG, "measure": {"roundz": 5}}), kb.ConfigError, ("roundz", "rounds", "measure")),
+        (lambda: kb.run({"operator": "softmax"}), kb.ConfigError, ("sweep", "providers")),
+        (lambda: kb.run("softmx"), kb.ConfigError, ("softmx", "softmax")),
+        (lambda: kb.run(CONFIG, [3]), kb.ConfigError, ("3",)),
+        (lambda: kb.load("nope.csv"), kb.ResultsError, ("nope.csv",)),
+        (lambda: kb.load(Path(__file__)), kb.ResultsError, ("test_python.py:1",)),
+        (lambda: kb.compare(OLD, NEW, metric="mss"), kb.UsageError, ("metric", "mss", "ms")),
+        (lambda: kb.compare(OLD, NEW, where="colour=1"), kb.UsageError, ("where", "colour")),
+        (lambda: kb.plot(OLD, kind="pie"), kb.UsageError, ("pie", "lines")),
+    ]
+    for call, error, words in calls:
+        with pytest.raises(error) as caught:
+            call()
+        assert all(word in str(caught.value) for word in words), caught.value
+        assert isinstance(caught.value, kb.KbenchError) and caught.value.exit_status == 2
+
+
+def test_all_errors_have_one_base() -> None:
+    for name in ("UsageError", "ConfigError", "ResultsError", "Busy", "WorkerLost", "ExecutionError"):
+        assert issubclass(getattr(kb, name), kb.KbenchError)
+
+
+def test_do_bench_has_the_signature_of_triton_and_times_a_function() -> None:
+    x = torch.zeros(1000)
+    quantiles = kb.do_bench(lambda: x + 1, warmup=1, rep=4, quantiles=[0.5, 0.2, 0.8])
+    assert quantiles[1] <= quantiles[0] <= quantiles[2] and quantiles[1] > 0
+    assert kb.do_bench(lambda: x + 1, warmup=1, rep=4, return_mode="min") > 0
+    assert len(kb.do_bench(lambda: x + 1, warmup=1, rep=4, return_mode="all")) >= 1
+
+
+def test_an_operator_of_one_own_is_found_by_its_name() -> None:
+    declared = kb.Operator(
+        "found_by_its_name",
+        axes=("N",),
+        inputs={"x": kb.Tensor("N")},
+        outputs={"y": kb.Tensor("N")},
+        reference=lambda x: x,
+    )
+    assert kb.operator("found_by_its_name") is declared
+    with pytest.raises(LookupError, match="found_by_its_nam'"):
+        kb.operator("found_by_its_nam")
