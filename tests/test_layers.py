@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "contract": "files models packages results text",
     "counters": "errors files launches text",
     "dispatching": "analysis errors files plotting results text version",
-    "disturbances": "clocks files text",
+    "disturbances": "clocks files",
     "errors": "text",
     "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
     "execute/executors": (
@@ -111,7 +111,7 @@ MAY_IMPORT = {
     "registry": "contract",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
-        "plotting/selection plotting/style results summary text version"
+        "plotting/selection plotting/style results summary version"
     ),
     "resolving": (
         "analysis comparison config errors execute execute/executors execute/worker launches protocol results revisions text"

@@ -15,7 +15,6 @@ from kbench.results.vocabulary import Role
 from kbench.summary import caveats, copy_share, counts
 from kbench.summary.sentences import PLAUSIBLE_SHARE
 from kbench.summary.tables import record
-from kbench.text import redact
 
 
 def file_summary(source: ResultsFile) -> Json:
@@ -26,7 +25,7 @@ def file_summary(source: ResultsFile) -> Json:
     return {
         "file": source.label,
         "is_repeatable": is_repeatable(source.environment),
-        "path": redact.redact_text(str(source.path)),
+        "path": str(source.path),
         "operators": list(dict.fromkeys(row.case.operator for row in members)),
         "dtypes": list(dict.fromkeys(row.case.dtype for row in members)),
         "cases": len({row.case.key for row in members}),
@@ -36,7 +35,7 @@ def file_summary(source: ResultsFile) -> Json:
         "dates": sorted({row.started_at[:10] for row in members if row.started_at}),
         "counts": counts(rows),
         "headline": found.headline(),
-        "caveats": [*caveats(found), *map(redact.redact_text, source.warnings)],
+        "caveats": [*caveats(found), *source.warnings],
         "baseline": found.baseline,
         "table": _table(found, members),
         "winners": _winners(found.winners if _has_rivals(found) else [], found.models),
