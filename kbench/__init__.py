@@ -6,24 +6,19 @@ The Python API; everything else is an implementation detail.
     Tensor                     declare an input or an output: its axes, dtype and values
     normal, uniform, integers  how the values of an input are drawn
     Case                       what an operator's functions are given: axes, scalars, choices, mode and dtype
+    Provider, ACCELERATORS     what an operator's `providers` hold, and the device types for their `devices=`
     CudaSource                 a .cu file whose kernels your providers launch
     Unsupported                raise it in a provider to decline an input
     run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
     do_bench                   times a function, with the signature of triton.testing.do_bench
     load_script                makes operators of the plots of a script, in a plug-in
     load                       the rows of a results file as a frame
-    KbenchError                the base of the errors below; `exit_status` is the command's exit code
+    Status                     how a row ended: the words in the column `status`
+    KbenchError                the base of the errors below; its `exit_status` is an ExitStatus, the command's exit code
     UsageError, ConfigError, ResultsError, ExecutionError, Busy, WorkerLost   what the functions above raise
 """
 
 from __future__ import annotations
-
-import sys
-
-if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", False):
-    # `python -m kbench` is about to start, with the working folder first in the path. A queue.py or a torch.py may lie
-    # there; kbench itself is found by now.
-    del sys.path[0]
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -69,7 +69,7 @@ def run(
     from kbench.execute.run import RunOptions
     from kbench.notebook import functions
 
-    changes = [*_several(sets), *([] if sessions is None else [f"measure.sessions={sessions}"])]
+    changes = [*_several(sets), *([] if sessions is None else [f"--sessions={sessions}"])]
     options = RunOptions(Path(out), devices, scheduler, spread, continuing, keep_trying=keep_trying)
     with tempfile.TemporaryDirectory(prefix="kbench-") as folder:
         files = _several(plugins)
@@ -174,10 +174,10 @@ def plot(
     from kbench.notebook import frames
     from kbench.notebook.pictures import Pictures
 
-    choices = plotting.Choices(metric, kind, x, _several(by), theme, baseline, margin)
+    choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, baseline, margin)
     with frames.as_files(*sources) as files:
         folder = out if out is not None else files.home
-        return Pictures(plotting.write_pictures(files.sources, choices, folder, _several(formats), where=where))
+        return Pictures(plotting.write_pictures(files.sources, choices, folder, _words(formats), where=where))
 
 
 @errors_name_parameters

@@ -58,8 +58,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
 """Commands that have commands of their own: what they do together, and the commands. `kbench --help` lists them last."""
 
 BadCommandLine: Any = typer.BadParameter.__base__
-"""The error that typer raises for an unknown command, an unknown option or a bad value. Its class is click's, or that of
-typer's own copy of click."""
+"""The error that typer raises for an unknown command, an unknown option or a bad value: a class of its copy of click."""
 
 
 HELP_OPTIONS = ["-h", "--help"]

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "contract": "files models packages results text",
     "counters": "errors files launches text",
     "dispatching": "analysis errors files plotting results text version",
-    "disturbances": "clocks files text",
+    "disturbances": "clocks files",
     "errors": "text",
     "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
     "execute/executors": (

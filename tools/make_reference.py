@@ -143,6 +143,11 @@ def controls() -> str:
     return _paragraphs(explain.KINDS["control"])
 
 
+def edge_inputs() -> str:
+    """The inputs that `kbench check` tries."""
+    return _paragraphs(explain.KINDS["edge input"])
+
+
 def verdicts() -> str:
     """What `kbench compare` says of a row."""
     return _paragraphs(explain.KINDS["verdict"])
@@ -190,7 +195,7 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         commands, config_keys, measure_keys, model_dimensions, dimensions, builtin_configs, columns, statuses, flags,
-        controls, verdicts, words, exit_codes,
+        controls, edge_inputs, verdicts, words, exit_codes,
     )
 }  # fmt: skip
 

@@ -87,7 +87,8 @@ def init(
     for path, text in texts.items():
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    contents = f"two providers of {operator}" if is_shipped else f"the operator {operator} and two providers"
+    example = f"the operator {operator} (until you change it, a row-wise RMS norm) and two providers"
+    contents = f"two providers of {operator}" if is_shipped else example
     print(f"wrote {config}: the config, with sizes, dtypes and providers")
     print(f"wrote {plugin}: a plug-in with {contents}, for you to change")
     todo = "" if requirement else " and set KBENCH in it"

@@ -157,7 +157,7 @@ def run(
         keep_trying=keep_trying,
         lock_clocks=parse_clock(lock_clocks),
     )
-    changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
+    changes = [*(sets or ()), *([f"--sessions={sessions}"] if sessions is not None else [])]
     try:
         if repeat is not None:
             if config or arguments or changes or only or profile or plugin or shapes or dry_run or options != usual:

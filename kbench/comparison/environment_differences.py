@@ -102,7 +102,7 @@ def _from_rows(frame: pd.DataFrame) -> dict[str, str]:
     ok = frame[frame["status"] == Status.OK.value]
     known = {name: "/".join(sorted(ok[name].unique())) or UNKNOWN for name in CONDITIONS if name != "case_hash"}
     throttled = sorted({word for cell in ok["throttle"].unique() for word in cell.split(";") if word})
-    clock = ok["sm_mhz"].median()
+    clock = ok["sm_mhz"].dropna().median()  # pandas 2 warns of a median of NaN alone
     return {
         **known,
         "sessions": str(ok["session"].nunique()),

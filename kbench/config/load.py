@@ -37,9 +37,9 @@ class Setting:
 
     @classmethod
     def read(cls, argument: str) -> Setting:
-        """Parse the option's argument. Raises ConfigError."""
-        where = SourceLocation(f"--set {argument}")
-        key, _, text = (part.strip() for part in argument.partition("="))
+        """Parse the argument of `--set`, or a whole option such as `--sessions=3`. Raises ConfigError."""
+        where = SourceLocation(argument if argument.startswith("--") else f"--set {argument}")
+        key, _, text = (part.strip() for part in argument.removeprefix("--").partition("="))
         if not key or not text:
             raise ConfigError([ConfigIssue(where, "expected key=value, for example N=1024,4096 or rounds=3")])
         if key == "baseline":  # not YAML: the name may contain brackets and commas
@@ -180,6 +180,7 @@ def load_config(
 
     sets      `key=value` with the value in YAML. The key is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
               also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file.
+              `--sessions=3` is a setting too: errors then name that option
     only      providers or configurations to keep; a string may name several, separated by commas
     profile   name of a profile, or "none" for no profile; by default `cpu` where there is no accelerator
     plugins   Python files to import in addition to those of the file, relative to the working directory; kbench also

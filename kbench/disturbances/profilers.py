@@ -9,7 +9,6 @@ from pathlib import Path
 
 from kbench import files
 from kbench.disturbances.disturbance import Disturbance
-from kbench.text import redact
 
 VARIABLES = {
     "CUDA_INJECTION64_PATH": "CUDA loads this library, usually a profiler, into every process; it adds time to each launch.",
@@ -40,7 +39,7 @@ def profiler_disturbances() -> Iterator[Disturbance]:
     """What the environment variables of this process and the system's list of preloaded libraries say."""
     for name, why in VARIABLES.items():
         if (value := os.environ.get(name, "")) not in ("", "0"):
-            yield Disturbance(f"The variable {name} is set: {redact.redact_text(value)}.", why, f"unset {name}")
+            yield Disturbance(f"The variable {name} is set: {value}.", why, f"unset {name}")
     if found := sorted(name for name in os.environ if name.startswith(PROFILERS) and name not in VARIABLES):
         yield Disturbance(
             f"Variables of a profiler are set: {', '.join(found)}.",
@@ -49,9 +48,7 @@ def profiler_disturbances() -> Iterator[Disturbance]:
         )
     for name in ("LD_PRELOAD", "LD_AUDIT"):
         if value := os.environ.get(name, ""):
-            yield Disturbance(
-                f"A library is preloaded: {name} is {redact.redact_text(value)}.", PRELOADED, f"unset {name}"
-            )
+            yield Disturbance(f"A library is preloaded: {name} is {value}.", PRELOADED, f"unset {name}")
     try:
         listed = files.read_bytes(PRELOAD_FILE, _MOST_BYTES).decode("utf-8", "replace").split()
     except OSError:  # most machines have no such file

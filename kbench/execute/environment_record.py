@@ -21,7 +21,6 @@ from kbench.execute.plan import MAX_TASKS, Plan
 from kbench.protocol import Catalog, MachineInfo
 from kbench.results import environment_file
 from kbench.results.stamps import digest, now
-from kbench.text import redact
 from kbench.version import __version__
 
 CHANGING = ("other_processes", "device_id", "device_count")
@@ -102,22 +101,17 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[Lock
         "scope": scope,
         "locked_clocks": {each.uuid: {"sm_mhz": each.sm_mhz, "memory_mhz": each.memory_mhz} for each in locked},
         "config": {
-            "path": redact.redact_text(str(sweep.path)),
+            "path": str(sweep.path),
             "sha": digest(sweep.text),
-            "text": redact.redact_text(sweep.text),
-            **({"source": redact.redact_text(sweep.source)} if sweep.source else {}),
+            "text": sweep.text,
+            **({"source": sweep.source} if sweep.source else {}),
         },
         "profile": sweep.profile,
         "baseline": sweep.baseline,
         "measure": sweep.measure.model_dump(),
         "places": _places(plan, catalog),
         "plugin_errors": [
-            {
-                "plugin": redact.redact_text(error.plugin),
-                "where": redact.redact_text(error.where),
-                "message": redact.redact_text(error.message),
-            }
-            for error in catalog.plugin_errors
+            {"plugin": error.plugin, "where": error.where, "message": error.message} for error in catalog.plugin_errors
         ],
     }
 
@@ -129,7 +123,7 @@ def describe_command(machine: MachineInfo, folder: Path) -> dict[str, Any]:
         **machine.to_record(),
         "scope": "device",
         "kbench": __version__,
-        "command": redact.command(command_line()),
+        "command": command_line(),
         "started_at": now(),
         "git": find_revision(folder),
     }
@@ -144,7 +138,7 @@ def _places(plan: Plan, catalog: Catalog) -> dict[str, str]:
     """Where each provider is defined, `kernels/mine.py:12`, if it is below the working directory."""
     known = catalog.providers(plan.sweep.operator)
     names = dict.fromkeys(one.provider for one in plan.sweep.configurations)
-    return {name: redact.redact_text(known[name].place) for name in names if name in known and known[name].place}
+    return {name: known[name].place for name in names if name in known and known[name].place}
 
 
 def continue_run(before: Mapping[str, Any], present: Mapping[str, Any], sessions: int) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from kbench import files
 from kbench.errors import Busy
 from kbench.protocol import DeviceInfo
 from kbench.results.stamps import digest, now
-from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, printable
 
 IN_USE = "is in use by"
@@ -210,4 +209,4 @@ def _command_of(pid: int) -> str:
     names = [number for number, word in enumerate(words) if Path(word).name == "kbench"]
     if not names:  # another program has the process id now
         return ""
-    return printable(" ".join(["kbench", *redact.command(words[names[0] + 1 :])]).strip(), NAME_LIMIT)
+    return printable(" ".join(["kbench", *words[names[0] + 1 :]]).strip(), NAME_LIMIT)

@@ -23,7 +23,6 @@ from kbench.execute.plan import Plan
 from kbench.execute.writer import ROWS_STAY, Writer, check_writable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
-from kbench.text import redact
 
 
 @dataclass
@@ -222,7 +221,6 @@ def _completed(finished: Finished, env_id: str, sweep: Sweep) -> list[Row]:
             row,
             model=sweep.models.get(row.case.key, ""),
             weight=sweep.weights.get(row.case.key),
-            reason=redact.redact_text(row.reason),
             env_id=env_id,
             device=row.device or device.name,
             device_index=device.index,

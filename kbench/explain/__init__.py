@@ -1,7 +1,7 @@
-"""What `kbench explain` says: a paragraph for each status, flag, control, column, verdict and word.
+"""What `kbench explain` says: a paragraph for each status, flag, control, edge input, column, verdict and word.
 
-Every word is explained where it is declared: statuses, flags and controls in results/vocabulary.py, columns in
-results/columns.py, verdicts in comparison/verdict.py, all other words in glossary.py.
+Every word is explained where it is declared: statuses, flags, controls and edge inputs in results/vocabulary.py,
+columns in results/columns.py, verdicts in comparison/verdict.py, all other words in glossary.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kbench.comparison.verdict import Verdict
 from kbench.explain.glossary import ALIASES, HEADS, WORDS
 from kbench.results.columns import COLUMNS
-from kbench.results.vocabulary import Control, Flag, Status
+from kbench.results.vocabulary import Control, EdgeInput, Flag, Status
 
 ALSO_A_VERDICT = Verdict.SUSPECT.value
 """The only word of two kinds: a flag and a verdict. The paragraph on the flag explains both."""
@@ -20,6 +20,7 @@ KINDS: dict[str, dict[str, str]] = {
     "status": {str(status): status.explanation for status in Status},
     "flag": {str(flag): flag.explanation for flag in Flag},
     "control": {str(control): control.explanation for control in Control},
+    "edge input": {str(edge): edge.explanation for edge in EdgeInput},
     "column": {name: column.explanation for name, column in COLUMNS.items()},
     "word": WORDS,
     "verdict": {str(verdict): verdict.explanation for verdict in Verdict if verdict is not Verdict.SUSPECT},

@@ -80,8 +80,8 @@ WORDS = {
         gives a file a name for the report. The other side is `new`. Both columns show times, or the values
         of `--metric`.""",
     "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge
-        inputs, such as -inf tails, NaN, strided rows or no rows. Each cell says `ok` with the largest error, or says
-        what went wrong.""",
+        inputs, such as `tail of -inf`, `one NaN`, `strided rows` or `no rows`. `M=1` is an input whose axis M has the size 1.
+        Each cell says `ok` with the largest error, or says what went wrong.""",
     "can run": """Whether a provider can run on this machine, or what is missing. `checked only` stands for a Triton
         kernel on a machine without an accelerator: Triton's interpreter shows whether it is right, but not how fast
         it is.""",
@@ -134,6 +134,10 @@ ALIASES = {
     "best tflop/s": "tflops",
     "speed of light": "sol",
     "speed-up": "speedup",
+    "machine drift": "drift",
+    "random": "input",
+    "edge input": "input",
+    "declined": "unsupported",
     "time": "change",
     "launch time": "change",
     "shortest time": "change",
@@ -167,6 +171,7 @@ ALIASES = {
 """Synonyms, in small letters, and the word whose paragraph explains them."""
 
 HEADS = (
+    (re.compile(r"\w+=[01]"), "input"),  # `M=1`
     (re.compile(r"vs .+"), "speedup"),  # `vs torch-native`
     (re.compile(r"(old|new) (us|gb/s|tflop/s|%)"), "old"),
     (re.compile(r"base (us|gb/s|tflop/s|%)"), "baseline"),

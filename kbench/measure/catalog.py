@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +34,6 @@ from kbench.protocol import (
 )
 from kbench.results.case import INTEGER_LIMIT, MODES, Value
 from kbench.results.stamps import digest
-from kbench.text import redact
 from kbench.text.exception_text import describe_exception
 from kbench.text.printable import REASON_LIMIT, printable
 from kbench.version import __version__
@@ -52,6 +52,11 @@ RECORDED_VARIABLES = (
     "TRITON_USE",
 )  # fmt: skip
 """Beginnings of the names of environment variables that change what is measured. No other variable is recorded."""
+
+SECRET_NAME = re.compile(
+    r"TOKEN|PASS|SECRET|KEY|CREDENTIAL|AUTH|PRIVATE|COOKIE|SIGNATURE|(^|_)(PW|PWD|PAT|DSN)(_|$)", re.IGNORECASE
+)
+"""Names of environment variables that may hold a secret. People share environment files, so the value is not recorded."""
 
 
 def make_catalog(
@@ -148,7 +153,7 @@ def _plugin(operator: Operator) -> str | None:
 
 
 def describe_machine(device: Device, telemetry: Telemetry) -> MachineInfo:
-    """The machine as this process sees it. Environment variables are redacted."""
+    """The machine as this process sees it."""
     others = telemetry.others()
     return MachineInfo(
         device=device.name,
@@ -168,7 +173,11 @@ def describe_machine(device: Device, telemetry: Telemetry) -> MachineInfo:
         cpu_count=os.cpu_count(),
         threads=torch.get_num_threads(),
         packages={name: version for name in PACKAGES if (version := _version(name))},
-        variables=redact.variables({k: v for k, v in sorted(os.environ.items()) if k.startswith(RECORDED_VARIABLES)}),
+        variables={
+            name: "(hidden)" if SECRET_NAME.search(name) else value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(RECORDED_VARIABLES)
+        },
         accelerator=_describe_accelerator(device) if device.accelerated else None,
     )
 

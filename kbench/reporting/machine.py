@@ -115,5 +115,5 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def _median(values: pd.Series[float], unit: str) -> str:
-    median = values.median()
+    median = values.dropna().median()
     return "" if pd.isna(median) else f"{median:,.0f} {unit}"

@@ -1,8 +1,7 @@
 """The environment file beside a results CSV: the machine, versions and settings with which its rows were measured.
 
 Another program may have written the file, so kbench checks it. The time and memory to read it are bounded. Text becomes
-printable and is cut at a limit. An entry with a wrong type or a number out of range is left out, and a note names it. Secrets,
-the home folder and the user's name are removed.
+printable and is cut at a limit. An entry with a wrong type or a number out of range is left out, and a note names it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, REASON_LIMIT, printable
 
 MAX_BYTES = 16 << 20
@@ -52,8 +50,8 @@ LIST_ENTRIES = ("command", "plugin_errors", "continued")
 TYPED_MAPPINGS = ("packages", "variables", "config", "git", "environments", "continued", "places")
 """Mappings in which kbench checks the types of the values."""
 
-PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
-"""Entries that may contain paths, secrets and long texts."""
+LONG_ENTRIES = ("command", "plugin_errors", "variables", "config", "continued", "environments")
+"""Entries that may contain paths and messages. Their texts are cut at a higher limit."""
 
 KNOWN_FROM_CSV = "kbench knows the machine only from the CSV"
 
@@ -205,13 +203,6 @@ def _plausible(value: float) -> bool:
 
 
 def _text(text: str, name: str) -> str:
-    top = name.partition(".")[0]
     if name.endswith("config.text"):
-        return "\n".join(redact.redact_text(printable(line)) for line in text.split("\n"))
-    if top not in PRIVATE:
-        return printable(text, NAME_LIMIT)
-    variable = name.rpartition(".variables.")[2] if top != "variables" else name.partition(".")[2]
-    if "variables." in name and redact.is_secret(variable):
-        return redact.HIDDEN
-    words = redact.command([text]) if "command." in name else [redact.redact_text(text)]
-    return printable(words[0], REASON_LIMIT)
+        return "\n".join(printable(line) for line in text.split("\n"))
+    return printable(text, REASON_LIMIT if name.partition(".")[0] in LONG_ENTRIES else NAME_LIMIT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -105,11 +104,6 @@ class Row:
     @property
     def configuration_name(self) -> str:
         return configuration_name(self.provider, self.params)
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as the process boundary carries it."""
-        data = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return data | {"case": self.case.to_json(), "status": self.status.value}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Row:

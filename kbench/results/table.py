@@ -98,11 +98,26 @@ def parse_source(source: Path | str) -> tuple[str, Path]:
 
 
 def newest(folder: Path) -> Path:
-    """The newest results file of a folder, without earlier runs that were moved aside. Raises ResultsError if there is none."""
-    files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
+    """The newest results file of a folder, without earlier runs that were moved aside and without other CSVs. Raises
+    ResultsError if there is none."""
+    files = [
+        path
+        for path in folder.glob("*.csv")
+        if path.is_file() and not _MOVED_ASIDE.search(path.name) and not _is_other_csv(path)
+    ]
     if not files:
         raise ResultsError(f"{folder}: no results file here; run `kbench run CONFIG` first, or name a CSV")
     return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def _is_other_csv(path: Path) -> bool:
+    """Whether a file has a header, and not that of results: `kbench compare --export csv=FILE` may have written it."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            names = file.readline().replace('"', "").strip().split(",")
+    except OSError:  # whoever reads its rows says why
+        return False
+    return names != [""] and not {"provider", "status"} <= set(names)
 
 
 # -- rows and their lengths

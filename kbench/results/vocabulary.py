@@ -257,3 +257,92 @@ class Control(ExplainedWord):
         """A control that kbench adds to every case with a baseline: the baseline measured once more, as if it were another
         provider. The difference between the two is noise: see `tie`.""",
     )
+
+
+class EdgeInput(ExplainedWord):
+    """The edge inputs of `kbench check` that kbench's own operators declare, and those of operators that declare none."""
+
+    LARGE_OFFSET = (
+        "large offset",
+        """A large constant is added to every value. A kernel that does not subtract the maximum or the mean overflows or
+        loses digits.""",
+    )
+    ASCENDING_ROWS = "ascending rows", "Each row is sorted upwards. A running maximum changes at every step."
+    WIDE_RANGE = (
+        "wide range",
+        """The values are 30 times as large (3 times with gradients). Most results are then close to 0 or 1.""",
+    )
+    LARGE_POSITIVE = "large positive", "All values are positive and around 1000. An exponential of them overflows."
+    LARGE_NEGATIVE = (
+        "large negative",
+        """All values are negative and around -1000. The result is 0, and must not be NaN.""",
+    )
+    TINY = (
+        "tiny",
+        """The values are a thousandth of the usual ones. A kernel that subtracts nearly equal numbers loses their digits.""",
+    )
+    ZEROS = "zeros", "An input is 0 everywhere. A division by its norm or variance must not make NaN."
+    LARGE_VALUES = (
+        "large values",
+        """Values of float16 whose squares are too large for float16. A kernel must compute in float32.""",
+    )
+    MINUS_INF_HEAD = (
+        "head of -inf",
+        """Most of each row is -inf, from its first column on, as padding on the left makes it. A kernel that takes a row
+        in blocks finds no maximum in the first ones.""",
+    )
+    MINUS_INF_TAIL = "tail of -inf", "The last quarter of each row is -inf, as a mask makes it."
+    MINUS_INF_ROW = "row of -inf", "One row is -inf everywhere, so its softmax is NaN. The other rows must not change."
+    MINUS_INF_COLUMN = (
+        "column of -inf",
+        """One column is -inf everywhere. A row whose label is in it has an infinite loss.""",
+    )
+    PLUS_INF = (
+        "one +inf",
+        """One element is +inf. The result must be what the reference gives: NaN or infinite at the right places only.""",
+    )
+    NAN = (
+        "one NaN",
+        """One element is NaN. It must reach the results that depend on it, and no others. A maximum that drops NaN fails
+        here.""",
+    )
+    STRIDED_ROWS = (
+        "strided rows",
+        """The rows have gaps between them in memory, and rows after the first are not aligned. A kernel that takes the row
+        length for the stride fails here.""",
+    )
+    TRANSPOSED = (
+        "transposed",
+        """The matrix is a transposed view: neighbours in a row are far apart in memory. A kernel that never looks at
+        strides fails here.""",
+    )
+    ODD_COLUMNS = (
+        "odd columns",
+        """The last size is odd: one column is left out if it was even. A kernel without a mask, or with vector loads
+        across the end of a row, fails here.""",
+    )
+    ONE_ROW = "one row", "Only the first row is left."
+    ONE_COLUMN = "one column", "Only the first column is left: each row has one element."
+    NO_ROWS = "no rows", "The matrix has no rows. A kernel must return an empty result, and launch no empty grid."
+    NO_COLUMNS = "no columns", "The rows have no elements. A kernel must return an empty result."
+    SMALLEST_INTEGERS = (
+        "smallest integers",
+        """An input of integers, such as labels, holds only the smallest number that it may hold.""",
+    )
+    LARGEST_INTEGERS = (
+        "largest integers",
+        """An input of integers, such as labels, holds only the largest number that it may hold.""",
+    )
+    ODD_OFFSET = (
+        "odd offset",
+        """All inputs are contiguous, and each begins one element into its memory, as `buffer[1:].view(M, N)` does. A kernel
+        that reads 16 bytes at a time fails here unless it looks at the address first.""",
+    )
+    STRIDED_GRADIENTS = (
+        "strided gradients",
+        """The received gradient has gaps between its rows in memory, as the gradient of `torch.cat` has.""",
+    )
+    EXPANDED_GRADIENTS = (
+        "expanded gradients",
+        """All rows of the received gradient are the same memory, as the gradient of a sum is.""",
+    )

@@ -60,8 +60,8 @@ def message(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """`str(error)`, or "" if the exception cannot say what it is about."""
+    """`str(error)`, or "" if the exception cannot say what it is about. That of a SyntaxError leaves out its place."""
     try:
-        return str(error)
+        return str((error.msg or "") if isinstance(error, SyntaxError) else error)
     except Exception:  # noqa: BLE001  the user wrote its `__str__`, which must not end the process
         return ""

@@ -1,8 +1,8 @@
 """Makes printing safe: no text, encoding or reader can make a print end a command.
 
-`install` replaces stdout and stderr with a `Stream`. A stream writes printable lines of bounded length, in characters that
-its encoding has. It drops text that it cannot write, for example to a closed pipe or a full disk, and `finish` returns the
-reason.
+`replace_standard_streams` replaces stdout and stderr with a `Stream`. A stream writes printable lines of bounded length, in
+characters that its encoding has. It drops text that it cannot write, for example to a closed pipe or a full disk, and `finish`
+returns the reason.
 """
 
 from __future__ import annotations

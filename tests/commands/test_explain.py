@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 from common import ROOT, Kbench
 
+from kbench import registry
 from kbench.comparison.verdict import Verdict
+from kbench.contract.origin import shipped
 from kbench.explain import KINDS, explained_words, find_explanation
 from kbench.explain.glossary import ALIASES, HEADS
 from kbench.measure import flags
+from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.timing.do_bench import MAX_PREFILL_MS
+from kbench.results.case import MODES
 from kbench.results.columns import csv_header
 from kbench.results.vocabulary import Flag, Status
 
@@ -21,11 +25,18 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
     assert list(KINDS["flag"]) == [flag.value for flag in Flag]
     assert list(KINDS["control"]) == ["copy", "empty", "repeat"]
     assert {*KINDS["verdict"], "suspect"} == set(Verdict)
-    for words in KINDS.values():
+    for kind, words in KINDS.items():
         for word in words:
             found = find_explanation(word)
-            assert found and found.name == word and len(found.text) > 100
+            assert found and found.name == word and len(found.text) > (20 if kind == "edge input" else 100)
             assert "\n" not in found.text and "  " not in found.text
+
+
+def test_every_edge_input_of_an_operator_of_kbench_has_a_paragraph() -> None:
+    operators = [registry.operator(name) for name in shipped()]
+    names = {name for operator in operators for mode in MODES for name in edge_names(operator, mode)}
+    assert {name for name in names if not find_explanation(name)} == set()
+    assert set(KINDS["edge input"]) - names == {"smallest integers", "largest integers"}  # of operators of a user
 
 
 def test_every_column_of_a_results_file_has_a_paragraph() -> None:

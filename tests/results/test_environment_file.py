@@ -136,14 +136,3 @@ def test_what_is_no_file(tmp_path: Path, kind: str) -> None:
     make_no_file(path, kind)
     found = environment_file.read_environment(tmp_path / "s.csv")
     assert found.environment == {} and found.there and "cannot be read (" in found.note
-
-
-def test_secrets_of_older_files_are_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = changed(
-        tmp_path,
-        variables={"TORCH_HUB_TOKEN": "s3cret", "OMP_NUM_THREADS": "1"},
-        command=["kbench", "run", "s.yaml", "--scheduler", "tls://me:s3cret@host", "token=s3cret"],
-        environments={"ab": {"variables": {"TORCH_API_KEY": "s3cret"}}},
-    )
-    assert "s3cret" not in json.dumps(found.environment)
-    assert found.environment["variables"]["OMP_NUM_THREADS"] == "1"

@@ -74,7 +74,8 @@ def test_a_reason_of_somebody_elses_file_is_one_line_too(tmp_path: Path) -> None
 
 
 def test_words_of_a_worker_are_one_line_and_no_formula() -> None:
-    data = Row(CASE, "mine", ms=0.1).to_json() | {"device": "=cmd\n\x1b[2J" + "x" * 10_000, "throttle": "a\udcff"}
+    changed = {"device": "=cmd\n\x1b[2J" + "x" * 10_000, "throttle": "a\udcff"}
+    data = vars(Row(CASE, "mine", ms=0.1)) | {"case": CASE.to_json()} | changed
     row = Row.from_json(data)
     assert row.device.startswith("'=cmd \\x1b[2Jxx") and len(row.device) < 250
     assert row.throttle == "a\\udcff"

@@ -28,6 +28,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.sizes import evaluate_bound
 from kbench.contract.tensor import Tensor as Declared
 from kbench.results.case import FLOATING, FORWARD, Case
+from kbench.results.vocabulary import EdgeInput
 
 TensorChange = Callable[[Tensor], Tensor]
 
@@ -53,11 +54,11 @@ def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
     """The common edge cases of a mode by name. An operator that declares its own has only those of alignment and of received
     gradients."""
     found = {} if operator.edges else _edges_of_inputs(operator, mode)
-    found["odd offset"] = Edge(inputs=_at_odd_offsets)
+    found[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
     if mode != FORWARD and operator.gradients:
         count = len(operator.inputs)
-        found["strided gradients"] = Edge(inputs=partial(_received, count, _spread))
-        found["expanded gradients"] = Edge(inputs=partial(_received, count, _expanded))
+        found[EdgeInput.STRIDED_GRADIENTS] = Edge(inputs=partial(_received, count, _spread))
+        found[EdgeInput.EXPANDED_GRADIENTS] = Edge(inputs=partial(_received, count, _expanded))
     return {name: edge for name, edge in found.items() if name not in operator.edges}
 
 
@@ -66,26 +67,26 @@ def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
     declared = list(operator.inputs.values())
     found: dict[str, Edge] = {}
     if any(len(tensor.sizes) > 1 for tensor in declared):
-        found["strided rows"] = Edge(inputs=partial(_matrices, _strided))
-        found["transposed"] = Edge(inputs=partial(_matrices, _transposed))
+        found[EdgeInput.STRIDED_ROWS] = Edge(inputs=partial(_matrices, _strided))
+        found[EdgeInput.TRANSPOSED] = Edge(inputs=partial(_matrices, _transposed))
     own = [
         at
         for at, tensor in enumerate(declared)
         if not callable(tensor.fill) and any(dtype in FLOATING for dtype in operator.dtypes_of(tensor))
     ]
     if own and mode == FORWARD:
-        found["large offset"] = Edge(inputs=partial(_one, own, _offset))
+        found[EdgeInput.LARGE_OFFSET] = Edge(inputs=partial(_one, own, _offset))
         whole = [tensor for tensor in operator.outputs.values() if not set(operator.dtypes_of(tensor)) <= set(FLOATING)]
         # equal values have no order, so indices and counts may differ and be right; a judge may expect random values
         if not whole and operator.check is None:
             zeros, almost = partial(_one, own, torch.zeros_like), partial(_one, own, _almost_zero)
-            found["zeros"] = Edge(inputs=zeros, finite=True, nearby=almost)
+            found[EdgeInput.ZEROS] = Edge(inputs=zeros, finite=True, nearby=almost)
         if "float16" in operator.dtypes_of(declared[own[0]]) and operator.check is None:
-            found["large values"] = Edge(inputs=partial(_one, own, _enlarged), finite=True)
-        found["one NaN"] = Edge(inputs=partial(_one, own, _with_nan))
+            found[EdgeInput.LARGE_VALUES] = Edge(inputs=partial(_one, own, _enlarged), finite=True)
+        found[EdgeInput.NAN] = Edge(inputs=partial(_one, own, _with_nan))
     if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes_of(tensor)):
-        found["smallest integers"] = Edge(inputs=partial(_integers, declared, False))
-        found["largest integers"] = Edge(inputs=partial(_integers, declared, True))
+        found[EdgeInput.SMALLEST_INTEGERS] = Edge(inputs=partial(_integers, declared, False))
+        found[EdgeInput.LARGEST_INTEGERS] = Edge(inputs=partial(_integers, declared, True))
     empty = operator.rows or next(iter(operator.axes), None)
     sizes = [(axis, 1) for axis in operator.axes] + [(axis, 0) for axis in operator.axes if axis == empty]
     return found | {f"{axis}={size}": Edge(case=partial(_resized, axis, size)) for axis, size in sizes}

@@ -10,6 +10,7 @@ from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.results.case import BACKWARD, FORWARD, Case
+from kbench.results.vocabulary import EdgeInput
 
 
 def _reference(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
@@ -51,13 +52,13 @@ cross_entropy = Operator(
     # V is large, and kbench allows 4 times this number. If it were larger, a kernel could leave out a block of V unnoticed.
     tolerance=lambda case: 4 + math.sqrt(case.V) / 16,
     edges={
-        "large offset": lambda case, x, labels: (x + 1e3, labels),
-        "ascending rows": lambda case, x, labels: (x.sort(-1).values, labels),
-        "-inf head": _minus_inf_head,
-        "column of -inf": lambda case, x, labels: (x.index_fill(1, labels[:1], -math.inf), labels),
-        "one NaN": lambda case, x, labels: (x.flatten().index_fill(0, labels[:1], math.nan).view_as(x), labels),
-        "strided rows": lambda case, x, labels: (torch.nn.functional.pad(x, (0, 3))[:, :-3], labels),
-        "transposed": lambda case, x, labels: (x.t().contiguous().t(), labels),
-        "no rows": lambda case, x, labels: (x[:0], labels[:0]),
+        EdgeInput.LARGE_OFFSET: lambda case, x, labels: (x + 1e3, labels),
+        EdgeInput.ASCENDING_ROWS: lambda case, x, labels: (x.sort(-1).values, labels),
+        EdgeInput.MINUS_INF_HEAD: _minus_inf_head,
+        EdgeInput.MINUS_INF_COLUMN: lambda case, x, labels: (x.index_fill(1, labels[:1], -math.inf), labels),
+        EdgeInput.NAN: lambda case, x, labels: (x.flatten().index_fill(0, labels[:1], math.nan).view_as(x), labels),
+        EdgeInput.STRIDED_ROWS: lambda case, x, labels: (torch.nn.functional.pad(x, (0, 3))[:, :-3], labels),
+        EdgeInput.TRANSPOSED: lambda case, x, labels: (x.t().contiguous().t(), labels),
+        EdgeInput.NO_ROWS: lambda case, x, labels: (x[:0], labels[:0]),
     },
 )

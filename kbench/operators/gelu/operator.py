@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.results.case import Case
+from kbench.results.vocabulary import EdgeInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,17 +56,17 @@ gelu = Operator(
         {"M": "tokens*active_experts", "N": "expert_intermediate"},  # all experts in one call
     ],
     edges={
-        "large positive": lambda case, x: (x.abs() * 1e3,),
-        "large negative": lambda case, x: (x.abs() * -1e3,),
-        "tiny": lambda case, x: (x * 1e-3,),
-        "one +inf": _first_element(float("inf")),
-        "one NaN": _first_element(float("nan")),
-        "strided rows": _strided,
-        "odd columns": lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
-        "one row": lambda case, x: (x[:1],),
-        "one column": lambda case, x: (x[:, :1].contiguous(),),
-        "transposed": lambda case, x: (x.t().contiguous().t(),),
-        "no rows": lambda case, x: (x[:0],),
-        "no columns": lambda case, x: (x[:, :0],),
+        EdgeInput.LARGE_POSITIVE: lambda case, x: (x.abs() * 1e3,),
+        EdgeInput.LARGE_NEGATIVE: lambda case, x: (x.abs() * -1e3,),
+        EdgeInput.TINY: lambda case, x: (x * 1e-3,),
+        EdgeInput.PLUS_INF: _first_element(float("inf")),
+        EdgeInput.NAN: _first_element(float("nan")),
+        EdgeInput.STRIDED_ROWS: _strided,
+        EdgeInput.ODD_COLUMNS: lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
+        EdgeInput.ONE_ROW: lambda case, x: (x[:1],),
+        EdgeInput.ONE_COLUMN: lambda case, x: (x[:, :1].contiguous(),),
+        EdgeInput.TRANSPOSED: lambda case, x: (x.t().contiguous().t(),),
+        EdgeInput.NO_ROWS: lambda case, x: (x[:0],),
+        EdgeInput.NO_COLUMNS: lambda case, x: (x[:, :0],),
     },
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.results.case import FORWARD, Case
+from kbench.results.vocabulary import EdgeInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,20 +102,20 @@ softmax = Operator(
     rows="M",
     model_axes={"M": "tokens", "N": "vocabulary"},  # the probabilities of the next token
     edges={
-        "large offset": lambda case, x: (x + 1e4,),
-        "ascending rows": lambda case, x: (x.sort(-1).values,),
-        "wide range": _wide_range,
-        "-inf head": _minus_inf_head,
-        "-inf tail": _minus_inf_tail,
-        "row of -inf": _one_row(float("-inf")),
-        "one +inf": _one_element(float("inf")),
-        "one NaN": _one_element(float("nan")),
-        "strided rows": _strided,
-        "odd columns": lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
-        "one row": lambda case, x: (x[:1],),
-        "one column": lambda case, x: (x[:, :1].contiguous(),),
-        "transposed": lambda case, x: (x.t().contiguous().t(),),
-        "no rows": lambda case, x: (x[:0],),
-        "no columns": lambda case, x: (x[:, :0],),
+        EdgeInput.LARGE_OFFSET: lambda case, x: (x + 1e4,),
+        EdgeInput.ASCENDING_ROWS: lambda case, x: (x.sort(-1).values,),
+        EdgeInput.WIDE_RANGE: _wide_range,
+        EdgeInput.MINUS_INF_HEAD: _minus_inf_head,
+        EdgeInput.MINUS_INF_TAIL: _minus_inf_tail,
+        EdgeInput.MINUS_INF_ROW: _one_row(float("-inf")),
+        EdgeInput.PLUS_INF: _one_element(float("inf")),
+        EdgeInput.NAN: _one_element(float("nan")),
+        EdgeInput.STRIDED_ROWS: _strided,
+        EdgeInput.ODD_COLUMNS: lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
+        EdgeInput.ONE_ROW: lambda case, x: (x[:1],),
+        EdgeInput.ONE_COLUMN: lambda case, x: (x[:, :1].contiguous(),),
+        EdgeInput.TRANSPOSED: lambda case, x: (x.t().contiguous().t(),),
+        EdgeInput.NO_ROWS: lambda case, x: (x[:0],),
+        EdgeInput.NO_COLUMNS: lambda case, x: (x[:, :0],),
     },
 )

@@ -103,9 +103,9 @@ def levels(panel: pd.DataFrame, look: Look) -> dict[str, float]:
     TFLOP/s. The large copy of the session is one only where there is no copy control."""
     found = {"theoretical": peak(panel, look)}
     if look.metric.name == "gbps" and COPY_CURVE not in set(panel["curve"]):
-        found["large copy"] = panel["ceiling_gbps"].median()
+        found["large copy"] = panel["ceiling_gbps"].dropna().median()
     if look.metric.name == "tflops":
-        found["large matmul"] = panel["ceiling_tflops"].median()
+        found["large matmul"] = panel["ceiling_tflops"].dropna().median()
     return {f"{name} {_written(level)}": level for name, level in found.items() if level and level > 0}
 
 

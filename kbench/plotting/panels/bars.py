@@ -98,7 +98,7 @@ def bars(panel: pd.DataFrame, look: Look) -> list[Bar]:
     for (file, curve), group in shown.groupby(["file", "curve"]):
         if (file, curve) in values.index:
             continue
-        suspect = group["claimed"].median()
+        suspect = group["claimed"].dropna().median()
         outcomes = ", ".join(sorted(set(group["status"])))
         lost.append(
             Bar(str(curve), str(file), note=f"suspect: {four_digits(suspect)}" if group["suspect"].any() else outcomes)
