@@ -22,7 +22,8 @@ from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.definition.operator_source import case_hash
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
-from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
+from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
