@@ -11,7 +11,7 @@ import torch
 
 from promises.outside import Ended, providers_of, run_kbench
 
-KERNELS = '''
+KERNELS = """
 import torch
 import triton
 import triton.language as tl
@@ -107,7 +107,7 @@ def typo_in_a_function(x):
     y = torch.empty_like(x)
     calls_helper[(1,)](x, y, BLOCK=64)
     return y
-'''
+"""
 
 CONFIG = """
 operator: {operator}
@@ -117,7 +117,9 @@ measure: {{rounds: 2, warmup_ms: 1, rep_ms: 1, cache: warm}}
 """
 
 CONFIGS = {
-    "products": CONFIG.format(operator="matmul", axes="M: 32, N: 48, K: 64", providers="torch-native, mine, forgets, triton"),
+    "products": CONFIG.format(
+        operator="matmul", axes="M: 32, N: 48, K: 64", providers="torch-native, mine, forgets, triton"
+    ),
     "sums": CONFIG.format(operator="scaled_sum", axes="M: 3, N: 40", providers="elements"),
     "typos": CONFIG.format(operator="softmax", axes="M: 4, N: 16", providers="torch-native, typo, typo-in-a-function"),
 }
@@ -134,7 +136,7 @@ def interpreted(made_once: Callable[..., Path]) -> Path:
         for name, text in CONFIGS.items():
             (folder / f"{name}.yaml").write_text(text)
             ended = run_kbench("run", f"{name}.yaml", "--plugin", "kernels.py", "--no-plot", folder=folder)
-            (folder / f"{name}.txt").write_text(ended.text)
+            (folder / f"{name}.txt").write_text(ended.err)
 
     return made_once("interpreted", make)
 
@@ -168,6 +170,21 @@ def test_an_error_in_a_kernel_names_the_line_in_the_kernel(interpreted: Path, pr
         if row["provider"] == provider:
             assert row["status"] == "error" and f"kernels.py:{line}" in row["reason"], row["reason"]
             assert re.search("expp|no_such_method", row["reason"])
+
+
+def test_the_start_of_a_run_says_what_is_checked_and_not_timed(interpreted: Path) -> None:
+    before_first_case = (interpreted / "products.txt").read_text().split("[1/2]")[0]
+    (line,) = [line for line in before_first_case.splitlines() if "interpreter" in line]
+    assert "not timed" in line and "slow" in line
+    assert all(name in line for name in ("mine", "forgets", "triton")) and "torch-native" not in line
+
+
+def test_the_plan_says_what_is_checked_and_not_timed(interpreted: Path) -> None:
+    plan = run_kbench("run", "products.yaml", "--plugin", "kernels.py", "--dry-run", folder=interpreted).out
+    (line,) = [line for line in plan.splitlines() if line.startswith("mine")]
+    assert "interpreter" in line and "not timed" in line
+    (line,) = [line for line in plan.splitlines() if line.startswith("torch-native")]
+    assert "interpreter" not in line
 
 
 def test_kbench_check_finds_a_right_product_right(interpreted: Path) -> None:
