@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
 
-INTERPRETED = "checked in Triton's interpreter, which is slow, and not timed"
+ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 """What becomes of a Triton kernel without an accelerator."""
 
 CASES_NAMED = 3
@@ -52,7 +52,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     for one in sweep.configurations:
         reason = one.error or plan.unavailable.get(one.name)
         mark = " (baseline)" if one.name == sweep.baseline else ""
-        will = f"will be {INTERPRETED}" if one.name in plan.interpreted else "will run"
+        will = f"will be {ONLY_CHECKED}" if one.name in plan.interpreted else "will run"
         print(f"{one.name}{mark}: {f'cannot run: {reason}' if reason else will}")
     measure = sweep.measure
     expected = terminal.duration(plan.estimate_s(len(places), spread=spread))

@@ -8,7 +8,6 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -201,9 +200,12 @@ class Device:
         """Fill memory with `poison_value` that the next allocation of this size is likely to reuse. An element that a provider
         does not write is then not correct by chance. Does less if there is too little memory."""
         blocks = []
-        with suppress(torch.OutOfMemoryError):
+        try:
             for _ in range(2):
                 blocks.append(torch.full(shape, poison_value(dtype, again), dtype=dtype, device=self.torch_device))
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
         del blocks
 
 
