@@ -43,6 +43,9 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 if not torch.accelerator.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # must be set before anything imports triton; kbench's worker sets it too
     if find_spec("triton"):
+        from kbench.measure.machine.interpreter import correct_bfloat16
+
+        correct_bfloat16()
         quicken()
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
 
+ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
+"""What becomes of a Triton kernel without an accelerator."""
+
 CASES_NAMED = 3
 """So many cases that do not fit into memory are named, and the others are counted."""
 
@@ -49,7 +52,8 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     for one in sweep.configurations:
         reason = one.error or plan.unavailable.get(one.name)
         mark = " (baseline)" if one.name == sweep.baseline else ""
-        print(f"{one.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
+        will = f"will be {ONLY_CHECKED}" if one.name in plan.interpreted else "will run"
+        print(f"{one.name}{mark}: {f'cannot run: {reason}' if reason else will}")
     measure = sweep.measure
     expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
     further = "" if measure.precision is None else "or more "
@@ -61,7 +65,8 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         (measure.sessions, "session"),
     )
     size = " x ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
-    print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, compilation not included")
+    without = "compilation and Triton's interpreter" if plan.interpreted else "compilation"
+    print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, {without} not included")
 
 
 def _those(large: Sequence[Case], count: int) -> str:

@@ -21,7 +21,7 @@ from kbench.commands.options import (
     ShapesOption,
     parse_clock,
 )
-from kbench.commands.plan_table import print_plan
+from kbench.commands.plan_table import ONLY_CHECKED, print_plan
 from kbench.commands.repeat import repeat_row
 from kbench.config import builtin
 from kbench.errors import ExitStatus, ResultsError, UsageError
@@ -236,6 +236,8 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
             applies = f"profile {sweep.profile} of {sweep.path.name} applies"
             of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
             note(of_cluster if options.scheduler else f"no accelerator here: {applies}")
+        if interpreted := [one.name for one in prepared.plan.runnable if one.name in prepared.plan.interpreted]:
+            note(f"{', '.join(interpreted)}: {ONLY_CHECKED}")
         if dry_run:
             print_plan(prepared.plan, places, spread=options.spread)
             return ConfigRun(ExitStatus.OK, sweeps)

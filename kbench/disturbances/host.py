@@ -12,6 +12,9 @@ from kbench.disturbances.disturbance import Disturbance
 
 SYSFS = Path("/sys")
 
+OWN_GROUP = Path("/proc/self/cgroup")
+"""Names the control group of this process: `0::/system.slice/job.scope`."""
+
 _MOST_BYTES = 4096
 """How much of a file of the system is read. They hold a word or a list of cores."""
 
@@ -78,9 +81,16 @@ def _unpinned(allowed: list[int], online: list[int], pci_address: str | None) ->
 
 
 def _quota() -> float | None:
-    """The cores that the process's control group may use on average; None if there is no limit. See cgroup v2, `cpu.max`."""
-    limit, _, period = (_text(SYSFS / "fs/cgroup/cpu.max") or "").partition(" ")
-    return int(limit) / int(period) if limit.isdecimal() and period.isdecimal() and int(period) else None
+    """The cores that this process may use on average; None if there is no limit. Each control group above its own may have one.
+    See cgroup v2, `cpu.max`."""
+    lines = (_text(OWN_GROUP) or "").splitlines()
+    own = Path(next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/"))
+    found = []
+    for group in (own, *own.parents):
+        limit, _, period = (_text(SYSFS / f"fs/cgroup{group}/cpu.max") or "").partition(" ")
+        if limit.isdecimal() and period.isdecimal() and int(period):
+            found.append(int(limit) / int(period))
+    return min(found, default=None)
 
 
 def _cores(path: Path) -> list[int]:

@@ -84,14 +84,20 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do. `unavailable` maps names of configurations to the reasons why they cannot run on this machine.
-    `cache_bytes` is the size of the last-level cache, `memory_bytes` that of the memory of the device; None if not known."""
+    """What a run will do.
+
+    unavailable   the reasons why configurations cannot run on this machine, by name
+    interpreted   the configurations that Triton's interpreter runs, so that they are checked and not timed
+    cache_bytes   the size of the last-level cache; None if not known
+    memory_bytes  the size of the memory of the device; None if not known
+    """
 
     sweep: Sweep
     tasks: tuple[Task, ...]
     unavailable: Mapping[str, str]
     device: str
     device_type: str
+    interpreted: frozenset[str] = frozenset()
     cache_bytes: int | None = None
     memory_bytes: int | None = None
 
@@ -122,14 +128,15 @@ class Plan:
 
     @property
     def task_s(self) -> float:
-        """Expected seconds to measure one task, without compilation. Timers run for a fixed time, so all tasks take about
-        the same."""
+        """Expected seconds to measure one task, without compilation and Triton's interpreter. Timers run for a fixed time, so
+        all tasks take about the same."""
         measure = self.sweep.measure
         if not self.runnable:
             return 0.0
         rounds = measure.rounds if measure.precision is None else measure.rounds * MORE_ROUNDS
-        round_ms = len(self.runnable) * measure.rep_ms + CONTROLS * min(measure.rep_ms, CONTROL_MS)
-        warmup_ms = (len(self.runnable) + CONTROLS) * measure.warmup_ms
+        timed = sum(one.name not in self.interpreted for one in self.runnable)
+        round_ms = timed * measure.rep_ms + CONTROLS * min(measure.rep_ms, CONTROL_MS)
+        warmup_ms = (timed + CONTROLS) * measure.warmup_ms
         return (rounds * round_ms * OVERHEAD + warmup_ms) * 1e-3 + CHECK_S * len(self.runnable)
 
     def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
@@ -163,6 +170,9 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
             for case in sweep.cases
         ),
         unavailable={name: reason for name, reason in reasons.items() if reason},
+        interpreted=frozenset(
+            one.name for one in known if providers[one.provider].interpreted and not reasons[one.name]
+        ),
         device=catalog.device.name,
         cache_bytes=catalog.machine.cache_bytes,
         memory_bytes=catalog.memory_bytes,

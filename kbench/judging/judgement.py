@@ -194,11 +194,11 @@ class ProviderJudgement:
 
 
 def mean_speed(baseline: str, cases: Sequence[CaseSpeed]) -> Against:
-    """The geometric mean over some cases, at least one. The errors of the cases are independent, so the interval of the mean is
-    narrower than theirs."""
+    """The geometric mean over some cases, at least one. All cases are from the same sessions, and what differs between sessions
+    may shift all of them alike. So the interval of the mean is as wide as theirs on average: more cases do not narrow it."""
     logs = [math.log(case.speedup) for case in cases]
     halves = [math.log(case.interval[1] / case.speedup) for case in cases]
-    mean, half = math.fsum(logs) / len(logs), math.sqrt(math.fsum(half**2 for half in halves)) / len(logs)
+    mean, half = math.fsum(logs) / len(logs), math.fsum(halves) / len(halves)
     return Against(baseline, tuple(cases), math.exp(mean), (math.exp(mean - half), math.exp(mean + half)))
 
 

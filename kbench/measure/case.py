@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +22,8 @@ from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.definition.operator_source import case_hash
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
-from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
+from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
@@ -225,6 +226,7 @@ class CaseRun:
         shared, first = inputs.shared, inputs.first
         generator = random.SystemRandom()
         placed = False  # in the step of the first contender that needs it: memory may run out
+        stages: Mapping[str, float] | None = None  # the same for all contenders
         salter = Salter(
             self.definition, shared.pristine, inputs.second.inputs, random.Random(generator.getrandbits(256))
         )
@@ -245,7 +247,8 @@ class CaseRun:
                     contender.stage_calls()
                 blame_for_changes(contender, shared)
                 if self.settings.stages and contender.running and not contender.control:
-                    contender.stages = measure_stages(self.device, shared.tensors)
+                    stages = measure_stages(self.device, shared.tensors) if stages is None else stages
+                    contender.stages = stages
             if not contender.running:
                 shared.restore()
 

@@ -5,6 +5,7 @@ Pure arithmetic on the numbers of a row. Every threshold has its reason beside i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from kbench.results.timers import TICK_MS, timer_kind
@@ -98,7 +99,7 @@ class FlagEvidence:
 def flags(row: FlagEvidence) -> tuple[Flag, ...]:
     """The flags of a row, in the order of `Flag`. What is not known raises no flag."""
     raised = {
-        Flag.SUSPECT: suspect(row),
+        Flag.SUSPECT: bool(suspicion(row)),
         Flag.UNCHECKED: row.unchecked,
         Flag.SAME_OPS: row.same_ops,
         Flag.HOST_BOUND: host_bound(row),
@@ -111,28 +112,45 @@ def flags(row: FlagEvidence) -> tuple[Flag, ...]:
     return tuple(flag for flag in Flag if raised[flag])
 
 
-def suspect(row: FlagEvidence) -> bool:
-    return beats_memory(row) or beats_arithmetic(row)
+def suspicion(row: FlagEvidence) -> str:
+    """Why a row is faster than it can be; empty if it is not."""
+    counts = "the script counts" if row.unchecked else "the operator counts"
+    undone = "either the timed call does not do the work, or"
+    if beats_memory(row):
+        speed = f"{row.bytes:,} bytes in {row.ms:.4g} ms are {row.gbps:,.0f} GB/s"
+        which = "" if row.unchecked else " (bytes=)"
+        return f"{speed}, but the memory moves at most {_most_gbps(row):,.0f} GB/s; {undone} {counts} too many bytes{which}"
+    if beats_arithmetic(row):
+        speed = f"{row.flops:,} operations in {row.ms:.4g} ms are {row.flops / row.ms * 1e-9:,.0f} TFLOP/s"
+        which = "" if row.unchecked else " (flops=)"
+        return f"{speed}, but the device computes at most {_most_tflops(row):,.0f} TFLOP/s; {undone} {counts} too many{which}"
+    return ""
 
 
 def beats_memory(row: FlagEvidence) -> bool:
     """Faster than the memory allows, by more than the cache can explain."""
+    most_gbps = _most_gbps(row)
+    return row.gbps > most_gbps and kernel_ms(row) < uncached_bytes(row) / most_gbps * 1e-6
+
+
+def _most_gbps(row: FlagEvidence) -> float:
+    """The highest speed of the memory that is possible; infinite if it is not known."""
     if row.peak_gbps:
-        limit_gbps = MARGIN * row.peak_gbps
-    elif row.ceiling_gbps:
-        limit_gbps = MARGIN * row.ceiling_gbps / (COPY_SHARE if row.accelerated else HOST_COPY_SHARE)
-    else:
-        return False
-    return row.gbps > limit_gbps and kernel_ms(row) < uncached_bytes(row) / limit_gbps * 1e-6
+        return MARGIN * row.peak_gbps
+    if row.ceiling_gbps:
+        return MARGIN * row.ceiling_gbps / (COPY_SHARE if row.accelerated else HOST_COPY_SHARE)
+    return math.inf
 
 
 def beats_arithmetic(row: FlagEvidence) -> bool:
     """Faster than the best large matrix product, by more than a better kernel can explain."""
-    if not row.ceiling_tflops:
-        return False
-    limit_tflops = row.ceiling_tflops * (SHORTER_MARGIN if row.shorter else COMPUTE_MARGIN)
-    shortest_ms = row.flops / limit_tflops * 1e-9
+    shortest_ms = row.flops / _most_tflops(row) * 1e-9
     return row.ms < shortest_ms and kernel_ms(row) < shortest_ms
+
+
+def _most_tflops(row: FlagEvidence) -> float:
+    """The highest speed of arithmetic that is possible; infinite if it is not known."""
+    return (row.ceiling_tflops or math.inf) * (SHORTER_MARGIN if row.shorter else COMPUTE_MARGIN)
 
 
 def kernel_ms(row: FlagEvidence) -> float:

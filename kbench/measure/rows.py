@@ -8,7 +8,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from kbench.measure.contender import Contender
-from kbench.measure.flags import FlagEvidence, flags
+from kbench.measure.flags import FlagEvidence, flags, suspicion
 from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, energy_mj, telemetry_columns
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
@@ -71,15 +71,16 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
             row.copy_fraction = row.gbps / copy.gbps
         if base and base.ms and (row.role == Role.PROVIDER or row.provider == Control.REPEAT):
             row.speedup = base.ms / row.ms
-        row.flags = flags(
-            _evidence(
-                context,
-                row,
-                empty.ms if empty and row is not empty else None,
-                altered=bool(contender.altered),
-                same_ops=contender.copies(baseline),
-            )
+        evidence = _evidence(
+            context,
+            row,
+            empty.ms if empty and row is not empty else None,
+            altered=bool(contender.altered),
+            same_ops=contender.copies(baseline),
         )
+        row.flags = flags(evidence)
+        if row.role == Role.PROVIDER:
+            row.reason = "; ".join(filter(None, (suspicion(evidence), row.reason)))
     return rows
 
 

@@ -68,7 +68,6 @@ def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
 
 
 if triton:
-    INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
     @triton.jit
     def tile(
@@ -84,8 +83,6 @@ if triton:
             across, down = along[None, :], along[:, None]
             left = tl.load(a + rows * a_row + across * a_column, mask=(rows < M) & (across < K), other=0.0)
             right = tl.load(b + down * b_row + columns * b_column, mask=(down < K) & (columns < N), other=0.0)
-            if INTERPRETED:  # its products take bfloat16 for integers
-                left, right = left.to(tl.float32), right.to(tl.float32)
             total = tl.dot(left, right, total, input_precision="ieee")
         tl.store(c + rows * N + columns, total, mask=(rows < M) & (columns < N))
 

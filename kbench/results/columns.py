@@ -98,7 +98,7 @@ _COLUMNS = (
     Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
         exception and its place. It is empty for `ok` and `checked`, unless a flag needs one: `altered-state` names
         the settings that the provider changed, `same-ops` the operators of torch that it shares with the baseline, and
-        `suspect` the times that contradict each other. It also says if kbench could not record these operators,
+        `suspect` the numbers that contradict each other. It also says if kbench could not record these operators,
         or the kernels of a call."""),
     Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, unchecked,
         same-ops, host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no

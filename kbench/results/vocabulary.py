@@ -123,7 +123,7 @@ class Flag(ExplainedWord):
         known, kbench uses the session's copy bandwidth divided by 0.8 (on a host by 0.5). Second, its TFLOP/s exceed
         `ceiling_tflops` by a factor of 3 (a factor of 12 for dtypes of 4 bytes and more, and if an input has a shorter
         dtype than the case). Third, in every round the clock of kbench's main process shows much more time than the sum of
-        the times that the timer measured for the calls; the row then has a reason with both times. Either the work was not done
+        the times that the timer measured for the calls. The column `reason` has the numbers. Either the work was not done
         within the timed interval (left on another stream, skipped, or replaced by a stored result), or the operator's count of
         bytes or operations is wrong. Such a row never wins, and no mean includes it. First look at what the provider does
         with streams, caches and lazy results.""",

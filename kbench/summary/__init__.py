@@ -30,7 +30,7 @@ def print_summary(found: Analysis, *, most_cases: int | None = None, more: str =
             terminal.print_paragraph(line, indent=2)
     print()
     terminal.print_paragraph(found.headline() if timed else "No provider was timed.")
-    if timed:
+    if found.cases:  # none if every row is suspect
         _print_tables(found, most_cases, more, detailed=detailed)
     measured = stages_table(found.rows)
     if measured.rows:

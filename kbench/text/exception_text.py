@@ -20,11 +20,19 @@ def location(error: BaseException, fallback: str) -> str:
 
     Returns `fallback` if kbench's own call failed, for example because the function does not take these arguments.
     """
+    error = _in_kernel(error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", *_callers()))]
     frames = [f for f in frames if not in_library(f.filename)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback
+
+
+def _in_kernel(error: BaseException) -> BaseException:
+    """What happened in a Triton kernel: the interpreter wraps an exception once for each function of the kernel."""
+    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _callers() -> tuple[str, ...]:
@@ -44,7 +52,7 @@ def written_at(function: Any) -> str:
 
 def describe_exception(error: BaseException, fallback: str = "") -> str:
     """An exception in one line, with the place in the provider's code that raised it, or `fallback` if no such code ran."""
-    found = location(error, fallback)
+    error, found = _in_kernel(error), location(error, fallback)
     place = "" if found.startswith(_callers()) else Path(found).name  # a place in kbench tells the user nothing
     return f"{type(error).__name__}: {message(error)}" + (f" at {place}" if place else "")
 

@@ -82,10 +82,24 @@ def _many_kernels(facts: RowFacts) -> Iterator[Reason]:
             waits = f"In {microseconds(gap_ms)} of the {microseconds(facts.ms)} us none of them runs"
         yield Reason(
             "many-kernels",
-            max(min(gap_ms / facts.ms, 1.0), 1 - 1 / facts.kernels),
+            max(min(gap_ms / facts.ms, 1.0), _beside_the_largest(facts)),
             f"A call launches {facts.kernels} kernels. {waits}, and what one kernel writes to memory, the next one reads "
             "again.",
         )
+
+
+def _beside_the_largest(facts: RowFacts) -> float:
+    """The share of a call's work that its largest kernel does not do. A kernel beside it that adds up a few numbers or clears a
+    counter costs little."""
+    shares = [share / launch.times for launch, share in _shares(facts)]
+    return 1 - max(shares, default=1 / (facts.kernels or 1))
+
+
+def _shares(facts: RowFacts) -> list[tuple[KernelLaunch, float]]:
+    """The launches of a call, each with its share of the work, if threads do alike work."""
+    launches = facts.call.launches if facts.call else ()
+    threads = [prod(launch.grid) * prod(launch.block) * launch.times for launch in launches]
+    return [(launch, count / (sum(threads) or 1)) for launch, count in zip(launches, threads, strict=True)]
 
 
 def _spills(facts: RowFacts) -> Iterator[Reason]:
@@ -209,8 +223,10 @@ def _reached(facts: RowFacts) -> str:
 
 
 def _launches(facts: RowFacts) -> tuple[KernelLaunch, ...]:
-    """The launches whose resources may explain the time: those of a call with one kernel, or with few of them."""
-    return facts.call.launches if facts.call and facts.call.kernels <= MOST_KERNELS else ()
+    """The launches whose resources may explain the time: those of a call with one kernel, or with few of them, that do a share
+    of the work that is worth a sentence."""
+    few = facts.call is not None and facts.call.kernels <= MOST_KERNELS
+    return tuple(launch for launch, share in _shares(facts) if few and share >= WORTH_SAYING)
 
 
 MOST_KERNELS = 3

@@ -28,6 +28,7 @@ class Host:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self._monkeypatch = folder, monkeypatch
         monkeypatch.setattr(host, "SYSFS", folder)
+        monkeypatch.setattr(host, "OWN_GROUP", folder / "cgroup")
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +55,16 @@ def test_a_pinned_process_on_a_quiet_host_gets_no_warning(machine: Host) -> None
             f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "performance" if core > 7 else "powersave"
         )
     assert machine.found("0000:1a:00.0") == []
+
+
+def test_the_quota_of_a_group_above_the_own_one_counts(machine: Host) -> None:
+    machine.allow(range(8), "0-63")
+    machine.write("cgroup", "12:cpu:/elsewhere\n0::/system.slice/job.scope")
+    machine.write("fs/cgroup/cpu.max", "max 100000")
+    machine.write("fs/cgroup/system.slice/cpu.max", "200000 100000")
+    machine.write("fs/cgroup/system.slice/job.scope/cpu.max", "300000 100000")
+    machine.write("fs/cgroup/elsewhere/cpu.max", "100000 100000")
+    assert [found.what for found in machine.found()] == ["A quota limits this process to 2 cores."]
 
 
 def test_the_governor_of_the_cores_that_may_be_used(machine: Host) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from making import row
 
-from kbench.analysis import analyse
+from kbench.analysis import Outcome, analyse
 from kbench.commands.judge import judge
 from kbench.errors import ExitStatus
 from kbench.judging.judge import FileJudgement, _speeds
-from kbench.judging.judgement import CheckedInput, ProviderJudgement, mean_speed
+from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement, mean_speed
 from kbench.judging.uncompared import Uncompared, absent, uncompared
 from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Status
@@ -59,6 +59,13 @@ def test_a_suspect_time_of_a_baseline_is_no_time() -> None:
 def test_a_session_that_failed_is_no_gap_if_another_has_a_time() -> None:
     rows = [*other(1.0, 1.0), *(replace(each, session=1) for each in other(Status.OOM, 1.0))]
     assert gaps(rows, named=True) == []
+
+
+def test_more_cases_of_the_same_sessions_do_not_narrow_the_interval_of_their_mean() -> None:
+    case = CaseSpeed("softmax N=256", 2.0, (1.6, 2.5), Outcome.FASTER)
+    for count in (1, 4, 100):
+        found = mean_speed("other", [case] * count)
+        assert found.geomean == pytest.approx(2.0) and found.interval == pytest.approx((1.6, 2.5))
 
 
 def verdict(

@@ -62,6 +62,22 @@ def test_a_mig_instance_has_its_own_uuid(cards: Any) -> None:
     assert found.uuid == "MIG-7" and found.variables == {"SOME_VISIBLE": "MIG-7"}
 
 
+def test_poison_does_less_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(message: str) -> Any:
+        def full(*arguments: Any, **named: Any) -> Any:
+            raise RuntimeError(message)
+
+        return full
+
+    monkeypatch.setattr(
+        torch, "full", fails("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes")
+    )
+    Device().poison((2, 8), torch.float32)
+    monkeypatch.setattr(torch, "full", fails("CUDA error: an illegal memory access was encountered"))
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        Device().poison((2, 8), torch.float32)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("timer", [BenchTimer, GraphTimer])
 @pytest.mark.parametrize("cache", ["cold", "warm"])

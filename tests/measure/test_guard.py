@@ -21,6 +21,7 @@ import pytest
 import torch
 from in_process import measured, said
 
+import kbench
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness import check
@@ -320,3 +321,14 @@ def test_the_kernels_of_attention_are_a_setting_of_each_provider() -> None:
     guard.end()
     assert own == (False, False)
     assert changes.tampering == [] and len(changes.altered) == 2
+
+
+def test_a_file_whose_path_begins_as_that_of_kbench_is_the_users() -> None:
+    source = "import gc\n\n\ndef look():\n    gc.get_objects()\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, f"{Path(kbench.__file__).parent}_mine.py", "exec"), names)
+    guard, changes = Guard(), ProviderChanges()
+    guard.begin(changes, "here")
+    names["look"]()
+    guard.end()
+    assert ["kbench_mine.py:5" in each for each in changes.tampering] == [True]

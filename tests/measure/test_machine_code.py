@@ -171,6 +171,21 @@ def test_a_library_is_searched_once_for_a_kernel(tmp_path: Path, monkeypatch: py
     assert code.of(1, "_Z5otherPf", ())[1] == "machine code in later.so", "it was loaded after the first search"
 
 
+def test_a_library_is_found_with_its_version_and_with_blanks_in_its_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    maps = tmp_path / "maps"
+    maps.write_text(
+        "7f0-7f1 r-xp 00000000 08:01 17 /home/me/libmine.so.1.2\n"
+        "7f1-7f2 r--p 00001000 08:01 17 /home/me/libmine.so.1.2\n"
+        "7f2-7f3 r-xp 00000000 08:01 18 /home/me/my kernels/rows.so\n"
+        "7f3-7f4 r-xp 00000000 08:01 19 /home/me/notes.sorted\n"
+        "7f4-7f5 rw-p 00000000 00:00 0 [heap]\n"
+    )
+    monkeypatch.setattr(machine_code, "MAPS", maps)
+    assert machine_code._libraries() == ["/home/me/libmine.so.1.2", "/home/me/my kernels/rows.so"]
+
+
 def test_the_libraries_of_this_process_do_not_include_those_of_torch() -> None:
     found = machine_code._libraries()
     assert any("numpy" in path for path in found) and not any("libtorch" in path for path in found)

@@ -54,6 +54,9 @@ SOURCE_LIMIT_S = 3600.0
 SILENCE_LIMIT_S = 600.0
 """How long a worker may be silent between two steps, while it draws inputs and computes references."""
 
+FIRST_WORD_S = 20.0
+"""A provider that takes this long for a step gets a note, and another one each time that it has taken twice as long."""
+
 POLL_S = 0.5
 """How often to check that a silent worker still exists."""
 
@@ -214,7 +217,8 @@ class Worker:
 
     def _next(self, limit_s: float, at: StepBegun | PluginCall | None) -> bytes:
         """The next line. Raises WorkerLost when none comes within the limit, or when none can come any more."""
-        deadline = time.monotonic() + limit_s
+        began = time.monotonic()
+        deadline, word_s = began + limit_s, FIRST_WORD_S
         stopped_since: float | None = None
         while True:
             asked = time.monotonic()
@@ -239,6 +243,9 @@ class Worker:
             if now >= deadline:
                 self.stop()
                 raise WorkerFailed(Status.TIMEOUT, f"took longer than {limit_s:g} s {self._while(at)}", at)
+            if isinstance(at, StepBegun) and now - began >= word_s:
+                self._note(_slow(at, word_s))
+                word_s *= 2
             stopped_since = (stopped_since or now) if process_tree.is_stopped(self._process) else None
             if stopped_since and now - stopped_since >= STOPPED_LIMIT_S:
                 self.stop()
@@ -344,6 +351,15 @@ class Worker:
             return
         self._shown.add(note)
         self._note(note)
+
+
+def _slow(at: StepBegun, seconds: float) -> str:
+    """`mine: building for 20 s so far, on odd columns; kbench ends it after 600 s (build_timeout_s)`"""
+    edge = f", on {at.edge}" if at.edge else ""
+    setting = "build_timeout_s" if at.step == "build" else "timeout_s"
+    return (
+        f"{at.name}: {STEPS[at.step]} for {seconds:g} s so far{edge}; kbench ends it after {at.limit_s:g} s ({setting})"
+    )
 
 
 def _thread(target: Callable[[], None]) -> threading.Thread:

@@ -34,6 +34,9 @@ LIBRARY_BYTES = 64 << 20
 
 CUBIN_BYTES = 64 << 20
 
+MAPS = Path("/proc/self/maps")
+"""Names the libraries of this process."""
+
 _NAME_CHARACTER = re.compile(rb"[\w$.]")
 
 Loaded = tuple[str, str, str]
@@ -156,10 +159,10 @@ def _libraries() -> list[str]:
     """The shared libraries of this process that may contain kernels of a provider: those that do not belong to the system,
     to torch or to NVIDIA."""
     try:
-        maps = Path("/proc/self/maps").read_text(errors="replace")
+        maps = MAPS.read_text(errors="replace")
     except OSError:
         return []
-    paths = dict.fromkeys(re.findall(r"(/\S+\.so)(?:\.\d+)*$", maps, re.MULTILINE))
+    paths = dict.fromkeys(re.findall(r"(/.*\.so(?:\.\d+)*)$", maps, re.MULTILINE))
     torch = str(Path(sys.modules["torch"].__file__ or "").parent) if "torch" in sys.modules else "/torch/"
     return [path for path in paths if not path.startswith(("/usr/lib", "/lib", torch)) and "/nvidia/" not in path]
 

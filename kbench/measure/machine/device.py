@@ -8,7 +8,6 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 
 from kbench.kernels import cuda_driver
+from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.protocol import DeviceInfo
 from kbench.text.exception_text import text_of
 from kbench.text.printable import safe_name
@@ -58,15 +58,12 @@ class Device:
         )
 
     def set_up(self) -> None:
-        """Prepare this process for measuring the device: on a host, set the threads and switch Triton's interpreter on.
-
-        Call it before anything imports triton, because triton reads the variable TRITON_INTERPRET on import only.
-        """
+        """Prepare this process for measuring the device: on a host, set the threads and switch Triton's interpreter on. Call it
+        before anything imports triton."""
         if not self.accelerated:
             self.use_threads(HOST_THREADS)
             if find_spec("triton"):
-                os.environ["TRITON_INTERPRET"] = "1"
-                _let_autotuners_run()
+                prepare_interpreter()
 
     def use_threads(self, threads: int | None) -> None:
         """Set the number of CPU threads, for torch and for libraries that are loaded later.
@@ -203,9 +200,12 @@ class Device:
         """Fill memory with `poison_value` that the next allocation of this size is likely to reuse. An element that a provider
         does not write is then not correct by chance. Does less if there is too little memory."""
         blocks = []
-        with suppress(torch.OutOfMemoryError):
+        try:
             for _ in range(2):
                 blocks.append(torch.full(shape, poison_value(dtype, again), dtype=dtype, device=self.torch_device))
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
         del blocks
 
 
@@ -270,27 +270,6 @@ def drop_locals(error: BaseException) -> None:
             seen.add(id(each))
             traceback.clear_frames(each.__traceback__)
             left += [each.__cause__, each.__context__]
-
-
-def interpreter_probe() -> Callable[[], bool]:
-    """Returns a function that tells whether a Triton kernel has run in the interpreter since this call.
-
-    A launch stores its grid in the builder of the interpreter, so a builder without a grid means that nothing was launched.
-    """
-    if os.environ.get("TRITON_INTERPRET") != "1" or not find_spec("triton"):
-        return lambda: False
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.interpreter_builder
-    builder.grid_dim = None
-    return lambda: builder.grid_dim is not None
-
-
-def _let_autotuners_run() -> None:
-    """Let Triton's autotuners take their first configuration. To time them they ask for a driver, and a host has none."""
-    from triton.runtime.autotuner import Autotuner
-
-    Autotuner.do_bench = property(lambda tuner: lambda call, quantiles: [0.0] * len(quantiles))
 
 
 def _host_name() -> str:

@@ -21,7 +21,8 @@ from kbench.measure.contender import Contender, letting_go
 from kbench.measure.controls import Controls, repeat
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.machine.device import Device, interpreter_probe
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds

@@ -27,7 +27,7 @@ ATTRIBUTES = {"tb_frame", "gi_frame", "cr_frame"}
 
 EVENTS = MEMORY | CALLERS | HOOKS | PROCESSES | {"object.__getattr__"}
 
-PACKAGE_FOLDER = str(Path(__file__).parents[2])
+PACKAGE_FOLDER = str(Path(__file__).parents[2]) + os.sep
 
 
 class _Watch:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib.abc
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -138,35 +141,54 @@ _sources: dict[tuple[Path, str], Mapping[str, str]] = {}
 def _loaded(file: Path, name: str, entry: str, function: str) -> Callable[..., Any]:
     """The function of a solution. Its files can import each other."""
     sources = _sources[file, name]
-    siblings = _Siblings(file, sources)
-    sys.meta_path.insert(0, siblings)
+    siblings = _Siblings(sources)
     try:
-        module = run_text(sources[entry], f"{file}, {entry}")
+        with siblings.importable():
+            module = run_text(sources[entry], f"{file}, {entry}", siblings.names)
         return function_of(module, function, f"{file}, {entry}")
     except SourceFault as fault:
         raise RuntimeError(f"{fault.where}: {fault}") from fault
-    finally:
-        sys.meta_path.remove(siblings)
-        for module_name in siblings.found:
-            sys.modules.pop(module_name, None)  # another solution may have a file of the same name
 
 
 class _Siblings(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports the Python files of a solution, which exist in its JSON file only."""
+    """Imports the Python files of a solution, which exist in its JSON file only. Another solution may have a file of the same
+    name, so nobody else finds them."""
 
-    def __init__(self, file: Path, sources: Mapping[str, str]) -> None:
-        self._file, self._sources = file, sources
-        self.found: list[str] = []
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+        self._modules: dict[str, ModuleType] = {}
+        paths = [path.removesuffix(".py").removesuffix("/__init__") for path in sources if path.endswith(".py")]
+        self._own = {path.replace("/", ".") for path in paths}
+        self.names = {"__builtins__": {**vars(builtins), "__import__": self._import}}  # for imports inside of functions
+
+    @contextmanager
+    def importable(self) -> Iterator[None]:
+        others = {name: sys.modules.pop(name) for name in self._own & sys.modules.keys()}
+        sys.modules.update(self._modules)
+        sys.meta_path.insert(0, self)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self)
+            self._modules = {name: sys.modules.pop(name) for name in self._own & sys.modules.keys()}
+            sys.modules.update(others)
+
+    def _import(self, name: str, *arguments: Any, **named: Any) -> Any:
+        if self in sys.meta_path:
+            return builtins.__import__(name, *arguments, **named)
+        with self.importable():
+            return builtins.__import__(name, *arguments, **named)
 
     def _path(self, name: str) -> str | None:
         stem = name.replace(".", "/")
         return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in self._sources), None)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if self._path(name) is None:
-            return None
-        self.found.append(name)
-        return importlib.util.spec_from_loader(name, self)
+        return importlib.util.spec_from_loader(name, self) if self._path(name) else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(self.names)
+        super().exec_module(module)
 
     def is_package(self, name: str) -> bool:
         return str(self._path(name)).endswith("__init__.py")

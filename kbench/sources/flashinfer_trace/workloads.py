@@ -60,18 +60,18 @@ class Workload:
 def read_workloads(file: Path, definition: DefinitionFile) -> list[Workload]:
     """The workloads of a definition in a file, each line one. Raises SourceFault."""
     found = []
-    for number, line in enumerate(read_json_lines(file)):
+    for line in read_json_lines(file):
         line.mapping()
         if "workload" in line:  # a line of a trace
             if "definition" in line and line.at("definition").value != definition.name:
                 continue
             line = line.at("workload")
             line.mapping()
-        found.append(_workload(line, definition, number))
+        found.append(_workload(line, definition))
     return found
 
 
-def _workload(line: JsonValue, definition: DefinitionFile, number: int) -> Workload:
+def _workload(line: JsonValue, definition: DefinitionFile) -> Workload:
     sizes = line.at("axes").mapping()
     axes = {}
     for name in definition.axes:
@@ -96,7 +96,7 @@ def _workload(line: JsonValue, definition: DefinitionFile, number: int) -> Workl
             raise source.fault(f"{name} is custom, but the definition has no custom_inputs_entrypoint")
         else:
             sources[name] = kind
-    return Workload(_word(line, number), axes, scalars, sources, _tolerance(line))
+    return Workload(_word(line), axes, scalars, sources, _tolerance(line))
 
 
 def _stored(source: JsonValue, definition: DefinitionFile, name: str, axes: Mapping[str, int]) -> StoredTensor:
@@ -113,11 +113,11 @@ def _scalar(value: JsonValue, dtype: str) -> Value:
     return bool(number) if dtype == "bool" else float(number) if dtype in FLOATING else int(number)
 
 
-def _word(line: JsonValue, number: int) -> str:
+def _word(line: JsonValue) -> str:
     """The workload's uuid, if it can be a word of a choice."""
     word = line.at("uuid").value
     right = isinstance(word, str) and not name_fault(word) and not LIKE_NUMBER.fullmatch(word)
-    return word if right and word.lower() not in ("true", "false") else f"line {line.line + 1 or number}"
+    return word if right and word.lower() not in ("true", "false") else f"line {line.line + 1}"
 
 
 def _tolerance(line: JsonValue) -> OwnTolerance:

@@ -26,32 +26,38 @@ def parse_file(file: Path) -> ast.Module:
 
 
 def run_file(file: Path, tree: ast.Module | None = None) -> ModuleType:
-    """Run a Python file, or another syntax tree in its place, as a module. It can import files of its folder meanwhile.
+    """Run a Python file, or another syntax tree in its place, as a module. It can import files of its folder: before other
+    modules of their names while it runs, and after them in its functions.
 
     Raises SourceFault.
     """
     tree = parse_file(file) if tree is None else tree
-    sys.path.insert(0, str(file.parent))
+    folder = str(file.parent)
+    sys.path.insert(0, folder)
     try:
-        return _run(compile(tree, str(file), "exec"), str(file))
+        return _run(compile(tree, str(file), "exec"), str(file), {})
     finally:
-        sys.path.remove(str(file.parent))
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
 
 
-def run_text(text: str, name: str) -> ModuleType:
-    """Run code that is part of another file as a module. `name` is what messages and tracebacks call it. Raises SourceFault."""
+def run_text(text: str, name: str, names: Mapping[str, Any] | None = None) -> ModuleType:
+    """Run code that is part of another file as a module. `name` is what messages and tracebacks call it, `names` are in the
+    module before its code runs. Raises SourceFault."""
     linecache.cache[name] = (
         len(text),
         None,
         text.splitlines(keepends=True),
         name,
     )  # inspect and Triton read it from there
-    return _run(compile(_parsed(text, name), name, "exec"), name)
+    return _run(compile(_parsed(text, name), name, "exec"), name, names or {})
 
 
-def _run(code: CodeType, file: str) -> ModuleType:
+def _run(code: CodeType, file: str, names: Mapping[str, Any]) -> ModuleType:
     module = ModuleType(f"kbench_problem_{next(_numbers)}")
     module.__file__ = file
+    vars(module).update(names)
     sys.modules[module.__name__] = module
     with blamed(file, "the code"):
         exec(code, module.__dict__)  # in a worker; see problems/__init__.py

@@ -1,0 +1,91 @@
+"""Triton's interpreter, which runs kernels where there is no accelerator: what it gets wrong, and whether it has run one.
+
+It holds bfloat16 numbers in numpy's integers, and computes with these: products, sums, comparisons and conversions then have
+nothing to do with those of a GPU. Here they are computed in float32, and rounded to bfloat16.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+COMPUTES = ("binary_op", "ternary_op", "create_fma", "create_dot")
+"""The methods of the interpreter's builder that compute. The last tensor that each takes has the dtype of its result."""
+
+
+def prepare_interpreter() -> None:
+    """Have Triton kernels run in the interpreter, in this process. Call it before anything imports triton, because triton reads
+    the variable TRITON_INTERPRET on import only."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    _let_autotuners_run()
+    correct_bfloat16()
+
+
+def interpreter_probe() -> Callable[[], bool]:
+    """Returns a function that tells whether a Triton kernel has run in the interpreter since this call.
+
+    A launch stores its grid in the builder of the interpreter, so a builder without a grid means that nothing was launched.
+    """
+    if os.environ.get("TRITON_INTERPRET") != "1" or not find_spec("triton"):
+        return lambda: False
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.interpreter_builder
+    builder.grid_dim = None
+    return lambda: builder.grid_dim is not None
+
+
+def _let_autotuners_run() -> None:
+    """Let Triton's autotuners take their first configuration. To time them they ask for a driver, and a host has none."""
+    from triton.runtime.autotuner import Autotuner
+
+    Autotuner.do_bench = property(lambda tuner: lambda call, quantiles: [0.0] * len(quantiles))
+
+
+def correct_bfloat16() -> None:
+    """Have the interpreter compute with the values of bfloat16 numbers. Call it once in a process."""
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.InterpreterBuilder
+    reductions: Any = interpreter.ReduceOps
+    handle: Any = interpreter.TensorHandle
+    cast, total = builder.cast_impl, reductions.sum
+
+    def is_bfloat16(x: Any) -> bool:
+        return isinstance(x, handle) and x.dtype == tl.bfloat16
+
+    def widened(x: Any) -> Any:
+        return cast(interpreter.interpreter_builder, x, tl.float32) if is_bfloat16(x) else x
+
+    def rounded(values: Any) -> Any:
+        bits = torch.from_numpy(np.array(values, np.float32)).to(torch.bfloat16).view(torch.int16)
+        return handle(bits.numpy().view(np.uint16), tl.bfloat16)
+
+    def computing(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def computed(self: Any, *operands: Any) -> Any:
+            if not any(map(is_bfloat16, operands)):
+                return compute(self, *operands)
+            result = compute(self, *map(widened, operands))
+            [*_, last] = [x for x in operands if isinstance(x, handle)]
+            narrow = is_bfloat16(last) and result.data.dtype != np.bool_  # not the result of a comparison
+            return rounded(result.data) if narrow else result
+
+        return computed
+
+    def sum_of(self: Any, tensor: Any) -> Any:
+        if not is_bfloat16(tensor.handle):
+            return total(self, tensor)
+        values = np.sum(widened(tensor.handle).data, axis=self.axis, keepdims=self.keep_dims)
+        return self.to_tensor(rounded(values).data, tensor.dtype)
+
+    for name in COMPUTES:
+        setattr(builder, name, computing(getattr(builder, name)))
+    builder.cast_impl = lambda self, x, dtype: rounded(x.data) if dtype.scalar == tl.bfloat16 else cast(self, x, dtype)
+    builder.get_bf16 = lambda self, value: rounded([value])  # it has none
+    reductions.sum = sum_of

@@ -1,0 +1,196 @@
+"""Triton kernels on a machine without an accelerator: Triton's interpreter checks them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from promises.outside import Ended, providers_of, run_kbench
+
+KERNELS = """
+import torch
+import triton
+import triton.language as tl
+
+import kbench
+
+
+@triton.jit
+def tiles(a, b, c, M, N, K, BLOCK: tl.constexpr, KEEP: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK):
+        across, down = start + tl.arange(0, BLOCK)[None, :], start + tl.arange(0, BLOCK)[:, None]
+        left = tl.load(a + rows * K + across, mask=(rows < M) & (across < K), other=0.0)
+        right = tl.load(b + down * N + columns, mask=(down < K) & (columns < N), other=0.0)
+        total = total * KEEP + tl.dot(left, right, input_precision="ieee")
+    tl.store(c + rows * N + columns, total, mask=(rows < M) & (columns < N))
+
+
+def multiplied(a, b, keep):
+    a, b = a.contiguous(), b.contiguous()
+    c = a.new_empty(a.shape[0], b.shape[1])
+    tiles[triton.cdiv(c.shape[0], 16), triton.cdiv(c.shape[1], 16)](a, b, c, *c.shape, a.shape[1], BLOCK=16, KEEP=keep)
+    return c
+
+
+@kbench.operator("matmul").provider("mine", requires="triton")
+def mine(a, b):
+    return multiplied(a, b, 1.0)
+
+
+@kbench.operator("matmul").provider("forgets", requires="triton")
+def forgets(a, b):
+    return multiplied(a, b, 0.0)
+
+
+kbench.Operator(
+    "scaled_sum",
+    axes=("M", "N"),
+    inputs={"x": kbench.Tensor("M", "N"), "y": kbench.Tensor("M", "N")},
+    outputs={"z": kbench.Tensor("M", "N"), "total": kbench.Tensor("M")},
+    reference=lambda x, y: (x * 3 + y.clamp(min=x), (x * 0 + 1).sum(-1)),
+    dtypes=("bfloat16", "float16"),
+)
+
+
+@triton.jit
+def scale_and_add(x, y, z, total, N, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * N + i
+    one = tl.load(x + at, mask=i < N, other=0.0)
+    two = tl.load(y + at, mask=i < N, other=0.0)
+    larger = tl.where(one < two, two, one)
+    tl.store(z + at, (one.to(tl.float32) * 3 + larger).to(z.dtype.element_ty), mask=i < N)
+    tl.store(total + tl.program_id(0), tl.sum(one * 0.0 + (i < N).to(one.dtype), 0))
+
+
+@kbench.operator("scaled_sum").provider("elements", requires="triton")
+def elements(x, y):
+    z, total = torch.empty_like(x), x.new_empty(x.shape[0])
+    scale_and_add[(x.shape[0],)](x, y, z, total, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return z, total
+
+
+@triton.jit
+def misspelt(x, y, N, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    value = tl.load(x + i, mask=i < N)
+    tl.store(y + i, tl.expp(value), mask=i < N)  # the bad line
+
+
+@kbench.operator("softmax").provider("typo", requires="triton")
+def typo(x):
+    y = torch.empty_like(x)
+    misspelt[(1,)](x, y, x.numel(), BLOCK=1024)
+    return y
+
+
+@triton.jit
+def helper(value):
+    return value.no_such_method()  # the bad line of a function
+
+
+@triton.jit
+def calls_helper(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, helper(tl.load(x + i)))
+
+
+@kbench.operator("softmax").provider("typo-in-a-function", requires="triton")
+def typo_in_a_function(x):
+    y = torch.empty_like(x)
+    calls_helper[(1,)](x, y, BLOCK=64)
+    return y
+"""
+
+CONFIG = """
+operator: {operator}
+sweep: {{{axes}, dtype: [bfloat16, float16]}}
+providers: [{providers}]
+measure: {{rounds: 2, warmup_ms: 1, rep_ms: 1, cache: warm}}
+"""
+
+CONFIGS = {
+    "products": CONFIG.format(
+        operator="matmul", axes="M: 32, N: 48, K: 64", providers="torch-native, mine, forgets, triton"
+    ),
+    "sums": CONFIG.format(operator="scaled_sum", axes="M: 3, N: 40", providers="elements"),
+    "typos": CONFIG.format(operator="softmax", axes="M: 4, N: 16", providers="torch-native, typo, typo-in-a-function"),
+}
+
+
+@pytest.fixture(scope="session")
+def interpreted(made_once: Callable[..., Path]) -> Path:
+    """The folder in which the kernels were run and checked in the interpreter."""
+    if torch.accelerator.is_available():
+        pytest.skip("a kernel runs on the accelerator")
+
+    def make(folder: Path) -> None:
+        (folder / "kernels.py").write_text(KERNELS)
+        for name, text in CONFIGS.items():
+            (folder / f"{name}.yaml").write_text(text)
+            ended = run_kbench("run", f"{name}.yaml", "--plugin", "kernels.py", "--no-plot", folder=folder)
+            (folder / f"{name}.txt").write_text(ended.err)
+
+    return made_once("interpreted", make)
+
+
+def statuses(folder: Path, name: str, provider: str) -> list[str]:
+    return [row["status"] for row in providers_of(folder / "results" / f"{name}.csv") if row["provider"] == provider]
+
+
+def test_a_right_product_in_bfloat16_is_right_in_the_interpreter(interpreted: Path) -> None:
+    assert statuses(interpreted, "products", "mine") == ["checked", "checked"]
+    assert statuses(interpreted, "products", "triton") == ["checked", "checked"]
+
+
+def test_a_wrong_product_in_bfloat16_is_wrong_in_the_interpreter(interpreted: Path) -> None:
+    rows = [row for row in providers_of(interpreted / "results" / "products.csv") if row["provider"] == "forgets"]
+    assert [row["status"] for row in rows] == ["wrong", "wrong"]
+    for row in rows:
+        assert float(row["max_rel_err"]) < 1e4  # the values of half of the product, and not those of integers
+
+
+def test_right_sums_and_comparisons_in_bfloat16_are_right_in_the_interpreter(interpreted: Path) -> None:
+    assert statuses(interpreted, "sums", "elements") == ["checked", "checked"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "comment"), [("typo", "# the bad line\n"), ("typo-in-a-function", "# the bad line of a function\n")]
+)
+def test_an_error_in_a_kernel_names_the_line_in_the_kernel(interpreted: Path, provider: str, comment: str) -> None:
+    line = KERNELS[: KERNELS.index(comment)].count("\n") + 1
+    for row in providers_of(interpreted / "results" / "typos.csv"):
+        if row["provider"] == provider:
+            assert row["status"] == "error" and f"kernels.py:{line}" in row["reason"], row["reason"]
+            assert re.search("expp|no_such_method", row["reason"])
+
+
+def test_the_start_of_a_run_says_what_is_checked_and_not_timed(interpreted: Path) -> None:
+    before_first_case = (interpreted / "products.txt").read_text().split("[1/2]")[0]
+    (line,) = [line for line in before_first_case.splitlines() if "interpreter" in line]
+    assert "not timed" in line and "slow" in line
+    assert all(name in line for name in ("mine", "forgets", "triton")) and "torch-native" not in line
+
+
+def test_the_plan_says_what_is_checked_and_not_timed(interpreted: Path) -> None:
+    plan = run_kbench("run", "products.yaml", "--plugin", "kernels.py", "--dry-run", folder=interpreted).out
+    (line,) = [line for line in plan.splitlines() if line.startswith("mine")]
+    assert "interpreter" in line and "not timed" in line
+    (line,) = [line for line in plan.splitlines() if line.startswith("torch-native")]
+    assert "interpreter" not in line
+
+
+def test_kbench_check_finds_a_right_product_right(interpreted: Path) -> None:
+    ended: Ended = run_kbench(
+        "check", "products.yaml", "--plugin", "kernels.py", "--only", "mine,forgets", "--set", "sweep.dtype=bfloat16",
+        folder=interpreted,
+    )  # fmt: skip
+    assert ended.code == 1 and "forgets: wrong" in ended.text
+    assert "mine: wrong" not in ended.text
