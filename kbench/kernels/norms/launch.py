@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib import import_module
-from pathlib import Path
+from operator import attrgetter
 from typing import Any
 
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import triton_rows, whole_rows
+from kbench.kernels import triton_rows
+from kbench.kernels.block_mailbox import row_mailbox
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.forward import forward_plan
@@ -20,34 +20,6 @@ from kbench.kernels.norms.mathematics import Mathematics
 from kbench.kernels.slice_launch import SHORTEST_ODD_ROW
 
 Tensors = tuple[torch.Tensor, ...]
-
-FILES = (
-    "launch",
-    "dispatch/launches",
-    "dispatch/forward",
-    "dispatch/once",
-    "dispatch/teams",
-    "dispatch/twice",
-    "dispatch/wide_weights",
-    "dispatch/backward",
-    "dispatch/shared",
-    "mathematics",
-    "tiles",
-    "forward_kernels",
-    "forward_teams",
-    "forward_wide_weights",
-    "backward_kernels",
-    "column_kernels",
-    "exchange",
-    "shared_rows",
-    "window_kernels",
-)
-SOURCES = (
-    *(Path(__file__).parent / f"{name}.py" for name in FILES),
-    *(Path(__file__).parent.with_name(f"{name}.py") for name in ("row_slices", "slice_launch")),
-    *whole_rows.SOURCES,
-)
-"""The files that a norm in Triton runs, besides its own."""
 
 
 def normalise(
@@ -76,7 +48,7 @@ def normalise(
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
-        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
+        tensors["words"] = row_mailbox(x.device, M, plan.slices, "bit 0")
     numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": _moved(plan, vector, x)}
     unless_planned = {"POLICY": ""}
     _run(plan, unless_planned | tensors | strides | numbers | maths.constants())
@@ -110,7 +82,7 @@ def gradients(
     }
     tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
     if plan.teams:
-        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
+        tensors["words"] = row_mailbox(x.device, M, plan.slices, "bit 0")
     elif plan.slices:
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices}
@@ -132,8 +104,18 @@ def _run(plan: Launches, known: dict[str, Any]) -> None:
 @cache
 def _kernel(name: str) -> Any:
     """A kernel by the name that `dispatch/` has for it. The import needs Triton."""
-    module, _, function = name.partition(".")
-    return getattr(import_module(f"kbench.kernels.norms.{module}"), function)
+    from kbench.kernels import norms
+    from kbench.kernels.norms import (  # noqa: F401 so that `code_files` finds them
+        backward_kernels,
+        column_kernels,
+        forward_kernels,
+        forward_teams,
+        forward_wide_weights,
+        shared_rows,
+        window_kernels,
+    )
+
+    return attrgetter(name)(norms)
 
 
 def _new(like: torch.Tensor, count: int, *shape: int) -> Tensors:
