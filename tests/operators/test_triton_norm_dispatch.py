@@ -187,6 +187,13 @@ def test_large_matrices_are_read_with_a_hint_for_the_cache(kind: tuple[int, bool
             assert not any("POLICY" in other.steps[0].arguments for other in others)
 
 
+@pytest.mark.parametrize("cache_mib, large_mib", [(50, 120), (60, 120), (126, 252)])
+def test_matrices_are_large_from_120_mib_on_or_from_twice_a_larger_cache(cache_mib: int, large_mib: int) -> None:
+    device, rows = H200._replace(cache_bytes=cache_mib * 2**20), large_mib * 2**20 // 8192
+    found = [forward_plan(M, 4096, 2, False, device).steps[0].arguments for M in (rows - 1, rows)]
+    assert ["POLICY" in arguments for arguments in found] == [False, True]
+
+
 @pytest.mark.parametrize("N, shared_kib, inputs, chosen", [
     (2**18, 227, 2, True),
     (151936, 227, 1, True),

@@ -51,7 +51,7 @@ def normalise(
         tensors["words"] = row_mailbox(x.device, M, plan.slices, "bit 0")
     numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": _moved(plan, vector, x)}
     unless_planned = {"POLICY": ""}
-    _run(plan, unless_planned | tensors | strides | numbers | maths.constants())
+    _run(plan, unless_planned | tensors | strides | numbers | maths.constants(), x.device)
 
 
 def gradients(
@@ -87,18 +87,22 @@ def gradients(
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices}
     known["VEC"] = _moved(plan, vector, x)
-    _run(plan, tensors | known | maths.constants())
+    _run(plan, tensors | known | maths.constants(), x.device)
     return [dx, *outputs]
 
 
-def _run(plan: Launches, known: dict[str, Any]) -> None:
-    """Launch each step of a plan with those of the known arguments that its kernel takes."""
+def _run(plan: Launches, known: dict[str, Any], device: torch.device) -> None:
+    """Launch each step of a plan with those of the known arguments that its kernel takes. Where programs wait for each other, a
+    limit of registers makes sure that they fit on the device. Elsewhere it is for speed, and was measured on some devices
+    only."""
+    limited = plan.teams or triton_rows.caps_registers(device)
     for step in plan.steps:
         kernel = _kernel(step.kernel)
         if step.programs > LARGEST_GRID:
             raise Unsupported(f"needs {step.programs} programs; one launch has at most {LARGEST_GRID}")
         given = known | step.arguments
-        kernel[(step.programs,)](**{name: given[name] for name in kernel.arg_names}, **step.options)
+        options = step.options if limited else {k: v for k, v in step.options.items() if k != "maxnreg"}
+        kernel[(step.programs,)](**{name: given[name] for name in kernel.arg_names}, **options)
 
 
 @cache
@@ -161,5 +165,10 @@ def _processors(device: torch.device) -> Processors:
     nvidia = torch.version.hip is None
     properties: Any = torch.cuda.get_device_properties(device)
     shared_bytes = properties.shared_memory_per_block_optin if nvidia else 0
-    chained = nvidia and properties.major >= 9
-    return Processors(properties.multi_processor_count, triton_rows.warp_size(device), shared_bytes, chained)
+    return Processors(
+        properties.multi_processor_count,
+        triton_rows.warp_size(device),
+        shared_bytes,
+        chained=nvidia and properties.major >= 9,
+        cache_bytes=triton_rows.cache_bytes(device),
+    )
