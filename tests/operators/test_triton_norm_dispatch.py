@@ -118,6 +118,7 @@ def test_backward_covers_every_matrix(
         assert vector * itemsize >= 4  # it loads words of 4 bytes
         assert numbers["span"] * plan.slices >= N and held(first) >= numbers["span"] and numbers["WIDTH"] >= plan.slices
         assert first.programs == plan.slices * plan.parts <= device.multiprocessors * programs_at_once(first, device)
+        assert first.options.get("launch_cooperative_grid", False) == bool(device.shared_bytes)  # on NVIDIA
 
 
 @pytest.mark.parametrize(
