@@ -16,7 +16,7 @@ add_rmsnorm = kbench.operator("add_rmsnorm")
 source = kbench.CudaSource(Path(__file__).with_name("add_rmsnorm.cu"))
 
 # What the decorators below have in common. Without a GPU or without nvcc, the providers are "unavailable".
-on_cuda = {"devices": ("cuda",), "available": source.missing_tools, "factory": True, "sources": source.files}
+on_cuda = {"devices": ("cuda",), "available": source.missing_tools, "factory": True}
 
 
 @add_rmsnorm.provider("cuda-row", **on_cuda)

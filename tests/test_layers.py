@@ -142,7 +142,7 @@ ACCEPTED = {
     "one for each format of results or of problems": "load",
     "one for each file format": "schema text",
     "one for each kind of picture": "draw extent",
-    "one for each family of kernels": "SOURCES long_rows",
+    "one for each family of kernels": "long_rows",
     "a command and what it calls, and the choice of a kernel in an operator": "dispatch",
     "limits of a file that kbench reads": "MAX_BYTES MAX_DEPTH MAX_LINES MAX_VALUES",
 }

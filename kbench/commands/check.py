@@ -180,10 +180,14 @@ def _explain(checked: Sequence[Checked]) -> list[str]:
             groups.setdefault((name, _OUTCOMES.get(status.value, status.value), one.reason), []).append(one)
     lines = []
     for (name, word, why), group in sorted(groups.items(), key=lambda group: not group[1][0].result.status.failed):
-        edges = list(dict.fromkeys(one.result.edge for one in group))
+        edges: dict[str, set[str]] = {}  # a failure has the shapes of its inputs that are not those of the case
+        for one in group:
+            shapes = {one.result.shapes} - {""} if one.result.status.failed else set()
+            edges.setdefault(one.result.edge, set()).update(shapes)
+        inputs = [f"{edge} ({' or '.join(sorted(shapes))})" if shapes else edge for edge, shapes in edges.items()]
         cases = list(dict.fromkeys(one.case for one in group))
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
-        lines.append(f"{name}: {word} on {', '.join(edges)} ({where}): {why}")
+        lines.append(f"{name}: {word} on {', '.join(inputs)} ({where}): {why}")
     return lines
 
 

@@ -91,7 +91,8 @@ class Operator(Declaration):
         factory    True when the function takes `(case, **params)` and returns the function of the inputs. Its time counts
                    as building, not as running
         moved_bytes  `(case) -> int`: the bytes that the implementation moves, if it moves more than the algorithm needs
-        sources    other files with code of the provider. A row's `source_hash` covers them and the function's own file
+        sources    other files with code of the provider. A row's `source_hash` covers them, the function's own file, the `.cu`
+                   files that these name, and the headers that they include
         out        names of outputs that the function writes into buffers. It gets each buffer as a keyword argument with the
                    name of the output, and does not return that output
         mutates    inputs that the function changes, instead of the operator's `mutates`: names, or input -> output that the

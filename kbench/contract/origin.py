@@ -1,12 +1,24 @@
-"""Where operators and providers come from: from kbench's own files in `kbench/operators/`, or from a plug-in."""
+"""Where operators and providers come from: from kbench's own files in `kbench/operators/`, or from a plug-in. And which files
+have their code."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+
+from kbench.files import source_text
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+_NOT_RUN = ("__init__.py", "operator.py", "cuda_driver.py", "libraries.py")
+"""Files of kbench with none of a provider's code: what registers the providers, the definition of an operator, which
+`case_hash` covers, calls of the driver, and reasons to decline a case."""
 
 _plugin: str | None = None
 """The plug-in that is being imported. Providers that register now belong to it."""
@@ -30,11 +42,47 @@ def registering_for(plugin: str | None) -> Iterator[None]:
 
 def shipped() -> list[str]:
     """Names of the operators that come with kbench: the packages and modules in `kbench/operators/`."""
-    folder = Path(__file__).parents[1] / "operators"
-    return sorted(module.name for module in pkgutil.iter_modules([str(folder)]))
+    return sorted(module.name for module in pkgutil.iter_modules([str(_PACKAGE / "operators")]))
 
 
 def import_shipped(name: str) -> None:
     """Import an operator of kbench, which registers it. Does nothing while that import is running."""
     with registering_for(None):  # a plug-in that asks for the operator does not own it
         importlib.import_module(f"kbench.operators.{name}")
+
+
+def code_files(files: Iterable[Path]) -> list[Path]:
+    """These files, and those whose code they run: what a Python file imports of `kbench/kernels/` and `kbench/operators/`, the
+    `.cu` and `.cpp` files that it names, the headers that these include, and so on."""
+    found = list(dict.fromkeys(path.resolve() for path in files))
+    for path in found:  # which grows meanwhile
+        found += [other for other in _named_in(path, source_text(path)) if other not in found and other.is_file()]
+    return found
+
+
+@cache
+def _named_in(path: Path, text: str) -> list[Path]:
+    """What a file imports, names or includes, if these files exist."""
+    named = _named_in_python(path, text) if path.suffix == ".py" else _included(path, text)
+    return list(dict.fromkeys(each.resolve() for each in named))
+
+
+def _included(path: Path, text: str) -> Iterator[Path]:
+    """Kernels find headers beside them and in `kbench/kernels/`."""
+    for name in re.findall(r'^\s*#\s*include\s*["<]([^">\n]+)[">]', text, re.MULTILINE):
+        yield from (path.parent / name, _PACKAGE / "kernels" / name)
+
+
+def _named_in_python(path: Path, text: str) -> Iterator[Path]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):  # the file was changed after its import
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and re.match(r"kbench\.(kernels|operators)\b", node.module or ""):
+            module = _PACKAGE.parent.joinpath(*(node.module or "").split("."))
+            for file in (module.with_suffix(".py"), *(module / f"{alias.name}.py" for alias in node.names)):
+                if file.name not in _NOT_RUN:
+                    yield file
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w./-]+\.(cu|cpp)", str(node.value)):
+            yield path.parent / str(node.value)

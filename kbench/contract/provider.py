@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench import packages
+from kbench.contract.origin import code_files
 from kbench.contract.signature import keyword_only, named_after
 from kbench.files import source_text
 from kbench.results.case import Case, Value
@@ -180,11 +181,12 @@ class Provider:
 
     @cached_property
     def source_hash(self) -> str:
-        """A hash of the provider's code: the files that define its functions, and its `sources`. They are read once."""
+        """A hash of the provider's code: the files that define its functions, its `sources`, and the `code_files` of them. They
+        are read once."""
         kernels = [kernel.function for kernel in (self.backward, self.full) if kernel]
         saves = [self.backward.saves] if self.backward and callable(self.backward.saves) else []
         functions = [self.function, *kernels, *saves]
-        files = list(dict.fromkeys([*filter(None, map(_source_file, functions)), *self.sources]))
+        files = code_files([*filter(None, map(_source_file, functions)), *self.sources])
         return digest([text for path in files if (text := source_text(path))])
 
 

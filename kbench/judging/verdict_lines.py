@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from kbench.analysis import Outcome
 from kbench.judging.judge import FileJudgement
-from kbench.judging.judgement import Against, ProviderJudgement, many
+from kbench.judging.judgement import TIMING, Against, FailedCase, ProviderJudgement, many
 from kbench.judging.uncompared import Uncompared
+from kbench.protocol import RANDOM
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.printable import printable, safe_reason
 
 FAILURES_SHOWN = 5
 """How many reasons of a wrong provider are printed. The others are counted."""
+
+FEW_INPUTS = 2
+"""If a provider failed on so many edge inputs at most, the verdict names them first: it is right on all others."""
 
 LABEL_WIDTH = 14
 """Characters of the first column."""
@@ -44,11 +48,18 @@ def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[st
         yield f"yes: {many(edges, 'kind')} of input, {where}"
     else:
         cases = len({each.case for each in judgement.checks} | {row.case.label for row in judgement.rows})
-        yield f"no: {len({each.case for each in failures})} of {many(cases, 'case')} failed"
-    for each in failures[:FAILURES_SHOWN]:
-        inputs = ", ".join(each.inputs)
-        yield f"{each.status.value} at {_sizes(each.case)} ({inputs}): {safe_reason(each.reason)}"
-    if (more := len(failures) - FAILURES_SHOWN) > 0:
+        failed = f"{len({each.case for each in failures})} of {many(cases, 'case')} failed"
+        inputs = list(dict.fromkeys(name for each in failures for name in each.inputs))
+        few = len(inputs) <= FEW_INPUTS and not {RANDOM, TIMING} & set(inputs)
+        noun = f"edge input{'s' * (len(inputs) > 1)}"
+        yield f"no: right except for the {noun} {', '.join(inputs)}; {failed} there" if few else f"no: {failed}"
+    alike: dict[tuple[Status, str, tuple[str, ...]], list[FailedCase]] = {}
+    for each in failures:
+        alike.setdefault((each.status, each.reason, each.inputs), []).append(each)
+    for (status, reason, names), group in list(alike.items())[:FAILURES_SHOWN]:
+        where = f"at {_sizes(group[0].case)}" if len(group) == 1 else f"in {many(len(group), 'case')}"
+        yield f"{status.value} {where} ({', '.join(names)}): {safe_reason(reason)}"
+    if (more := len(alike) - FAILURES_SHOWN) > 0:
         yield f"and {more} more; --json prints all"
     for (status, reason), count in judgement.declined.items():
         yield f"{status.value} in {many(count, 'case')}: {safe_reason(reason)}"

@@ -13,6 +13,9 @@ from kbench.kernels import cuda_driver
 STORE_WORDS = 2**22
 """Words zeroed in advance for launches in graphs. A graph that zeroed its own would do so at every replay, in about 2 us."""
 
+TICKET_WORDS = 16
+"""Words before those of the first row: the ticket counter, padded to a cache line."""
+
 _kept: dict[tuple[torch.device, int, Hashable, bool], tuple[int | None, torch.Tensor]] = {}
 _store: dict[torch.device, torch.Tensor] = {}
 _taking = threading.Lock()
@@ -41,6 +44,15 @@ def mailbox(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
         mine = _from_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
         _kept[device, stream, layout, captured] = capture, mine
     return mine
+
+
+def row_mailbox(device: torch.device, rows: int, parts: int, marks: str) -> torch.Tensor:
+    """The mailbox of a launch in which `parts` programs share each of `rows` rows.
+
+    Every launch must leave it as the next one with the same `parts` and `marks` needs it; `split` in softmax/triton_kernels.py
+    shows how. `marks` names the bit that tells launches apart: kernels that use different bits need different mailboxes.
+    """
+    return mailbox(device, TICKET_WORDS + rows * parts, ("triton", parts, marks))
 
 
 def _from_store(device: torch.device, count: int) -> torch.Tensor:

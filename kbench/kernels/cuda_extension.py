@@ -25,16 +25,12 @@ from types import ModuleType
 import torch
 from filelock import FileLock, Timeout
 
+from kbench.contract.origin import code_files
 from kbench.results.stamps import digest
 
 HERE = Path(__file__).parent
 BINDING = HERE / "binding.cpp"
-HEADERS = (
-    *(HERE / name for name in ("kernel.h", "cache.cuh", "device.cuh", "rowwise.h")),
-    *sorted((HERE / "rows").rglob("*.cuh")),
-)
-SHARED = (Path(__file__), BINDING, *HEADERS)
-"""Code of every CUDA provider beside its own files."""
+"""The C++ file that is compiled with every CUDA source."""
 
 MOST_ERRORS = 5
 """Errors of a compiler that kbench repeats: later ones mostly follow from the first."""
@@ -64,11 +60,6 @@ def missing_tools() -> str | None:
     if not shutil.which(cxx.split()[0]):
         return f"no C++ compiler ({cxx}) on PATH; install g++ or set CXX"
     return None
-
-
-def headers(source: Path) -> list[Path]:
-    """The headers that a CUDA source may include: the shared ones, and those in its own folder."""
-    return [*HEADERS, *sorted([*source.parent.glob("*.cuh"), *source.parent.glob("*.h")])]
 
 
 @functools.cache
@@ -164,7 +155,7 @@ def _compile(key: str, source: Path, library: Path) -> ModuleType:
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder, _toolchain():
         sources, include = [source, BINDING], HERE
         if torch.version.hip:  # torch writes each translation beside its source
-            sources, include = _copy(sources, headers(source), folder), Path(folder)
+            sources, include = _copy(sources, folder), Path(folder)
         module: ModuleType = cpp_extension.load(
             key,
             [str(source) for source in sources],
@@ -177,11 +168,12 @@ def _compile(key: str, source: Path, library: Path) -> ModuleType:
     return module
 
 
-def _copy(sources: list[Path], headers: list[Path], folder: str) -> list[Path]:
-    """Copies of the sources in another folder, with the headers beside them, and the shared ones in their subfolders."""
+def _copy(sources: list[Path], folder: str) -> list[Path]:
+    """Copies of the sources in another folder, with the headers that they include in the same subfolders as before."""
     copies = []
-    for file in (*sources, *headers):
-        copy = Path(folder, file.relative_to(HERE) if file.is_relative_to(HERE) else file.name)
+    for file in code_files(sources):
+        beside = [place for place in (HERE, sources[0].parent) if file.is_relative_to(place)]
+        copy = Path(folder, file.relative_to(beside[0]) if beside else file.name)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copies.append(Path(shutil.copy(file, copy)))
     return copies[: len(sources)]
@@ -191,7 +183,7 @@ def _key(name: str, source: Path, target: str) -> str:
     """Name of the extension module, a Python identifier. It changes with everything that the library depends on."""
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     toolkit = f"rocm{torch.version.hip}" if torch.version.hip else f"cuda{torch.version.cuda}_nvcc{nvcc_release()}"
-    texts = [file.read_text(encoding="utf-8") for file in (source, BINDING, *headers(source))]
+    texts = [file.read_text(encoding="utf-8") for file in code_files([source, BINDING])]
     parts = ("kbench", name, python, f"torch{torch.__version__}", toolkit, target, digest(texts))
     return re.sub(r"\W", "_", "_".join(parts))
 

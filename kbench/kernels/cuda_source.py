@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from kbench.contract.origin import code_files
 from kbench.kernels import cuda_extension
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CudaSource:
-    """A `.cu` file and the headers (`.cuh`, `.h`) beside it, for the providers that launch its kernels.
+    """A `.cu` file and the headers that it includes, for the providers that launch its kernels.
 
     Raises FileNotFoundError if there is no such file. Write `Path(__file__).with_name("mine.cu")` for a file beside yours.
     """
@@ -33,8 +34,8 @@ class CudaSource:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files with the kernels' code: for `sources=` of a provider."""
-        return (self.path, *cuda_extension.headers(self.path), *cuda_extension.SHARED, Path(__file__))
+        """All files with the kernels' code: for `sources=` of a provider whose own file does not name the `.cu` file."""
+        return tuple(code_files([self.path, Path(__file__)]))
 
     def kernel(self, name: str, /, **options: float | None) -> Launch:
         """The function that launches a kernel of the source's table, with these values of its options.

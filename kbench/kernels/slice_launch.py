@@ -9,6 +9,7 @@ import torch
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels import triton_rows
+from kbench.kernels.block_mailbox import row_mailbox
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.triton_rows import power_of_two
 
@@ -156,7 +157,7 @@ def launch_slices(kernel: Any, launch: SliceLaunch, x: torch.Tensor, *arguments:
     include TICKETS and PHASE: `split` in softmax/triton_kernels.py explains them. Raises Unsupported."""
     programs, words = launch.programs(x.shape[0]), x  # a kernel with one program per row does not look at the words
     if launch.parts > 1:
-        words = triton_rows.row_mailbox(x.device, x.shape[0], launch.parts, "bit 31")
+        words = row_mailbox(x.device, x.shape[0], launch.parts, "bit 31")
     tickets = launch.parts > 1 and programs > triton_rows.multiprocessors(x.device)
     # the interpreter runs one program after another, so all must publish before any waits
     for phase in (1, 2) if launch.parts > 1 and x.device.type == "cpu" else (0,):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import block_mailbox
 
 if TYPE_CHECKING:
     from kbench.results.case import Case
@@ -82,8 +81,8 @@ def load_policy_for(x: torch.Tensor) -> str:
 
 
 def caps_registers(device: torch.device) -> bool:
-    """Whether to set `maxnreg`, which Triton has for NVIDIA only: on sm_90, where the compiler meets kbench's limits without
-    spilling. The interpreter accepts it too."""
+    """Whether to set `maxnreg` for speed. Triton has it for NVIDIA only: on sm_90, where the compiler meets kbench's limits
+    without spilling. The interpreter accepts it too."""
     if device.type == "cuda" and torch.version.hip is None:
         return bool(_properties(device).major == 9)
     return device.type == "cpu"
@@ -124,16 +123,3 @@ def occupancy(properties: Any, num_warps: int, registers: int, shared_bytes: int
         properties.shared_memory_per_multiprocessor // (shared_bytes + 1024),
     )
     return max(resident, 1)
-
-
-TICKET_WORDS = 16
-"""Words before those of the first row: the ticket counter, padded to a cache line."""
-
-
-def row_mailbox(device: torch.device, rows: int, parts: int, marks: str) -> torch.Tensor:
-    """The mailbox of a launch in which `parts` programs share each of `rows` rows.
-
-    Every launch must leave it as the next one with the same `parts` and `marks` needs it; `split` in softmax/triton_kernels.py
-    shows how. `marks` names the bit that tells launches apart: kernels that use different bits need different mailboxes.
-    """
-    return block_mailbox.mailbox(device, TICKET_WORDS + rows * parts, ("triton", parts, marks))

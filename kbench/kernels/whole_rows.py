@@ -1,26 +1,13 @@
-"""Launches plain Triton kernels in which a program holds a whole row of a matrix, whatever the operator."""
+"""Matrices for kernels that need the elements of each row next to each other."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import block_mailbox, torch_fused, triton_rows
 
 if TYPE_CHECKING:
     import torch
-
-SOURCES = (Path(__file__), *(Path(str(module.__file__)) for module in (block_mailbox, torch_fused, triton_rows)))
-"""The files of this folder that an operator with such kernels, and with `torch_fused`, runs."""
-
-long_rows = triton_rows.long_rows
-
-
-def launch(N: int) -> dict[str, int]:
-    """The launch of a program that holds a row of N elements: its BLOCK, a power of two, and its warps."""
-    block = triton_rows.power_of_two(N)
-    return {"BLOCK": block, "num_warps": triton_rows.row_warps(block)}
 
 
 def dense(x: torch.Tensor) -> torch.Tensor:

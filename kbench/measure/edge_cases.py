@@ -51,6 +51,7 @@ class KnownOutputs:
     """
 
     def __init__(self) -> None:
+        self.shapes: dict[str, list[tuple[int, ...]]] = {}  # of the inputs, by the name of the edge
         self._case: tuple[Any, ...] = ()
         self._found: dict[str, Expected] = {}
         self._bytes = 0
@@ -62,9 +63,11 @@ class KnownOutputs:
         which = (operator.name, case.key, seed)
         if self._case != which:
             self._case, self._found, self._bytes, self._too_large, self._accepted = which, {}, 0, {}, {}
+            self.shapes = {}
 
     def of(self, edge_name: str, definition: Definition, inputs: Sequence[Tensor], device: Device) -> Expected:
         """What a call must deliver for the inputs of this name. They are the same at every call. Raises OperatorFault."""
+        self.shapes[edge_name] = [tuple(x.shape) for x in inputs]
         if edge_name in self._found:
             return self._found[edge_name]
         limit = keep_bytes(device.free_bytes())
@@ -142,7 +145,7 @@ def check_edges(
             contender = Contender.of(0, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
                 _check(contender, definition, make, known.fitting(edge_name), device)
-            emit(_cell(index, edge_name, contender))
+            emit(_cell(index, edge_name, contender, _other_shapes(operator, case, known.shapes.get(edge_name, []))))
             if contender.status in (Status.UNAVAILABLE, Status.UNSUPPORTED) and edge_name == RANDOM:
                 break
 
@@ -247,9 +250,15 @@ def _changed_by(provider: Provider, mode: str) -> Collection[str]:
     return next((kernel.mutates for kernel in kernels if kernel), {})
 
 
-def _cell(index: int, edge: str, contender: Contender) -> EdgeResult:
+def _other_shapes(operator: Operator, case: Case, shapes: Sequence[tuple[int, ...]]) -> str:
+    """The inputs that have other shapes than in the case: `x 256x255, labels 256`."""
+    pairs = zip(operator.inputs.items(), shapes, strict=False)  # the gradients of the outputs follow
+    other = [(name, shape) for (name, tensor), shape in pairs if shape != tensor.shape_in(case)]
+    return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in other)
+
+
+def _cell(index: int, edge: str, contender: Contender, shapes: str) -> EdgeResult:
     assert contender.status is not None
     found = contender.accuracy
-    return EdgeResult(
-        index, edge, contender.status, contender.reason, found.max_ulp, found.max_rel_err, found.deterministic
-    )
+    numbers = (found.max_ulp, found.max_rel_err, found.deterministic)
+    return EdgeResult(index, edge, contender.status, contender.reason, *numbers, shapes)

@@ -89,7 +89,8 @@ RANDOM = "random"
 
 @dataclass(frozen=True)
 class EdgeResult:
-    """What `kbench check` found for a configuration on one edge input."""
+    """What `kbench check` found for a configuration on one edge input. `shapes` are those of the inputs that have other shapes
+    than in the case: `x 256x255`."""
 
     index: int
     edge: str
@@ -98,6 +99,7 @@ class EdgeResult:
     max_ulp: float | None = None
     max_rel_err: float | None = None
     deterministic: bool | None = None
+    shapes: str = ""
 
 
 @dataclass(frozen=True)

@@ -256,8 +256,9 @@ _COLUMNS = (
         bytes and tolerance. If two files differ in it, they measured different things, and their rows are
         `incomparable`."""),
     Column("source_hash", Kind.WORD, "", "source hash", """A hash of the code that was measured: the file that defines the
-        provider, and the files that it names as `sources`. If it differs, a change of speed may come from a change of the
-        code. `--resume` and `--append` refuse to mix two hashes."""),
+        provider, the files that it names as `sources`, the `.cu` files that these name with the headers that they include, and
+        kbench's own kernels that they import. If it differs, a change of speed may come from a change of the code. `--resume`
+        and `--append` refuse to mix two hashes."""),
     Column("env_id", Kind.WORD, "", "environment", """A hash of the machine that measured the row: its kind of device, driver,
         limits and packages. The `.env.json` beside the CSV describes the machine. Equal machines have the same hash."""),
     Column("model", Kind.WORD, "", "model", """The models whose sizes the case has, between semicolons, if the config names

@@ -39,6 +39,27 @@ def test_cases_in_which_a_provider_declined_are_not_counted_as_right() -> None:
     assert "correct yes: 2 kinds of input, in 1 case and on 1 random shape" in lines(*PART[:4])
 
 
+def failed(case: str, edge: str, reason: str = "IndexError: no rows") -> CheckedInput:
+    return CheckedInput(f"rmsnorm {case}", edge, case.startswith("random"), Status.ERROR, reason, None)
+
+
+def test_a_provider_that_fails_on_one_edge_input_is_right_except_for_it() -> None:
+    """Equal reasons have one line, whatever the number of cases."""
+    own = [each for n in range(9) for each in (checked(f"N={n}", "random"), failed(f"N={n}", "no rows"))]
+    found = lines(*own)
+    assert "correct no: right except for the edge input no rows; 9 of 9 cases failed there" in found
+    assert [line for line in found if line.startswith("error")] == ["error in 9 cases (no rows): IndexError: no rows"]
+    own += [failed("N=9", "no rows", "another reason"), failed("N=10", "no rows", "another reason")]
+    assert "error in 2 cases (no rows): another reason" in lines(*own)
+
+
+def test_a_provider_that_fails_on_random_inputs_or_on_many_is_not_right_except_for_them() -> None:
+    for edges in (["random"], ["no rows", "one NaN", "zeros"]):
+        found = lines(checked("N=1", "transposed"), *(failed("N=1", edge) for edge in edges))
+        assert "correct no: 1 of 1 case failed" in found
+        assert f"error at N=1 ({', '.join(edges)}): IndexError: no rows" in found
+
+
 def test_a_case_that_is_declined_counts_once_whatever_its_number_of_inputs() -> None:
     assert "unsupported in 1 case: N must be even" in lines(*PART)
     assert '"cases":1' in text(judged(*PART), passed=True).replace(" ", "").replace("\n", "")

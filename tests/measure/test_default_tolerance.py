@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from families import FAMILIES
 from torch import Tensor
 
+from kbench import registry
 from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
@@ -148,10 +149,25 @@ def test_a_kernel_that_rounds_twice_is_right_unless_the_operator_says_otherwise(
 def test_the_narrower_knob_is_the_one_that_is_named() -> None:
     close = elementwise("close", lambda x: x, scale=lambda case, reference, x: reference)
     x = torch.rand(4, 8) + 1
-    assert str(wrong(close, (x,), x * (1 + 50 * 2**-23))).endswith(
-        "to allow more, raise tolerance of operator elementwise-close"
-    )
-    assert "to allow more" not in str(wrong(close, (x,), torch.zeros_like(x)))
+    off = x.clone()
+    off[:2] *= 1 + 50 * 2**-23
+    assert str(wrong(close, (x,), off)).endswith("to allow more, raise tolerance of operator elementwise-close")
+
+
+def test_a_wider_tolerance_is_no_remedy_for_large_errors_for_most_elements_and_for_an_operator_of_kbench() -> None:
+    close = elementwise("far", lambda x: x, scale=lambda case, reference, x: reference)
+    x = torch.rand(4, 8) + 1
+    zero = x.clone()
+    zero[0] = 0
+    found = [str(wrong(close, (x,), zero)), str(wrong(close, (x,), x * (1 + 50 * 2**-23)))]
+    y = torch.softmax(x, -1)
+    y[0] *= 1 + 2**-14
+    softmax = registry.operator("softmax")
+    found.append(str(accuracy(softmax, softmax.case(M=4, N=8), [x], y).wrong))
+    assert [reason.split("; first")[0] for reason in found] == [
+        "8 of 32 elements zero", "every element wrong", "8 of 32 elements wrong",
+    ]  # fmt: skip
+    assert not any("to allow more" in reason for reason in found)
 
 
 def test_a_value_that_the_dtype_cannot_hold_may_be_infinite() -> None:

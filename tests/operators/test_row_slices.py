@@ -15,7 +15,7 @@ from judging import DEVICE, normal
 from torch import Tensor
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import triton_rows
+from kbench.kernels.block_mailbox import row_mailbox
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
@@ -251,7 +251,7 @@ def test_softmax_gradients_of_no_rows_and_of_nan() -> None:
 
 def test_kernels_that_mark_words_differently_share_no_mailbox() -> None:
     """A kernel of the norms between two of softmax, with as many slices of a row, would leave the second one waiting."""
-    one, other, again = (triton_rows.row_mailbox(DEVICE, 3, 5, marks) for marks in ("bit 31", "bit 0", "bit 31"))
+    one, other, again = (row_mailbox(DEVICE, 3, 5, marks) for marks in ("bit 31", "bit 0", "bit 31"))
     assert one.data_ptr() == again.data_ptr() != other.data_ptr()
 
 

@@ -1,53 +1,84 @@
-"""`source_hash` changes with the code that was measured: a provider's `sources` hold every file of kbench's that it runs."""
+"""`source_hash` changes with the code that was measured, and with no other."""
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections import defaultdict
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from kbench import registry
-from kbench.contract.origin import shipped
+from kbench.contract.origin import code_files, shipped
+from kbench.kernels import cuda_extension
 
-SHARED = ("kbench.kernels.", "kbench.operators.")
-NOT_RUN = {"cuda_driver.py", "libraries.py"}
-"""Calls of the driver, and reasons to decline a case: neither computes anything."""
-
-
-def imported(file: Path) -> Iterator[Path]:
-    """Files under SHARED that a Python file imports, anywhere in it; not the operator's definition."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(SHARED):
-            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
-                try:
-                    spec = find_spec(name)
-                except ModuleNotFoundError:  # a name that the module defines
-                    continue
-                if spec and spec.origin and Path(spec.origin).name not in ("__init__.py", "operator.py"):
-                    yield Path(spec.origin)
+KERNELS = cuda_extension.HERE
 
 
-def needed(file: Path) -> set[Path]:
-    """What a file imports, and what those files import in turn."""
-    found: set[Path] = set()
-    left = [file]
-    while left:
-        new = set(imported(left.pop())) - found
-        found |= new
-        left += new
-    return {each for each in found if each.name not in NOT_RUN}
+def files_of(operator: str, provider: str) -> set[str]:
+    """The files that the hash covers: `norms/tiles.py`, and `rmsnorm.cu` for those of the operator."""
+    found = registry.operator(operator).providers[provider]
+    files = code_files([Path(inspect.unwrap(found.function).__code__.co_filename), *found.sources])
+    return {file.relative_to(KERNELS).as_posix() if file.is_relative_to(KERNELS) else file.name for file in files}
+
+
+def test_it_covers_kernels_that_a_provider_imports_when_it_is_called() -> None:
+    """Also by the name that a dispatch has for them, and through other kernels."""
+    norm = files_of("rmsnorm", "triton")
+    assert {"providers_triton.py", "triton_mathematics.py", "norms/launch.py", "norms/dispatch/shared.py"} < norm
+    assert {f"norms/{path.name}" for path in (KERNELS / "norms").glob("*.py")} - {"norms/__init__.py"} < norm
+    assert {"triton_kernels.py", "triton_backward.py", "row_slices.py"} < files_of("softmax", "triton")
+    assert "torch_fused.py" in files_of("softmax", "torch-compile")
+
+
+def test_it_covers_the_cuda_sources_that_a_file_names_and_what_they_include() -> None:
+    for operator in shipped():
+        for name in registry.operator(operator).providers:
+            if name.startswith("cuda"):
+                found = files_of(operator, name)
+                assert {"cuda_source.py", "binding.cpp", "kernel.h", "device.cuh", "cache.cuh"} < found, (
+                    operator,
+                    name,
+                )
+    assert {"softmax.cu", "softmax_backward.cu", "ladder.cuh", "rows/registers.cuh"} < files_of("softmax", "cuda")
+    assert {"rmsnorm_backward.cu", "rows/turns/spread.cuh"} < files_of("rmsnorm", "cuda")
+
+
+def test_it_covers_no_code_that_a_provider_does_not_run() -> None:
+    assert files_of("gelu", "cuda") == {
+        "providers_cuda.py", "gelu.cu", "device.cuh", "cache.cuh", "rowwise.h", "kernel.h", "binding.cpp", "cuda_source.py",
+        "cuda_extension.py",
+    }  # fmt: skip
+    assert files_of("gelu", "triton") == {
+        "providers_triton.py",
+        "triton_kernels.py",
+        "triton_rows.py",
+        "triton_options.py",
+    }
+    assert files_of("swiglu", "triton") == {"providers_triton.py", "triton_kernels.py", "triton_rows.py"}
+    assert "torch_fused.py" not in files_of("softmax", "cuda") | files_of("cross_entropy", "cuda")
+    for operator in shipped():
+        for name in registry.operator(operator).providers:
+            assert not files_of(operator, name) & {"__init__.py", "operator.py", "provider.py"}, (operator, name)
+
+
+def test_a_plug_in_has_its_own_file_its_sources_and_the_cuda_files_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text('import helper\nfrom kbench.kernels import torch_fused\nSOURCE = "sub/mine.cu"\n')
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "mine.cu").write_text('#include "mine.cuh"\n#include <vector>\n')
+    (tmp_path / "sub" / "mine.cuh").write_text('#include "mine.cuh"\n')
+    (tmp_path / "table.json").write_text("{}")
+    found = code_files([tmp_path / "mine.py", tmp_path / "table.json"])
+    own = [file.relative_to(tmp_path).as_posix() for file in found if file.is_relative_to(tmp_path)]
+    assert own == ["mine.py", "table.json", "sub/mine.cu", "sub/mine.cuh"]
+    assert [file for file in found if not file.is_relative_to(tmp_path)] == [KERNELS / "torch_fused.py"]
+
+
+def test_a_file_that_is_no_python_any_more_has_no_others(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def mine(:\n")
+    assert code_files([tmp_path / "mine.py"]) == [tmp_path / "mine.py"]
 
 
 @pytest.mark.parametrize("operator", shipped())
-def test_providers_declare_the_files_that_they_run(operator: str) -> None:
-    declared: dict[Path, set[Path]] = defaultdict(set)
-    for provider in registry.operator(operator).providers.values():
-        file = Path(inspect.unwrap(provider.function).__code__.co_filename)
-        declared[file] |= {file, *provider.sources}
-    for file, sources in declared.items():
-        assert needed(file) <= sources, file.name
+def test_no_provider_of_kbench_lists_its_files(operator: str) -> None:
+    assert not any(provider.sources for provider in registry.operator(operator).providers.values())

@@ -118,6 +118,7 @@ def test_backward_covers_every_matrix(
         assert vector * itemsize >= 4  # it loads words of 4 bytes
         assert numbers["span"] * plan.slices >= N and held(first) >= numbers["span"] and numbers["WIDTH"] >= plan.slices
         assert first.programs == plan.slices * plan.parts <= device.multiprocessors * programs_at_once(first, device)
+        assert first.options.get("launch_cooperative_grid", False) == bool(device.shared_bytes)  # on NVIDIA
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,13 @@ def test_large_matrices_are_read_with_a_hint_for_the_cache(kind: tuple[int, bool
             if itemsize == 2:
                 others.append(forward_plan(M, N, itemsize, pivot, H200, inputs=inputs, wide=True))
             assert not any("POLICY" in other.steps[0].arguments for other in others)
+
+
+@pytest.mark.parametrize("cache_mib, large_mib", [(50, 120), (60, 120), (126, 252)])
+def test_matrices_are_large_from_120_mib_on_or_from_twice_a_larger_cache(cache_mib: int, large_mib: int) -> None:
+    device, rows = H200._replace(cache_bytes=cache_mib * 2**20), large_mib * 2**20 // 8192
+    found = [forward_plan(M, 4096, 2, False, device).steps[0].arguments for M in (rows - 1, rows)]
+    assert ["POLICY" in arguments for arguments in found] == [False, True]
 
 
 @pytest.mark.parametrize("N, shared_kib, inputs, chosen", [

@@ -203,6 +203,32 @@ def test_teams_share_rows_in_the_backward_pass(
     assert judged(name, M, N, "backward", dtype, weight_dtype) is None
 
 
+@pytest.mark.parametrize("teams", [False, True])
+def test_registers_are_limited_for_speed_only_where_that_was_measured(
+    teams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that wait for each other have the limit on every device: otherwise they might not all fit on it."""
+    options: list[dict[str, Any]] = []
+
+    class Kernel:
+        arg_names = ("M",)
+
+        def __getitem__(self, grid: tuple[int]) -> Any:
+            return lambda M, **given: options.append(given)
+
+    from kbench.operators.rmsnorm.triton_mathematics import RMSNORM  # needs Triton
+
+    plan = registers(2, 16)._replace(teams=teams, slices=2)
+    plan = plan._replace(steps=(plan.steps[0]._replace(options={"num_warps": 4, "maxnreg": 64}),))
+    monkeypatch.setattr(launch, "_kernel", lambda name: Kernel())
+    x, ones = torch.randn(2, 16, device=DEVICE), torch.ones(16, device=DEVICE)
+    for known in (True, False):
+        monkeypatch.setattr(launch.triton_rows, "caps_registers", lambda device, known=known: known)
+        launch.normalise(RMSNORM, (x,), (ones,), (torch.empty_like(x),), (), 1e-6, plan)
+    limited = {"num_warps": 4, "maxnreg": 64}
+    assert options == [limited, limited if teams else {"num_warps": 4}]
+
+
 @pytest.mark.parametrize("moved", ["dy", "x", "weight"])
 @pytest.mark.parametrize("dtype, elements", [(torch.bfloat16, [8, 1, 2]), (torch.float32, [4, 1, 2])])
 def test_the_launch_of_gradients_depends_on_where_the_rows_and_the_weight_begin(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib import import_module
-from pathlib import Path
+from operator import attrgetter
 from typing import Any
 
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import triton_rows, whole_rows
+from kbench.kernels import triton_rows
+from kbench.kernels.block_mailbox import row_mailbox
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.forward import forward_plan
@@ -20,34 +20,6 @@ from kbench.kernels.norms.mathematics import Mathematics
 from kbench.kernels.slice_launch import SHORTEST_ODD_ROW
 
 Tensors = tuple[torch.Tensor, ...]
-
-FILES = (
-    "launch",
-    "dispatch/launches",
-    "dispatch/forward",
-    "dispatch/once",
-    "dispatch/teams",
-    "dispatch/twice",
-    "dispatch/wide_weights",
-    "dispatch/backward",
-    "dispatch/shared",
-    "mathematics",
-    "tiles",
-    "forward_kernels",
-    "forward_teams",
-    "forward_wide_weights",
-    "backward_kernels",
-    "column_kernels",
-    "exchange",
-    "shared_rows",
-    "window_kernels",
-)
-SOURCES = (
-    *(Path(__file__).parent / f"{name}.py" for name in FILES),
-    *(Path(__file__).parent.with_name(f"{name}.py") for name in ("row_slices", "slice_launch")),
-    *whole_rows.SOURCES,
-)
-"""The files that a norm in Triton runs, besides its own."""
 
 
 def normalise(
@@ -76,10 +48,10 @@ def normalise(
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
-        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
+        tensors["words"] = row_mailbox(x.device, M, plan.slices, "bit 0")
     numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": _moved(plan, vector, x)}
     unless_planned = {"POLICY": ""}
-    _run(plan, unless_planned | tensors | strides | numbers | maths.constants())
+    _run(plan, unless_planned | tensors | strides | numbers | maths.constants(), x.device)
 
 
 def gradients(
@@ -110,30 +82,44 @@ def gradients(
     }
     tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
     if plan.teams:
-        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
+        tensors["words"] = row_mailbox(x.device, M, plan.slices, "bit 0")
     elif plan.slices:
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices}
     known["VEC"] = _moved(plan, vector, x)
-    _run(plan, tensors | known | maths.constants())
+    _run(plan, tensors | known | maths.constants(), x.device)
     return [dx, *outputs]
 
 
-def _run(plan: Launches, known: dict[str, Any]) -> None:
-    """Launch each step of a plan with those of the known arguments that its kernel takes."""
+def _run(plan: Launches, known: dict[str, Any], device: torch.device) -> None:
+    """Launch each step of a plan with those of the known arguments that its kernel takes. Where programs wait for each other, a
+    limit of registers makes sure that they fit on the device. Elsewhere it is for speed, and was measured on some devices
+    only."""
+    limited = plan.teams or triton_rows.caps_registers(device)
     for step in plan.steps:
         kernel = _kernel(step.kernel)
         if step.programs > LARGEST_GRID:
             raise Unsupported(f"needs {step.programs} programs; one launch has at most {LARGEST_GRID}")
         given = known | step.arguments
-        kernel[(step.programs,)](**{name: given[name] for name in kernel.arg_names}, **step.options)
+        options = step.options if limited else {k: v for k, v in step.options.items() if k != "maxnreg"}
+        kernel[(step.programs,)](**{name: given[name] for name in kernel.arg_names}, **options)
 
 
 @cache
 def _kernel(name: str) -> Any:
     """A kernel by the name that `dispatch/` has for it. The import needs Triton."""
-    module, _, function = name.partition(".")
-    return getattr(import_module(f"kbench.kernels.norms.{module}"), function)
+    from kbench.kernels import norms
+    from kbench.kernels.norms import (  # noqa: F401 so that `code_files` finds them
+        backward_kernels,
+        column_kernels,
+        forward_kernels,
+        forward_teams,
+        forward_wide_weights,
+        shared_rows,
+        window_kernels,
+    )
+
+    return attrgetter(name)(norms)
 
 
 def _new(like: torch.Tensor, count: int, *shape: int) -> Tensors:
@@ -179,5 +165,10 @@ def _processors(device: torch.device) -> Processors:
     nvidia = torch.version.hip is None
     properties: Any = torch.cuda.get_device_properties(device)
     shared_bytes = properties.shared_memory_per_block_optin if nvidia else 0
-    chained = nvidia and properties.major >= 9
-    return Processors(properties.multi_processor_count, triton_rows.warp_size(device), shared_bytes, chained)
+    return Processors(
+        properties.multi_processor_count,
+        triton_rows.warp_size(device),
+        shared_bytes,
+        chained=nvidia and properties.major >= 9,
+        cache_bytes=triton_rows.cache_bytes(device),
+    )

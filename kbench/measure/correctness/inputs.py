@@ -9,7 +9,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.check import DECLARE, changed_input
+from kbench.measure.correctness.check import COPY, changed_input
 from kbench.measure.correctness.placement import Placement, home_of, moved_away
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
@@ -107,7 +107,7 @@ class SharedInputs:
             self.restore()
         if moved and not fault:
             return moved_away(f"its input {moved}", moved)
-        return f"{fault}; {DECLARE}" if fault else None
+        return f"{fault}; {COPY}" if fault else None
 
     def _moved(self) -> str | None:
         """The name of an input that is not where it was placed, so that nobody else can write into it any more."""

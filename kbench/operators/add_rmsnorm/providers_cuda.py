@@ -25,7 +25,6 @@ SOURCE = CudaSource(Path(__file__).with_name("add_rmsnorm.cu"))
     devices=("cuda",),
     available=SOURCE.missing_tools,
     factory=True,
-    sources=SOURCE.files,
 )
 def cuda(
     case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None
@@ -50,7 +49,6 @@ def cuda(
     devices=("cuda",),
     available=SOURCE.missing_tools,
     factory=True,
-    sources=(*SOURCE.files, *whole_rows.SOURCES),
     mutates={"residual": "h"},
 )
 def cuda_in_place(case: Case, *, eps: float) -> Callable[..., Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +16,6 @@ from kbench.kernels.libraries import (
     without_gaps,
 )
 from kbench.operators.add_rmsnorm.operator import NORM_WEIGHT, add_rmsnorm
-from kbench.operators.rmsnorm import providers_libraries as rmsnorm
 from kbench.operators.rmsnorm.providers_libraries import liger_casting
 
 if TYPE_CHECKING:
@@ -28,10 +26,7 @@ if TYPE_CHECKING:
     Two = tuple[Tensor, Tensor]
 
 
-CASTING = (Path(rmsnorm.__file__),)
-
-
-@add_rmsnorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows, sources=CASTING)
+@add_rmsnorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
 def liger(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float, casting_mode: str | None = None) -> Two:
     """Liger-Kernel's Triton kernel. It rounds h before it normalises it. `casting_mode` is `llama`, Liger's default, or
     `gemma`: see `liger_casting`."""
@@ -60,7 +55,6 @@ add_rmsnorm.provider(
     label="Liger (in place)",
     requires="liger_kernel",
     supports=any_of(liger_rows, same_as("liger")),
-    sources=CASTING,
 )(liger)
 
 

@@ -3,27 +3,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from kbench.kernels import whole_rows
 from kbench.kernels.norms import launch
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
-from kbench.operators.rmsnorm import providers_triton as rmsnorm
-
-SOURCES = (Path(__file__).with_name("triton_mathematics.py"), Path(rmsnorm.__file__), *rmsnorm.SOURCES)
 
 Two = tuple[torch.Tensor, torch.Tensor]
 
 
-@add_rmsnorm.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@add_rmsnorm.provider("triton", label="Triton", requires="triton")
 def triton(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
     h = x.new_empty(x.shape)
     return _normalised(h, x, residual, weight, (), eps), h
 
 
-@add_rmsnorm.provider("triton-in-place", requires="triton", sources=SOURCES, mutates={"residual": "h"})
+@add_rmsnorm.provider("triton-in-place", requires="triton", mutates={"residual": "h"})
 def triton_in_place(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     return _normalised(whole_rows.known_dense(residual), x, residual, weight, (), eps)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels import whole_rows
 from kbench.kernels.cuda_source import CudaSource
 from kbench.kernels.libraries import same_as
 from kbench.kernels.whole_rows import dense, known_dense
@@ -22,13 +21,12 @@ from kbench.operators.cross_entropy.operator import cross_entropy
 if TYPE_CHECKING:
     from torch import Tensor
 
-SOURCE = CudaSource(Path(__file__).with_name("cuda") / "cross_entropy_forward.cu")
-BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("cuda") / "cross_entropy_backward.cu")
-FULL_SOURCE = CudaSource(Path(__file__).with_name("cuda") / "cross_entropy.cu")
-SOURCES = (*SOURCE.files, BACKWARD_SOURCE.path, FULL_SOURCE.path, *whole_rows.SOURCES)
+SOURCE = CudaSource(Path(__file__).parent / "cuda/cross_entropy_forward.cu")
+BACKWARD_SOURCE = CudaSource(Path(__file__).parent / "cuda/cross_entropy_backward.cu")
+FULL_SOURCE = CudaSource(Path(__file__).parent / "cuda/cross_entropy.cu")
 
 
-@cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, sources=SOURCES)
+@cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools)
 def cuda(logits: Tensor, labels: Tensor, *, threads: int | None = None, blocks: int | None = None) -> Tensor:
     """Reads the logits once. `threads` and `blocks` are requests: so many threads in each of so many blocks per row."""
     return cuda_saving(logits, labels, threads=threads, blocks=blocks)[0]
@@ -67,7 +65,6 @@ cross_entropy.provider(
     devices=("cuda",),
     available=SOURCE.missing_tools,
     supports=same_as("cuda"),
-    sources=SOURCES,
 )(cuda)
 
 

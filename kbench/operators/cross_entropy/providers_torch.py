@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import torch
 
@@ -11,16 +10,14 @@ from kbench.kernels import torch_fused
 from kbench.operators.cross_entropy.operator import cross_entropy
 from kbench.results.case import Case
 
-FUSED = (Path(torch_fused.__file__),)
 
-
-@cross_entropy.provider("torch-native", label="torch.nn.functional.cross_entropy", sources=FUSED)
+@cross_entropy.provider("torch-native", label="torch.nn.functional.cross_entropy")
 def torch_native(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
     """In float32: torch would round the loss of 16-bit logits to 16 bits."""
     return torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none", label_smoothing=smoothing)
 
 
-@cross_entropy.provider("torch-eager", label="torch (eager, naive)", sources=FUSED)
+@cross_entropy.provider("torch-eager", label="torch (eager, naive)")
 def torch_eager(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
     """Several calls, each a pass over memory, in float32."""
     x = logits.float()
@@ -29,6 +26,6 @@ def torch_eager(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float)
     return loss - smoothing * x.mean(-1) if smoothing else loss
 
 
-@cross_entropy.provider("torch-compile", label="torch.compile", factory=True, sources=FUSED)
+@cross_entropy.provider("torch-compile", label="torch.compile", factory=True)
 def torch_compile(case: Case, *, smoothing: float) -> partial[torch.Tensor]:
     return partial(torch_fused.compiled(torch_eager), smoothing=smoothing)

@@ -3,13 +3,12 @@ Triton."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import block_mailbox, slice_launch, triton_options, whole_rows
+from kbench.kernels import block_mailbox
 from kbench.kernels.libraries import same_as
 from kbench.kernels.slice_launch import launch_slices, matrix_of
 from kbench.kernels.triton_options import launch_options, override
@@ -20,19 +19,8 @@ from kbench.operators.cross_entropy.triton_dispatch import both_launch, gradient
 if TYPE_CHECKING:
     from torch import Tensor
 
-_HERE, _KERNELS = Path(__file__).parent, Path(block_mailbox.__file__).parent
-SOURCES = (
-    _HERE / "triton_dispatch.py",
-    _HERE / "triton_gradients.py",
-    _HERE / "triton_kernels.py",
-    _KERNELS / "row_slices.py",
-    Path(slice_launch.__file__),
-    Path(triton_options.__file__),
-    *whole_rows.SOURCES,
-)
 
-
-@cross_entropy.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@cross_entropy.provider("triton", label="Triton", requires="triton")
 @launch_options
 def triton(
     logits: Tensor, labels: Tensor, *, smoothing: float, options: dict[str, Any], parts: int | None = None
@@ -72,9 +60,9 @@ def triton_full(
     return _both(d_logits, d_loss, dense(logits), labels, smoothing, options, parts), d_logits
 
 
-cross_entropy.provider(
-    "triton-in-place", label="Triton (in place)", requires="triton", sources=SOURCES, supports=same_as("triton")
-)(triton)
+cross_entropy.provider("triton-in-place", label="Triton (in place)", requires="triton", supports=same_as("triton"))(
+    triton
+)
 
 
 @cross_entropy.backward("triton-in-place", saves=triton_saving, mutates="logits")

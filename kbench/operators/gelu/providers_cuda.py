@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 SOURCE = CudaSource(Path(__file__).with_name("gelu.cu"))
 
 
-@gelu.provider(
-    "cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True, sources=SOURCE.files
-)
+@gelu.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 def cuda(case: Case, *, approximate: str = "tanh", threads: int | None = None) -> Callable[[Tensor], Tensor]:
     """A dense matrix is one run of elements: each thread makes one 16-byte access, in blocks of `threads` (128). In a small
     matrix a thread makes half an access, in blocks of 256. For rows with gaps, and for an input that does not begin at a

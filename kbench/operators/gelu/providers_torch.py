@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kbench.results.case import Case
-
-FUSED = (Path(torch_fused.__file__),)
 
 
 @gelu.provider("torch-native", label="torch.nn.functional.gelu")
@@ -41,11 +38,11 @@ def naive_erf(x: torch.Tensor) -> torch.Tensor:
 NAIVE = {"tanh": naive_tanh, "none": naive_erf}
 
 
-@gelu.provider("torch-jit", label="torch.jit.script", factory=True, sources=FUSED)
+@gelu.provider("torch-jit", label="torch.jit.script", factory=True)
 def torch_jit(case: Case, *, approximate: str = "tanh") -> Callable[[Tensor], Tensor]:
     return torch_fused.scripted(NAIVE[approximate])
 
 
-@gelu.provider("torch-compile", label="torch.compile", factory=True, sources=FUSED)
+@gelu.provider("torch-compile", label="torch.compile", factory=True)
 def torch_compile(case: Case, *, approximate: str = "tanh") -> Callable[[Tensor], Tensor]:
     return torch_fused.compiled(NAIVE[approximate])

@@ -6,26 +6,18 @@ The kernels are in `triton_kernels.py`; this file decides how to launch them. Im
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import block_mailbox, triton_options, triton_rows
+from kbench.kernels import triton_rows
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.triton_options import launch_options, override
 from kbench.operators.gelu.operator import gelu
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-SOURCES = (
-    Path(__file__).with_name("triton_kernels.py"),
-    Path(triton_rows.__file__),
-    Path(triton_options.__file__),
-    Path(block_mailbox.__file__),
-)
 
 
 class ElementsLaunch(NamedTuple):
@@ -90,7 +82,7 @@ def row_launch(N: int, BLOCK: int | None = None, tanh: bool = True) -> ElementsL
     return ElementsLaunch(block, {"num_warps": triton_rows.row_warps(block)}, block if tanh else min(block, EXACT_PART))
 
 
-@gelu.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows)
+@gelu.provider("triton-row", label="Triton (row)", requires="triton", supports=triton_rows.long_rows)
 @launch_options
 def triton_row(
     x: Tensor,
@@ -106,7 +98,7 @@ def triton_row(
     return _run_rows(launch, x, approximate)
 
 
-@gelu.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@gelu.provider("triton", label="Triton", requires="triton")
 @launch_options
 def triton(
     x: Tensor,

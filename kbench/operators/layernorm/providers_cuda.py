@@ -27,7 +27,6 @@ BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("layernorm_backward.cu"))
     devices=("cuda",),
     available=SOURCE.missing_tools,
     factory=True,
-    sources=(*SOURCE.files, BACKWARD_SOURCE.path),
 )
 def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None) -> Callable[..., Tensor]:
     """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks.

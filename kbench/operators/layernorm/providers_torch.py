@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 
@@ -12,8 +11,6 @@ from kbench.kernels import torch_fused
 from kbench.kernels.libraries import any_of
 from kbench.operators.layernorm.operator import NORM_WEIGHT, layernorm
 from kbench.results.case import FORWARD, Case
-
-FUSED = (Path(torch_fused.__file__),)
 
 
 def _float32_on_host(case: Case) -> str | None:
@@ -46,6 +43,6 @@ def torch_eager(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, ep
     return (normalised * weight.float() + bias.float()).to(x.dtype)
 
 
-@layernorm.provider("torch-compile", label="torch.compile", factory=True, sources=FUSED)
+@layernorm.provider("torch-compile", label="torch.compile", factory=True)
 def torch_compile(case: Case, *, eps: float) -> Callable[..., torch.Tensor]:
     return partial(torch_fused.compiled(torch_eager), eps=eps)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from kbench.results.case import Case
 
-SOURCE = CudaSource(Path(__file__).with_name("cuda") / "softmax.cu")
-BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("cuda") / "softmax_backward.cu")
+SOURCE = CudaSource(Path(__file__).parent / "cuda/softmax.cu")
+BACKWARD_SOURCE = CudaSource(Path(__file__).parent / "cuda/softmax_backward.cu")
 PACKS = (1, 2, 4, 6, 8, 12, 16, 20)
 """Numbers of 16-byte accesses per thread for which softmax.cu has kernels of a block per row; 16 in float32 only."""
 
@@ -40,13 +40,7 @@ TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 1024, 32, 2**14
 """`kTeamWords` of rowwise.h. Matrices with at most this many rows, and at least this many columns, may need a mailbox of this
 size; softmax.cu decides."""
 
-cuda_provider = partial(
-    softmax.provider,
-    devices=("cuda",),
-    available=SOURCE.missing_tools,
-    factory=True,
-    sources=(*SOURCE.files, BACKWARD_SOURCE.path, *whole_rows.SOURCES),
-)
+cuda_provider = partial(softmax.provider, devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 
 
 def _passes(count: int) -> Callable[[Case], int]:

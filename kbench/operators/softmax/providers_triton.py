@@ -7,13 +7,13 @@ does not need Triton.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import block_mailbox, slice_launch, triton_options, triton_rows, whole_rows
+from kbench.kernels import triton_rows, whole_rows
+from kbench.kernels.block_mailbox import row_mailbox
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.slice_launch import launch_slices, matrix_of
 from kbench.kernels.triton_options import launch_options, override
@@ -24,26 +24,8 @@ from kbench.operators.softmax.triton_dispatch import Launch, dispatch, persisten
 if TYPE_CHECKING:
     from torch import Tensor
 
-SOURCES = (
-    Path(__file__).with_name("triton_kernels.py"),
-    Path(__file__).with_name("triton_dispatch.py"),
-    Path(triton_rows.__file__),
-    Path(triton_options.__file__),
-    Path(block_mailbox.__file__),
-)
-BACKWARD_SOURCES = (
-    *SOURCES,
-    Path(__file__).with_name("triton_backward.py"),
-    Path(__file__).with_name("triton_backward_dispatch.py"),
-    Path(block_mailbox.__file__).with_name("row_slices.py"),
-    Path(slice_launch.__file__),
-    *whole_rows.SOURCES,
-)
 
-
-@softmax.provider(
-    "triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
-)
+@softmax.provider("triton-row", label="Triton (row)", requires="triton", supports=triton_rows.long_rows)
 @launch_options
 def triton_row(
     x: Tensor,
@@ -58,9 +40,7 @@ def triton_row(
     return launch_rows(launch, x, _output(x))
 
 
-@softmax.provider(
-    "triton-persistent", label="Triton (persistent)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
-)
+@softmax.provider("triton-persistent", label="Triton (persistent)", requires="triton", supports=triton_rows.long_rows)
 @launch_options
 def triton_persistent(
     x: Tensor,
@@ -76,7 +56,7 @@ def triton_persistent(
     return launch_rows(launch, x, _output(x), persistent=True)
 
 
-@softmax.provider("triton", label="Triton", requires="triton", sources=BACKWARD_SOURCES)
+@softmax.provider("triton", label="Triton", requires="triton")
 @launch_options
 def triton(
     x: Tensor,
@@ -159,7 +139,7 @@ def launch_rows(launch: Launch, x: Tensor, out: Tensor, persistent: bool = False
         programs = min(programs, _resident_programs(kernel, launch, arguments, x.device))
     if launch.kernel == "split":
         parts, multiprocessors = launch.parts, triton_rows.multiprocessors(x.device)
-        words = triton_rows.row_mailbox(x.device, x.shape[0], parts, "bit 31")
+        words = row_mailbox(x.device, x.shape[0], parts, "bit 31")
         arguments += (words, parts, launch.span, parts > 1 and programs > multiprocessors)
     if programs > LARGEST_GRID:
         raise Unsupported(f"needs {programs} programs; one launch has at most {LARGEST_GRID}")

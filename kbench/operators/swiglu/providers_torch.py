@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,8 +13,6 @@ from kbench.results.case import Case
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-FUSED = (Path(torch_fused.__file__),)
 
 
 @swiglu.provider("torch-native", label="torch (silu, mul)")
@@ -30,11 +27,11 @@ def naive(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return (g * torch.sigmoid(g) * up.float()).to(gate.dtype)
 
 
-@swiglu.provider("torch-jit", label="torch.jit.script", factory=True, sources=FUSED)
+@swiglu.provider("torch-jit", label="torch.jit.script", factory=True)
 def torch_jit(case: Case) -> Callable[..., Tensor]:
     return torch_fused.scripted(naive)
 
 
-@swiglu.provider("torch-compile", label="torch.compile", factory=True, sources=FUSED)
+@swiglu.provider("torch-compile", label="torch.compile", factory=True)
 def torch_compile(case: Case) -> Callable[..., Tensor]:
     return torch_fused.compiled(naive)

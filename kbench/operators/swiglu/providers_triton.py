@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels import block_mailbox, triton_rows
+from kbench.kernels import triton_rows
 from kbench.operators.swiglu.operator import swiglu
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-SOURCES = (
-    Path(__file__).with_name("triton_kernels.py"),
-    Path(triton_rows.__file__),
-    Path(block_mailbox.__file__),
-)
-
 BLOCK = 1024
 
 
-@swiglu.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@swiglu.provider("triton", label="Triton", requires="triton")
 def triton(gate: Tensor, up: Tensor) -> Tensor:
     from kbench.operators.swiglu.triton_kernels import forward_block
 

@@ -41,7 +41,7 @@ def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
 
 
 def test_sources_are_beside_the_modules() -> None:
-    for file in (softmax_cuda.SOURCE.path, gelu_cuda.SOURCE.path, cuda_extension.BINDING, *cuda_extension.HEADERS):
+    for file in (softmax_cuda.SOURCE.path, gelu_cuda.SOURCE.path, cuda_extension.BINDING):
         assert file.is_file()
 
 
@@ -117,7 +117,7 @@ from kbench.kernels import cuda_extension as extension
 from kbench.text.exception_text import describe_exception
 source = Path(sys.argv[1])
 extension._target = lambda: "sm_90"
-extension.BINDING, extension.HEADERS = source.with_name("binding.cpp"), ()
+extension.BINDING = source.with_name("binding.cpp")
 try:
     print(extension.build("probe", source).answer)
 except RuntimeError as error:
@@ -240,7 +240,7 @@ def test_a_compile_error_names_the_line(probe: Path, build: Build) -> None:
 
 def test_a_copy_for_hip_keeps_the_folders_that_includes_name(tmp_path: Path) -> None:
     source = softmax_cuda.SOURCE.path
-    copies = cuda_extension._copy([source, cuda_extension.BINDING], cuda_extension.headers(source), str(tmp_path))
+    copies = cuda_extension._copy([source, cuda_extension.BINDING], str(tmp_path))
     assert copies == [tmp_path / source.name, tmp_path / cuda_extension.BINDING.name]
     for file in tmp_path.rglob("*.cu*"):
         for include in re.findall(r'#include "(.+)"', file.read_text()):

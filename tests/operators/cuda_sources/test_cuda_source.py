@@ -251,7 +251,7 @@ def test_a_source_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 
 def test_a_change_rebuilds_the_extensions_that_it_reaches(tmp_path: Path) -> None:
-    """A source or a header beside it: one extension. A header of kbench: every extension."""
+    """A source, and the headers that it includes, also those that other headers include. No other header."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.cu").write_text("")
@@ -260,19 +260,28 @@ def test_a_change_rebuilds_the_extensions_that_it_reaches(tmp_path: Path) -> Non
         return [cuda_extension._key(name, tmp_path / name / f"{name}.cu", "sm_90") for name in ("a", "b")]
 
     before = keys()
-    for file in ("a.cu", "shared.cuh", "more.h"):
-        (tmp_path / "a" / file).write_text(f"// {file}")
+    for file, text in {
+        "a.cu": '#include "shared.cuh"\n  #  include <sub/more.h>  // and others',
+        "shared.cuh": '#include "sub/more.h"',
+        "sub/more.h": "int more;",
+    }.items():
+        (tmp_path / "a" / file).parent.mkdir(exist_ok=True)
+        (tmp_path / "a" / file).write_text(text)
         after = keys()
         assert after[0] != before[0] and after[1] == before[1], file
         before = after
+    (tmp_path / "a" / "unused.cuh").write_text("")
+    assert keys() == before
 
 
 def test_a_source_names_all_its_files(tmp_path: Path) -> None:
-    for name in ("mine.cu", "mine.cuh", "other.h", "readme.txt", "other.cu"):
+    for name in ("mine.cuh", "other.h", "readme.txt", "other.cu"):
         (tmp_path / name).write_text("")
+    (tmp_path / "mine.cu").write_text('#include "mine.cuh"\n#include "device.cuh"\n')
     files = kbench.CudaSource(tmp_path / "mine.cu").files
-    assert {file.name for file in files if file.parent == tmp_path} == {"mine.cu", "mine.cuh", "other.h"}
-    assert {*cuda_extension.HEADERS, cuda_extension.BINDING} < set(files)
+    assert {file.name for file in files if file.parent == tmp_path} == {"mine.cu", "mine.cuh"}
+    shared = {cuda_extension.BINDING, *(cuda_extension.HERE / name for name in ("kernel.h", "device.cuh", "cache.cuh"))}
+    assert shared < set(files) and cuda_extension.HERE / "rowwise.h" not in files
 
 
 # ----------------------------------------------------------------------------------------------------------------------

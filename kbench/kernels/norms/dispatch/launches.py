@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from kbench.kernels.triton_rows import power_of_two
+from kbench.kernels.triton_rows import H200_CACHE_BYTES, KEPT_CACHES, power_of_two
+
+LARGE_BYTES = 120 * 2**20
+"""Of one input. Hints for the caches were measured with 2^26 elements: 128 MiB in 16 bits, or a little less if the number of
+rows is rounded down. Smaller matrices were not measured."""
 
 
 class Processors(NamedTuple):
@@ -13,7 +17,7 @@ class Processors(NamedTuple):
 
     `shared_bytes` is how much shared memory a program can have for loads on the way; 0 if loads do not go there. `chained` is
     whether a launch can start before the one before it ends. `together` is whether programs can wait for each other, and
-    `interpreted` whether they run one after another.
+    `interpreted` whether they run one after another. `cache_bytes` are those of the L2 cache.
     """
 
     multiprocessors: int
@@ -22,6 +26,12 @@ class Processors(NamedTuple):
     chained: bool
     together: bool = True
     interpreted: bool = False
+    cache_bytes: float = H200_CACHE_BYTES
+
+    @property
+    def large_bytes(self) -> float:
+        """Inputs of so many bytes or more are read with hints for the caches."""
+        return max(LARGE_BYTES, KEPT_CACHES * self.cache_bytes)
 
 
 class Step(NamedTuple):
@@ -44,10 +54,6 @@ class Launches(NamedTuple):
     teams: bool = False
     window: bool = False
 
-
-LARGE_BYTES = 120 * 2**20
-"""Of one input. Hints for the caches were measured with 2^26 elements: 128 MiB in 16 bits, or a little less if the number of
-rows is rounded down. Smaller matrices were not measured."""
 
 ALONE: dict[str, Any] = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
 """Arguments of `forward_kernels.registers` if a program does not share its rows with others."""

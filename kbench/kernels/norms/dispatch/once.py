@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from kbench.kernels.norms.dispatch.launches import ALONE, LARGE_BYTES, Launches, Processors, Step
+from kbench.kernels.norms.dispatch.launches import ALONE, Launches, Processors, Step
 
 
 class Regime(NamedTuple):
@@ -33,7 +33,7 @@ calls. Why is not known: nothing is read twice. Lengths between them were not me
 def read_once(M: int, N: int, itemsize: int, pivot: bool, inputs: int, device: Processors) -> Launches | None:
     """Launches that read M rows of N elements once; or None if it is not known that they are faster. The arguments are those of
     `forward_plan`."""
-    if not device.chained or M * N * itemsize < LARGE_BYTES or N * itemsize % 16:
+    if not device.chained or M * N * itemsize < device.large_bytes or N * itemsize % 16:
         return None
     for least, most, warps, early, registers in REGIMES.get((inputs, pivot, itemsize), ()):
         if least * 1024 <= N * itemsize <= most * 1024:

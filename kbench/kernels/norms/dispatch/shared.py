@@ -72,6 +72,7 @@ def shared_rows_plan(M: int, N: int, itemsize: int, sums: int, device: Processor
     options = {"num_warps": max(1, way.warps * 32 // device.warp_size)}
     if device.shared_bytes:  # on NVIDIA; a thread gets registers by eights
         options["maxnreg"] = min(255, 2**16 // (way.resident * way.warps * 32) // 8 * 8)
+        options["launch_cooperative_grid"] = True  # no program starts before all fit, also beside other launches
     step = Step("shared_rows.shared_rows", teams * slices, constants, options)
     return Launches((*in_phases(step, device), *adding_up(N, teams, sums, device)), slices, teams, teams=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Processors, Step, even_programs, in_phases
+from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases
 from kbench.kernels.triton_rows import power_of_two
 
 
@@ -35,7 +35,7 @@ def long_rows(M: int, N: int, itemsize: int, pivot: bool, inputs: int, device: P
     """Launches that normalise M rows of N elements by programs that share each row; or None if it is not known that they are
     faster, or if the device has too little shared memory, or does not hold all programs of a row at once. `inputs` is how many
     matrices are read, and `pivot` that of the operator's mathematics."""
-    if not device.chained or N < _SLICED or N * itemsize % 16 or M * N * itemsize < LARGE_BYTES:
+    if not device.chained or N < _SLICED or N * itemsize % 16 or M * N * itemsize < device.large_bytes:
         return None
     if team := _team(N, itemsize, pivot, inputs):
         return _large_teams(M, N, itemsize, inputs, team, device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Processors, Step
+from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step
 
 WARPS_OF_TWO_INPUTS = {(2, 4096): 8, (2, 8192): 16, (4, 16384): 16}
 """Warps for a row of each of two inputs, by the bytes of an element and of the row. On an H200, such rows are faster if they
@@ -21,7 +21,7 @@ def two_inputs_twice(M: int, N: int, itemsize: int, device: Processors) -> Launc
     """Launches that read M rows of N elements, in each of two inputs, twice, with 16 bytes in a thread at a time; or None if
     it is not known that they are faster."""
     warps = WARPS_OF_TWO_INPUTS.get((itemsize, N * itemsize))
-    if not warps or not device.chained or M * N * itemsize < LARGE_BYTES:
+    if not warps or not device.chained or M * N * itemsize < device.large_bytes:
         return None
     return read_twice(M, N, warps * 512 // itemsize, warps, "evict_last", "evict_first")
 
@@ -37,7 +37,7 @@ def long_rows_twice(M: int, N: int, itemsize: int, device: Processors) -> Launch
     """Launches for M rows of N elements with a pivot; or None if it is not known that they are faster. On an H200, layernorm
     takes 132.9 us for 4096 rows of 64 KiB in float32, and 132.4 us for 5461 rows of 48 KiB. It takes 137.5 and 135.3 us if a
     program holds the row: then few programs are on a multiprocessor, and little is on the way while they reduce."""
-    if not device.chained or itemsize != 4 or N not in _LONG_ROWS or M * N * itemsize < LARGE_BYTES:
+    if not device.chained or itemsize != 4 or N not in _LONG_ROWS or M * N * itemsize < device.large_bytes:
         return None
     return read_twice_unrolled(M, N, itemsize, 32, ("evict_last", "evict_first", "evict_last"), 32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Processors, Step, tile_elements
+from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, tile_elements
 from kbench.kernels.triton_rows import power_of_two
 
 
@@ -13,7 +13,7 @@ def large_beside_wide_weights(M: int, N: int, device: Processors) -> Launches | 
     """Launches for M rows of N elements in 16 bits with a pivot; or None if it is not known that they are faster. On an H200,
     layernorm in bfloat16 takes 67.9 us for 65536 x 1024, 71.6 us for 32768 x 2048, and 73.1 us for 4096 x 16384. The launches
     of `for_wide_weights` take 74.8, 78.0 and 83.8 us."""
-    if not device.chained or N % 8 or M * N * 2 < LARGE_BYTES:
+    if not device.chained or N % 8 or device.large_bytes > M * N * 2:
         return None
     if 512 < N <= 1024:
         registers = 72 if N == 1024 else 88  # masks take registers, too

@@ -33,7 +33,8 @@ int count_resident(void (*kernel)(Parameters...), int blocks, int threads, int s
 #endif
 }
 
-// The same. It asks the driver once for each kernel and device, because that takes some microseconds.
+// The same. It asks the driver once for each kernel and device, because that takes some microseconds. Threads call it one at a
+// time: binding.cpp keeps Python's lock (the GIL).
 template <typename... Parameters>
 int resident(void (*kernel)(Parameters...), int blocks, int threads, int shared_bytes) {
   static std::map<std::tuple<int, const void*, int, int>, int> known;
