@@ -24,8 +24,7 @@ from kbench.contract.operator import registered
 from kbench.execute.worker import launch
 from kbench.results.row import Row
 
-AT_START = ROOT / "tests" / "at_start"
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), str(AT_START), os.environ.get("PYTHONPATH")]))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 # A test must give the same result on a laptop and in CI: kbench prints more where these are set. Tests of that set them again.
 for _variable in ("CI", "GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):

@@ -104,13 +104,19 @@ COMPARED = {
 def default_metric(frames: Iterable[pd.DataFrame]) -> str:
     """The metric that `plot` and `report` draw first. The frames are those that `table.read_results` returned.
 
-    It is tflops if the operator of every timed row counts its operations, as the summary of a run shows TFLOP/s then; gbps if a
-    timed row has it; otherwise ms, which the rows of a script always have.
+    It is tflops if the operator of every timed row counts its operations, and arithmetic bounds some of them, as the summary of
+    a run shows TFLOP/s then; gbps if a timed row has it; otherwise ms, which the rows of a script always have.
     """
     timed = [frame[(frame["role"] == Role.PROVIDER) & (frame["status"] == Status.OK)] for frame in frames]
-    if any(map(len, timed)) and all(np.isfinite(rows["tflops"]).all() for rows in timed):
+    counted = any(map(len, timed)) and all(np.isfinite(rows["tflops"]).all() for rows in timed)
+    if counted and not all(_bound_by_memory(rows).all() for rows in timed):
         return "tflops"
     return "gbps" if any(np.isfinite(rows["gbps"]).any() for rows in timed) or not any(map(len, timed)) else "ms"
+
+
+def _bound_by_memory(rows: pd.DataFrame) -> pd.Series[bool]:
+    """See `Row.bound_by_arithmetic`, which is the opposite where an operator counts its operations."""
+    return rows["tflops"] / rows["ceiling_tflops"] < rows["gbps"] / rows["ceiling_gbps"]
 
 
 def metric_by_name(name: str, among: Mapping[str, Metric] = DRAWN) -> Metric:

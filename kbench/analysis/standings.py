@@ -27,7 +27,7 @@ class Standing:
     timed           cases in which it has a time that is not suspect
     suspect         cases in which a time of it is suspect
     copy_fraction   median share of the copy control's GB/s
-    tflops          largest TFLOP/s of any case; None if the operator does not count its operations
+    tflops          largest TFLOP/s of the cases that arithmetic bounds; None if there are none
     sol             median share of the speed of light
     max_ulp         largest error in units in the last place, without wrong results
     weights         how often each case occurs, by case; empty if all cases count once
@@ -96,7 +96,7 @@ def standings(
                 len(timed),
                 sum(configuration == name for _, configuration in suspect),
                 median(copies) if copies else None,
-                max((row.tflops for row in own if row.tflops is not None), default=None),
+                max((row.tflops for row in own if row.tflops is not None and row.bound_by_arithmetic), default=None),
                 median(lights) if lights else None,
                 max(errors, default=None),
                 weights,
@@ -160,7 +160,7 @@ def fastest_sentence(
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
-        return f"{text}{noise.load}{only_one}. More rounds or sessions may tell."
+        return f"{text}{noise.load}{only_one}. More sessions may tell: run it again with --append --sessions 2."
     mean = best.geomean
     if mean is not None:
         shared = len(best.over_baseline)

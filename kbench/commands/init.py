@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -48,8 +48,8 @@ def init(
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
-    If OPERATOR is a script that uses triton.testing.perf_report, the command writes a plug-in, and prints a config that
-    measures one plot of the script: kbench init bench.py > bench.yaml
+    If OPERATOR is a script that uses triton.testing.perf_report, the command writes a plug-in, and a config that measures
+    one plot of the script: kbench init bench.py writes bench_plugin.py and bench.yaml.
 
     For softmax and gelu, the plug-in adds two providers to kbench's operator. For a new name, the plug-in also declares
     the operator. If any of the files already exists, the command writes no file at all.
@@ -80,13 +80,8 @@ def init(
         plugin: _template(operator, ".py"),
         workflow: _workflow(config, requirement),
     }
-    if existing := [path for path in texts if os.path.lexists(path)]:
-        message = "exists already, and kbench init overwrites nothing; choose another folder with --dir"
-        raise UsageError("\n".join(f"{path}: {message}" for path in existing))
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in texts.items():
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+    _refuse([path for path in texts if os.path.lexists(path)])
+    _write(texts)
     example = f"the operator {operator} (until you change it, a row-wise RMS norm) and two providers"
     contents = f"two providers of {operator}" if is_shipped else example
     print(f"wrote {config}: the config, with sizes, dtypes and providers")
@@ -108,7 +103,7 @@ def init(
 
 
 def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: str | None) -> ExitStatus:
-    """Print the config of a plot, and write the plug-in that it needs."""
+    """Write the config of a plot, and the plug-in that it needs. The configs of several plots share the plug-in."""
     from kbench.execute.worker.starting import PluginFiles, start
     from kbench.protocol import Source
     from kbench.sources.exporting import config_text, plugin_text
@@ -116,29 +111,40 @@ def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: s
 
     if not script.is_file():
         raise UsageError(f"{script}: no such file")
+    config = folder / f"{script.stem if plot is None else plot.replace('/', '_')}.yaml"
     plugin = folder / f"{script.stem}_plugin.py"
     text = plugin_text(script.absolute(), arguments, folder.absolute())
     there = os.path.lexists(plugin)
-    if there and source_text(plugin) != text:
-        raise UsageError(
-            f"{plugin}: exists already, and kbench init overwrites nothing; choose another folder with --dir"
-        )
+    existing = [plugin] if there and source_text(plugin) != text else []
+    _refuse([config, *existing] if os.path.lexists(config) else existing)
     source = Source(str(script.absolute()), tuple(arguments))
     with start(PluginFiles((), source=source), terminal.note) as worker:
         sweeps = {sweep.operator: sweep for sweep in worker.catalog.sweeps}
         first = SourceConfig(source).sweep(worker.catalog).operator  # raises ConfigError with what is wrong
     if plot is not None and plot not in sweeps:
         raise UsageError(f"--plot {plot}: {script} has no such plot; its plots are {', '.join(sweeps)}")
-    if not there:
-        folder.mkdir(parents=True, exist_ok=True)
-        with plugin.open("x", encoding="utf-8") as file:
-            file.write(text)
-    print(config_text(sweeps[plot or first], Path(plugin.name)), end="")
-    terminal.note(f"{'found' if there else 'wrote'} {plugin}: a plug-in, for configs in the same folder")
+    _write({config: config_text(sweeps[plot or first], Path(plugin.name)), **({} if there else {plugin: text})})
+    print(f"wrote {config}: the config of {plot or first}")
+    print(f"{'found' if there else 'wrote'} {plugin}: a plug-in, for configs in the same folder")
     if plot is None and len(sweeps) > 1:
         others = " or ".join(f"--plot {shlex.quote(name)}" for name in sweeps if name != first)
-        terminal.note(f"this is the config of {first}; for another plot, run the command again with {others}")
+        print(f"for another plot, run the command again with {others}")
     return ExitStatus.OK
+
+
+def _refuse(existing: Sequence[Path]) -> None:
+    """Raises UsageError if there are files that the command would overwrite."""
+    message = "exists already, and kbench init overwrites nothing; choose another folder with --dir"
+    if existing:
+        raise UsageError("\n".join(f"{path}: {message}" for path in existing))
+
+
+def _write(texts: Mapping[Path, str]) -> None:
+    """Write new files, all in one folder."""
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _template(operator: str, suffix: str) -> str:

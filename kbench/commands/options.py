@@ -82,7 +82,10 @@ LockClocks = Annotated[
 ]
 ResultsFiles = Annotated[
     Optional[list[str]],
-    typer.Argument(metavar="[LABEL=]FILE.csv", help="Results files. Default: the newest file in results/."),
+    typer.Argument(
+        metavar="[LABEL=]FILE.csv",
+        help="Results files, or folders with one each. Default: the newest file in results/.",
+    ),
 ]
 RowTerms = Annotated[
     str,

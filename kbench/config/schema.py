@@ -55,6 +55,11 @@ Share = Annotated[
 ]
 
 
+HOST_CACHE = "warm"
+"""`cache` where the CPU is measured. After a flush, a short call also waits for the code of Python and torch. On a busy machine
+its sessions then differ by tens of per cent, and warm ones by a few per cent."""
+
+
 class Measure(StrictModel):
     """How each case is measured."""
 
@@ -63,7 +68,9 @@ class Measure(StrictModel):
         description=f"The timer of all providers: {timers_in_words(SELECTABLE_TIMERS)}.",
     )
     cache: Literal["cold", "warm"] = Field(
-        default="cold", description="cold: the cache is flushed before each call. warm: it is not."
+        default="cold",
+        description="cold: the cache is flushed before each call. warm: it is not. Default: cold, and warm when the CPU is "
+        "measured.",
     )
     stages: bool = Field(default=False, description="Also time the allocation, and the copies to and from the device.")
     warmup_ms: float = Field(

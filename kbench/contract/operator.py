@@ -14,6 +14,7 @@ from kbench.contract.layout import total_bytes
 from kbench.contract.origin import current_plugin, import_shipped, shipped
 from kbench.contract.provider import Backward, BothPasses, Provider
 from kbench.contract.signature import keyword_only, named_after, takes_any
+from kbench.contract.sizes import axes_of
 from kbench.contract.tensor import Tensor
 from kbench.results.case import BACKWARD, FORWARD, FULL, MODES, Case, Value
 from kbench.results.names import fault
@@ -291,9 +292,11 @@ class Operator(Declaration):
                 raise ValueError(f"provider {provider!r} of {self.name!r}: parameter {_shown(keyword)}: {why}")
             if keyword in self.axes:
                 what = f"parameter {keyword} has the name of an axis"
-                remedy = (
-                    "read the size from the inputs, or register with factory=True: kbench then calls your function with "
-                    "the case, and your function returns another function, which takes the inputs"
+                of_inputs = {axis for tensor in self.inputs.values() for size in tensor.sizes for axis in axes_of(size)}
+                remedy = "read the size from the inputs, or " if keyword in of_inputs else "no input has its size; "
+                remedy += (
+                    "register with factory=True: kbench then calls your function with the case, and your function returns "
+                    "another function, which takes the inputs"
                 )
                 raise ValueError(f"provider {provider!r} of {self.name!r}: {what}; {remedy}")
 

@@ -17,7 +17,7 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.summary.sentences import copy_share, light_share
 from kbench.text.printable import NAME_LIMIT, printable
-from kbench.text.terminal import console, duration, microseconds, one_line, speed
+from kbench.text.terminal import arithmetic_unit, console, duration, microseconds, one_line, speed
 
 
 class PlainProgress:
@@ -155,17 +155,18 @@ def make_progress(tasks: Sequence[Task], *, every_case: bool = True) -> PlainPro
 
 
 def describe_fastest(rows: Sequence[Row]) -> str:
-    """The fastest provider of a case, or the only one that was timed, with its time and speed in a few words: GB/s, or TFLOP/s
-    if the operator counts its operations."""
+    """The shortest time of a case, its provider and its speed in a few words: TFLOP/s if arithmetic bounds it, GB/s otherwise.
+    Whether the provider is the fastest is for the summary to say, which knows the noise."""
     timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
-    who = f"fastest is {best.configuration_name} with" if len(timed) > 1 else f"{best.configuration_name} takes"
+    who = f"shortest time: {best.configuration_name}" if len(timed) > 1 else f"{best.configuration_name} takes"
     time = f"{who} {microseconds(best.ms or 0.0)} us"
-    if best.tflops is not None:
+    if best.tflops is not None and best.bound_by_arithmetic:
         light = "" if best.sol is None else f", sol {light_share([best.sol])}"
-        return f"{time}, {speed(best.tflops)} TFLOP/s{light}"
+        per_s, scale = arithmetic_unit(best.tflops)
+        return f"{time}, {speed(best.tflops * scale)} {per_s}{light}"
     if best.gbps is None:  # a script that does not say how many bytes a call moves
         return time
     share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""

@@ -173,7 +173,7 @@ class CaseRun:
                 return
             if provider.moved_bytes:
                 contender.moved_bytes = _moved_bytes(provider.moved_bytes(self.case))
-            start = time.perf_counter()
+            start = time.perf_counter_ns()
             contender.stage = stage = stage_of(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
             poison(inputs.first, self.device)
@@ -183,7 +183,7 @@ class CaseRun:
             outputs = call.outputs(call.run())
             late = threads.left_working(before)  # a first call may leave a compiler running: no fault if it is right
             self.device.synchronize()
-            contender.build_ms = (time.perf_counter() - start) * 1e3
+            contender.build_ms = (time.perf_counter_ns() - start) / 1e6
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):

@@ -189,8 +189,9 @@ def overhead_bound(row: FlagEvidence) -> bool:
 
 
 def l2_resident(row: FlagEvidence) -> bool:
-    """All bytes of a call fit into the last-level cache, and nothing displaced them before the call."""
-    return row.cache == "warm" and row.cache_bytes is not None and row.bytes <= row.cache_bytes
+    """All bytes of a call fit into the last-level cache, and nothing displaced them before the call. A host says nothing: no
+    flush is sure to empty its caches, and calls are warm by default."""
+    return row.accelerated and row.cache == "warm" and row.cache_bytes is not None and row.bytes <= row.cache_bytes
 
 
 def throttled(row: FlagEvidence) -> bool:

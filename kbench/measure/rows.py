@@ -128,9 +128,9 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
     if not contender.rounds:
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
-    round_ms = contender.round_ms
+    round_ms = tuple(map(_picoseconds, contender.round_ms))
     precision = contender.precision(baseline, timer_kind(context.common["timer"]).resolution_ms)
-    ms, ms_p20, ms_p80 = median(round_ms), *_p20_p80(samples)
+    ms, ms_p20, ms_p80 = map(_picoseconds, (median(round_ms), *_p20_p80(samples)))
     moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
     light_ms = context.light_ms if computes else None
@@ -138,9 +138,9 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
         "ms": ms,
         "ms_p20": ms_p20,
         "ms_p80": ms_p80,
-        "ms_min": samples[0],
+        "ms_min": _picoseconds(samples[0]),
         "round_ms": round_ms,
-        "gap_ms": median(contender.gaps_ms) if contender.gaps_ms else None,
+        "gap_ms": _picoseconds(median(contender.gaps_ms)) if contender.gaps_ms else None,
         "samples": len(samples),
         "precision": None if precision is None else precision.share,
         "gbps": gbps(moves, ms),
@@ -195,6 +195,11 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: b
 def gbps(count: int, ms: float) -> float:
     """GB/s (1e9 bytes per second) from bytes and ms."""
     return count / ms * 1e-6
+
+
+def _picoseconds(ms: float) -> float:
+    """A time in ms, rounded to picoseconds. No clock is finer, and means of decimal fractions end in noise."""
+    return round(ms, 9)
 
 
 def _p20_p80(samples: list[float]) -> tuple[float, float]:

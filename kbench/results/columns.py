@@ -141,8 +141,8 @@ _COLUMNS = (
         control. Near 1 the kernel moves its bytes as fast as a copy. A little above 1 is possible: a copy is not the
         fastest way to move bytes at every size."""),
     Column("ceiling_gbps", Kind.NUMBER, "GB/s", "large copy GB/s", """The copy bandwidth of the device in GB/s, measured once
-        per session at a size far beyond its last-level cache: what memory really delivers here. Reads and writes both
-        count."""),
+        per session at a size far beyond its last-level cache (on a host at most 128 MiB): what memory really delivers
+        here. Reads and writes both count."""),
     Column("tflops", Kind.NUMBER, "TFLOP/s", "TFLOP/s", """The floating-point operations of a call divided by `ms`, in
         TFLOP/s (1e12 operations per second). Only operators that state their operations (`flops=`) and benchmark
         scripts that count them have it. The count is the operator's, or the script's for its baseline, whatever the
@@ -220,8 +220,9 @@ _COLUMNS = (
     Column("timer", Kind.WORD, "", "timer", f"""The timer that took the time: {timers_in_words(TIMERS)}. Times of different
         timers cannot be compared, and `kbench compare` does not compare them."""),
     Column("cache", Kind.WORD, "", "cache", """Whether calls found their data in the last-level cache. `cold` flushes the cache
-        before each call (`timer: graph` rotates over buffers instead). `warm` leaves in the cache what the previous call
-        left there. Use the mode that is like your program."""),
+        before each call (`timer: graph` rotates over buffers instead; on a host only the caches of a core are flushed).
+        `warm` leaves in the cache what the previous call left there: the default on a host. Use the mode that is like your
+        program."""),
     Column("device", Kind.WORD, "", "device", """The name of the device that measured the row, as its driver reports
         it. Plots never connect rows of different devices by a line. `kbench compare` compares such rows only with
         `--vary device`."""),

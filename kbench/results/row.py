@@ -105,6 +105,16 @@ class Row:
     def configuration_name(self) -> str:
         return configuration_name(self.provider, self.params)
 
+    @property
+    def bound_by_arithmetic(self) -> bool:
+        """Whether the operations of a call need longer at their ceiling than its bytes at theirs. False if the operator does
+        not count its operations, True if a ceiling is not known."""
+        if self.tflops is None:
+            return False
+        if not self.gbps or not self.ceiling_gbps or not self.ceiling_tflops:
+            return True
+        return self.tflops / self.ceiling_tflops >= self.gbps / self.ceiling_gbps
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Row:
         tuples = {k: tuple(data[k]) for k in ("flags", "round_ms")}

@@ -106,7 +106,8 @@ class Status(ExplainedWord):
 
 _FAILED = frozenset({Status.WRONG, Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
 
-CHECKED_REASON = "correct, but not timed: the Triton interpreter ran it"
+NOT_TIMED = "not timed: the Triton interpreter ran it"
+CHECKED_REASON = f"correct, but {NOT_TIMED}"
 """What readers see as the reason of a `checked` row. The row itself has no reason."""
 
 KERNELS_NOT_KNOWN = "its kernels are not known: "
@@ -169,7 +170,7 @@ class Flag(ExplainedWord):
         last writes may still be in the cache when the call ends, which makes the time shorter. And the flush leaves dirty
         lines in the cache, which the call has to push out, so the time is longer. On an H200 the second effect is larger:
         cold copies that fit into its 60 MB cache stay below the GB/s of large ones. On other devices trust
-        `copy_fraction` more than GB/s, because both effects change the copy, too.""",
+        `copy_fraction` more than GB/s, because both effects change the copy, too. Rows of a host never have this flag.""",
     )
     THROTTLED = (
         "throttled",

@@ -175,7 +175,7 @@ def config_in(repository: Repository, config: Path) -> Path:
     if config.suffix == ".py":
         raise UsageError(
             f"{config}: revisions are measured with a config, not a script; make one with: kbench init "
-            f"{shlex.quote(str(config))} > {shlex.quote(config.stem + builtin.SUFFIX)}, and commit it with its plug-in"
+            f"{shlex.quote(str(config))}, and commit it with its plug-in"
         )
     folder = (Path.cwd() / config).parent.resolve()
     if not folder.is_relative_to(repository.top):

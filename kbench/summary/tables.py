@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -14,7 +15,7 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Role
 from kbench.summary.case_columns import CaseColumns, Notes, axes_of_words
 from kbench.summary.sentences import copy_share, light_share, ulps
-from kbench.text.terminal import GAP, microseconds, speed
+from kbench.text.terminal import GAP, arithmetic_unit, microseconds, speed
 
 STAGES = {
     "alloc_ms": "allocate",
@@ -83,8 +84,8 @@ class Table:
 
 def standings_table(found: Analysis, width: int | None = None) -> Table:
     """A line for each provider: its mean speed-up over the baseline, the numbers of cases in which it is faster, ties and is
-    slower, the number of cases in which it is the fastest, its share of the copy control (for operators that count their
-    operations: the largest TFLOP/s and the share of the speed of light), and its largest error. The least important columns
+    slower, the number of cases in which it is the fastest, its share of the copy control (if arithmetic bounds a
+    case: the largest TFLOP/s and the share of the speed of light), and its largest error. The least important columns
     are left out if the table is wider than `width`."""
     lines = [line for line in found.standings if line.timed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
@@ -99,7 +100,8 @@ def standings_table(found: Analysis, width: int | None = None) -> Table:
             columns["?"] = lambda line: str(line.undecided)
     columns["cases"] = lambda line: str(line.timed)
     if any(line.tflops is not None for line in lines):
-        columns["best TFLOP/s"] = lambda line: "-" if line.tflops is None else speed(line.tflops)
+        per_s, scale = arithmetic_unit(max(line.tflops or 0.0 for line in lines))
+        columns[f"best {per_s}"] = lambda line: "-" if line.tflops is None else speed(line.tflops * scale)
         columns["sol"] = lambda line: light_share([] if line.sol is None else [line.sol])
     else:
         columns["of copy"] = lambda line: copy_share([] if line.copy_fraction is None else [line.copy_fraction])
@@ -115,7 +117,10 @@ def standings_table(found: Analysis, width: int | None = None) -> Table:
 def _mean(line: Standing, found: Analysis) -> str:
     if line.configuration_name == found.baseline:
         return "baseline"
-    return "-" if line.geomean is None else f"{line.geomean:.2f}x"
+    if line.geomean is None:
+        return "-"
+    unclear = line.count(Outcome.UNCLEAR) == len(line.over_baseline)
+    return f"{line.geomean:.2f}x{UNCLEAR * unclear}"
 
 
 def record(line: Standing, *, with_unclear: bool) -> str:
@@ -252,8 +257,9 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
     error, and flags if any winner has one. The least important columns are left out if the table is wider than `width`."""
     cases = _in_order([(won.case, won.key) for won in found.winners])
     columns_of_cases, of = CaseColumns(cases, _notes(found)), {won.key: won for won in found.winners}
-    counted = any(row.tflops is not None for won in found.winners for row in won.rows)
-    speeds = _arithmetic if counted else _traffic
+    bound = [row.tflops or 0.0 for won in found.winners for row in won.rows if row.bound_by_arithmetic]
+    per_s, scale = arithmetic_unit(max(bound, default=0.0))
+    speeds = partial(_arithmetic, scale=scale) if bound else _traffic
     lines, notes = [], []
     for won in (of[key] for _, key in cases):
         lines.append(
@@ -272,7 +278,7 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
         *columns_of_cases.names,
         "fastest",
         "us",
-        *(("TFLOP/s", "sol") if counted else ("GB/s", "of copy")),
+        *((per_s, "sol") if bound else ("GB/s", "of copy")),
         over,
         "ulp",
     )
@@ -293,10 +299,10 @@ def _traffic(rows: Sequence[Row]) -> tuple[str, str]:
     return f"{median(known):.1f}" if known else "-", copy_share(copies)
 
 
-def _arithmetic(rows: Sequence[Row]) -> tuple[str, str]:
+def _arithmetic(rows: Sequence[Row], scale: float) -> tuple[str, str]:
     known = [row.tflops for row in rows if row.tflops is not None]
     lights = [row.sol for row in rows if row.sol is not None]
-    return speed(median(known)) if known else "-", light_share(lights)
+    return speed(median(known) * scale) if known else "-", light_share(lights)
 
 
 def _fastest(won: Winner, *, too_noisy: bool) -> str:

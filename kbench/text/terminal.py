@@ -187,8 +187,13 @@ def microseconds(ms: float) -> str:
 
 
 def speed(value: float) -> str:
-    """A number of GB/s or TFLOP/s with three or more significant digits."""
+    """A number of GB/s, GFLOP/s or TFLOP/s with three or more significant digits."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def arithmetic_unit(tflops: float) -> tuple[str, float]:
+    """The unit for a number of TFLOP/s, and how many of it are one TFLOP/s: GFLOP/s below 0.1 TFLOP/s."""
+    return ("TFLOP/s", 1.0) if tflops >= 0.1 else ("GFLOP/s", 1000.0)
 
 
 def duration(seconds: float) -> str:

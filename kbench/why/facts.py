@@ -38,6 +38,7 @@ class RowFacts:
     limits           what a multiprocessor of the device holds
     kernels_file     the name of the file that says what calls launch
     kernels_missing  whether there is no such file
+    on_host          whether it was measured on a CPU
     several_devices  whether the file was measured with --devices or --scheduler
     config           the path of the config that measured it; empty if not known
     file             the results file, and `terms`, which choose the row in it
@@ -72,6 +73,7 @@ class RowFacts:
     limits: DeviceLimits | None
     kernels_file: str = ""
     kernels_missing: bool = False
+    on_host: bool = False
     several_devices: bool = False
     config: str = ""
     file: str = ""
@@ -159,6 +161,7 @@ def _facts(name: str, of_case: Sequence[Row], kernels: KernelsFile, environment:
         energy_mj=middle(lambda row: row.energy_mj),
         call=kernels.calls.get(code),
         limits=kernels.devices.get(first.device),
+        on_host=environment.get("device_type") == "cpu",
         several_devices=not environment_file.on_one_device(environment),
         config=str(config.get("path") or "") if isinstance(config, dict) else "",
     )

@@ -102,6 +102,8 @@ def _why_not_known(facts: RowFacts) -> str:
         return fault
     if facts.ms is None:
         return f"the row is {facts.status}, and kbench records the calls of timed rows only"
+    if facts.on_host:
+        return f"it was measured on a CPU ({facts.device}), and kbench records kernels of NVIDIA devices only"
     if not facts.code:
         return (
             "the run recorded no kernels; possible reasons: it had no NVIDIA device, it had `kernels: false`, it measured a "

@@ -202,7 +202,7 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     wild = row("torch", 0.1)
     wild.copy_fraction = 101.23
     assert describe_fastest([wild]) == "torch takes 100.0 us, 1 GB/s, > 1.5 of copy"
-    assert describe_fastest([row("slow", 0.2), wild]) == "fastest is torch with 100.0 us, 1 GB/s, > 1.5 of copy"
+    assert describe_fastest([row("slow", 0.2), wild]) == "shortest time: torch 100.0 us, 1 GB/s, > 1.5 of copy"
     wild.tflops = 712.34
     assert describe_fastest([wild]) == "torch takes 100.0 us, 712.3 TFLOP/s"
     wild.sol = 0.954

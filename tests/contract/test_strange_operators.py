@@ -202,7 +202,9 @@ def test_a_size_that_no_input_has_comes_from_the_case() -> None:
         reference=lambda ids, *, V: F.one_hot(ids, V).bool(),
         rows="N",
     )
-    with pytest.raises(ValueError, match="read the size from the inputs, or register with factory=True: kbench then"):
+    with pytest.raises(
+        ValueError, match="V has the name of an axis; no input has its size; register with factory=True: kbench then"
+    ):
         hot.provider("asks")(lambda ids, *, V: F.one_hot(ids, V).bool())
     hot.provider("factory", factory=True)(lambda case: lambda ids: F.one_hot(ids, case.V).bool())
     hot.provider("zeros", factory=True)(lambda case: lambda ids: torch.zeros(*ids.shape, case.V, dtype=torch.bool))

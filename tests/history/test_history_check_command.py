@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -54,3 +55,14 @@ def test_a_history_without_any_time_ends_with_3(kbench: Kbench, tmp_path: Path) 
 def test_an_unknown_word_of_the_gate_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown kind of change"):
         HistoryOptions(fail_on=("changed",))
+
+
+def test_a_change_within_a_day_has_times_of_day(kbench: Kbench, tmp_path: Path) -> None:
+    def run(number: int) -> Night:
+        started = {"started_at": f"2026-09-01T10:{number:02d}:30+00:00"}
+        return Night(factors={"mine": {9: 1.01}.get(number, 1.02 if number > 9 else 1.0)}, fields=started)
+
+    history(tmp_path, 16, run)
+    done = kbench("history", "check", "history", "--margin", "0.5%", "--all")
+    found = re.search(r"it began between 2026-09-01 (10:\d\d:30) and 2026-09-01 (10:\d\d:30)", done.stdout)
+    assert found and found[1] < found[2], done.stdout

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from kbench.measure.timing import do_bench
+from kbench.measure.timing.host_clock import HostDriver
 
 WORK_MS = 3.0
 
@@ -57,3 +58,11 @@ def test_flush_and_spin_last_three_launches(launch_ms: float, flush_ms: float) -
     together = pytest.approx(3 * launch_ms)
     assert spin_ms in (do_bench.PREFILL_MS, do_bench.MAX_PREFILL_MS) or spin_ms + flush_ms == together
     assert spin_ms == do_bench.MAX_PREFILL_MS or spin_ms + flush_ms >= 3 * launch_ms - 1e-9
+
+
+@pytest.mark.parametrize(("accelerated", "cache_mib", "flush_mib"), [(False, 480, 16), (False, 4, 8), (True, 60, 120)])
+def test_a_host_with_a_large_cache_flushes_a_part_of_it(accelerated: bool, cache_mib: int, flush_mib: int) -> None:
+    device: Any = SimpleNamespace(
+        accelerated=accelerated, cache_bytes=cache_mib * 2**20, torch_device="meta", synchronize=lambda: None
+    )
+    assert HostDriver(device, "cold").get_empty_cache_for_benchmark().numel() == flush_mib * 2**20

@@ -28,11 +28,11 @@ from planted_repository import CONFIG, SWEEP, Machine, commit, git
         ),
         (
             ("old", "bench.py"),
-            "revisions are measured with a config, not a script; make one with: kbench init bench.py > bench.yaml, and",
+            "revisions are measured with a config, not a script; make one with: kbench init bench.py, and",
         ),
         (
             ("old", "bench/my bench.py"),
-            "make one with: kbench init 'bench/my bench.py' > 'my bench.yaml', and commit it",
+            "make one with: kbench init 'bench/my bench.py', and commit it",
         ),
         (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
         (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),

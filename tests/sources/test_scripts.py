@@ -263,23 +263,23 @@ def test_a_script_becomes_a_config_and_a_plug_in_for_a_sweep_of_ones_own(kbench:
     shutil.copy(SCRIPTS / "matmul_tutorial.py", tmp_path / "bench.py")
     exported = kbench("init", "bench.py", "--plot", "matmul-fp64")
     assert exported.returncode == 0, exported.stderr
-    (tmp_path / "mine.yaml").write_text(exported.stdout)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.py", "bench_plugin.py", "mine.yaml"]
-    run = kbench("run", "mine.yaml", *QUICK, "--set", "M=16", "--set", "N=16", "--set", "K=16,48")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.py", "bench_plugin.py", "matmul-fp64.yaml"]
+    run = kbench("run", "matmul-fp64.yaml", *QUICK, "--set", "M=16", "--set", "N=16", "--set", "K=16,48")
     assert run.returncode == 0, run.stderr
-    rows = rows_of(tmp_path, "mine")
+    rows = rows_of(tmp_path, "matmul-fp64")
     assert [(row["operator"], row["M"], row["K"], row["dtype"]) for row in rows] == [
         ("matmul-fp64", "16", k, "float64") for k in ("16", "48") for _ in "ab"
     ]
     assert all("unchecked" in row["flags"] for row in rows)
-    checked = kbench("check", "mine.yaml")
+    checked = kbench("check", "matmul-fp64.yaml")
     assert "a script has no reference to check it with" in checked.stdout
     again = kbench("init", "bench.py")
-    assert again.returncode == 0 and again.stdout.startswith("# matmul-fp32: "), again.stderr
-    assert "for another plot, run the command again with --plot matmul-fp64" in again.stderr
+    assert again.returncode == 0 and (tmp_path / "bench.yaml").read_text().startswith("# matmul-fp32: "), again.stderr
+    assert "for another plot, run the command again with --plot matmul-fp64" in again.stdout
     (tmp_path / "bench_plugin.py").write_text("mine = 1\n")
     changed = kbench("init", "bench.py")
     assert changed.returncode == 2 and "bench_plugin.py: exists already" in changed.stderr
+    assert "bench.yaml: exists already" in changed.stderr
     unknown = kbench("init", "bench.py", "--dir", "other", "--plot", "matmul-fp16")
     assert unknown.returncode == 2 and "its plots are matmul-fp32, matmul-fp64" in unknown.stderr
 
@@ -288,10 +288,10 @@ def test_a_script_becomes_a_config_and_a_plug_in_for_a_sweep_of_ones_own(kbench:
 def test_init_passes_the_arguments_of_a_script_on(kbench: Kbench, tmp_path: Path) -> None:
     shutil.copy(SCRIPTS / "marks_in_main.py", tmp_path)
     exported = kbench("init", "marks_in_main.py", "--", "--dtype", "bfloat16")
-    (tmp_path / "mine.yaml").write_text(exported.stdout)
-    run = kbench("run", "mine.yaml", *QUICK, "--set", "N=128")
+    assert exported.returncode == 0, exported.stderr
+    run = kbench("run", "marks_in_main.yaml", *QUICK, "--set", "N=128")
     assert run.returncode == 0, run.stderr
-    assert {row["dtype"] for row in rows_of(tmp_path, "mine")} == {"bfloat16"}
+    assert {row["dtype"] for row in rows_of(tmp_path, "marks_in_main")} == {"bfloat16"}
 
 
 def test_a_script_that_does_not_exist_is_one_line(kbench: Kbench) -> None:

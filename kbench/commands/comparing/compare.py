@@ -26,7 +26,10 @@ DEFAULT_BUDGET = "10m"
 
 
 def compare(
-    files: Annotated[list[str], typer.Argument(metavar="[LABEL=]FILE.csv", help="Results files, the baseline first.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="[LABEL=]FILE.csv", help="Results files, or folders with one each, the baseline first."),
+    ],
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this file or provider.")
     ] = None,

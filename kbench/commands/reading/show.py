@@ -16,7 +16,9 @@ from kbench.text import terminal
 def show(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE.csv", help="A results file. Default: the newest file in results/."),
+        typer.Argument(
+            metavar="FILE.csv", help="A results file, or a folder with one. Default: the newest file in results/."
+        ),
     ] = None,
     where: RowTerms = "",
     details: Annotated[
@@ -39,7 +41,7 @@ def show(
     from kbench.results.row_filter import RowFilter
     from kbench.results.vocabulary import Role
 
-    path = Path(newest_results([file] if file else None)[0])
+    path = table.results_file(Path(newest_results([file] if file else None)[0]))
     frame, chosen = table.read_results(path), RowFilter.parse(where)
     rows = chosen.select(frame) if chosen.terms else frame
     if chosen.terms and not (rows["role"] == Role.PROVIDER).any():

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def why(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE.csv", help="A results file. Default: the newest file in results/."),
+        typer.Argument(
+            metavar="FILE.csv", help="A results file, or a folder with one. Default: the newest file in results/."
+        ),
     ] = None,
     row: Annotated[
         str,
@@ -96,9 +98,10 @@ def why(
     Exit code: 0 success; 2 bad input; 3 the counters could not be read, the provider could not be called, or
     there was no code to show.
     """
+    from kbench.results.table import results_file
     from kbench.why.facts import find_facts
 
-    path = Path(newest_results([file] if file else None)[0])
+    path = results_file(Path(newest_results([file] if file else None)[0]))
     alone = [name for name, given in (("--once", once), ("--sass", sass), ("--ptx", ptx)) if given]
     beside = (("--counters", counters), ("--import", report), ("--timers", timers), ("--json", as_json))
     others = [*alone[1:], *(name for name, given in (*beside, ("--versus", once and versus)) if given)]

@@ -149,8 +149,13 @@ def _levels(change: HistoryChange) -> str:
 
 def _place(report: HistoryReport, change: HistoryChange) -> list[str]:
     """Where else a change may have begun."""
-    days = [day(report.timeline.runs[run].started_at) for run in change.runs]
-    return [f"it began between {days[0]} and {days[1]}"] if change.runs[0] != change.runs[1] else []
+    if change.runs[0] == change.runs[1]:
+        return []
+    moments = [report.timeline.runs[run].started_at for run in change.runs]
+    first, last = map(day, moments)
+    if first == last:
+        first, last = (f"{day(moment)} {moment[11:19]}" for moment in moments)
+    return [f"it began between {first} and {last}"]
 
 
 def notes(report: HistoryReport) -> Iterator[str]:

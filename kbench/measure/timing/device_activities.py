@@ -135,4 +135,4 @@ def _time_of(window: Sequence[Activity]) -> CallTime:
     for each in ordered:  # those that run at the same time count once
         busy += max(each.end_ns - max(each.start_ns, reached), 0)
         reached = max(reached, each.end_ns)
-    return CallTime((reached - ordered[0].start_ns) * 1e-6, busy * 1e-6)
+    return CallTime((reached - ordered[0].start_ns) / 1e6, busy / 1e6)

@@ -10,8 +10,12 @@ import torch
 
 from kbench.measure.machine.device import Device
 
-HOST_FLUSH_BYTES = 64 * 1024**2
-"""Bytes written between timed calls on a host that does not report the size of its last-level cache."""
+FLUSH_BYTES = 64 * 1024**2
+"""Bytes written between timed calls on a device that does not report the size of its last-level cache."""
+
+HOST_FLUSH_BYTES = 16 * 1024**2
+"""A host writes at most so many. This displaces what the caches of one core hold, in a millisecond or two. To displace the
+last-level cache of a server takes 0.1 s, so that a round has one sample."""
 
 
 class ClockEvent:
@@ -24,7 +28,7 @@ class ClockEvent:
         self._ns = time.perf_counter_ns()
 
     def elapsed_time(self, end: ClockEvent) -> float:
-        return max(end._ns - self._ns, 1) * 1e-6
+        return max(end._ns - self._ns, 1) / 1e6
 
 
 class HostInterface:
@@ -42,7 +46,8 @@ class HostDriver:
 
     def __init__(self, device: Device, cache: str, before: Callable[[], None] | None = None) -> None:
         self._cold, self._device, self._before = cache == "cold", device, before
-        self._bytes = 2 * (device.cache_bytes or HOST_FLUSH_BYTES // 2)
+        wanted = 2 * device.cache_bytes if device.cache_bytes else FLUSH_BYTES
+        self._bytes = wanted if device.accelerated else min(wanted, HOST_FLUSH_BYTES)
         self.synchronize = device.synchronize
 
     def get_device_interface(self) -> type[HostInterface]:
@@ -72,7 +77,7 @@ def clock_samples(fn: Callable[[], Any], driver: HostDriver, warmup_ms: float, r
             start = time.perf_counter_ns()
             fn()
             driver.synchronize()
-            times.append(max(time.perf_counter_ns() - start, 1) * 1e-6)
+            times.append(max(time.perf_counter_ns() - start, 1) / 1e6)
         return times
 
     calls(warmup_ms)

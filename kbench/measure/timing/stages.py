@@ -51,8 +51,8 @@ def _wall_ms(device: Device, action: Callable[[], Any], before: Callable[[], Non
     for _ in range(REPEATS):
         before()
         device.synchronize()
-        start = time.perf_counter()
+        start = time.perf_counter_ns()
         action()
         device.synchronize()
-        times.append((time.perf_counter() - start) * 1e3)
+        times.append((time.perf_counter_ns() - start) / 1e6)
     return median(times)

@@ -89,6 +89,6 @@ def measure_launch_ms(fn: Callable[[], Any], device: Device) -> float | None:
         device.synchronize()
         start = time.perf_counter_ns()
         fn()
-        times.append((time.perf_counter_ns() - start) * 1e-6)
+        times.append((time.perf_counter_ns() - start) / 1e6)
     device.synchronize()
     return sorted(times)[LAUNCHES // 2]
