@@ -111,7 +111,7 @@ def end_of(process: subprocess.Popen[str]) -> Ended:
 
 @pytest.fixture
 def cluster(made_once: MadeOnce) -> Path:
-    """A run whose worker is killed in the second case, and one whose scheduler is. Meanwhile another run wants the same file."""
+    """A run whose worker is killed in the second case while another run wants its file, and a run whose scheduler is killed."""
 
     def make(folder: Path) -> None:
         (folder / "sweep.yaml").write_text(CONFIG)
@@ -150,7 +150,9 @@ def test_a_cluster_gives_the_rows_of_a_plain_run_none_lost_and_none_twice(cluste
     found = sorted(
         (row["N"], row["session"], row["provider"], row["status"]) for row in rows_of(cluster / "results" / "sweep.csv")
     )
-    assert found == sorted((n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items())
+    assert found == sorted(
+        (n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items()
+    )
 
 
 def test_the_exit_code_of_a_run_on_a_cluster_is_that_of_a_plain_run(cluster: Path) -> None:
@@ -230,7 +232,9 @@ def test_all_devices_of_a_host_give_the_rows_of_a_plain_run(kbench: Kbench, writ
     rows = rows_of(folder / "results" / "sweep.csv")
     found = sorted((row["N"], row["session"], row["provider"], row["status"]) for row in rows)
     assert ended.code == 1
-    assert found == sorted((n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items())
+    assert found == sorted(
+        (n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items()
+    )
     devices = {(row["N"], row["device_index"], row["device_uuid"]) for row in rows}
     assert len(devices) == 3  # all rows of a case are of one device
     assert all(0 <= int(index) < torch.accelerator.device_count() and uuid for _, index, uuid in devices)
