@@ -104,6 +104,10 @@ class Cluster:
             process.wait()
 
 
+def sizes_in(path: Path) -> list[str]:
+    return [row["N"] for row in rows_of(path)]
+
+
 def end_of(process: subprocess.Popen[str]) -> Ended:
     out, err = process.communicate(timeout=LIMIT_S)
     return Ended(process.returncode, out, err)
@@ -111,7 +115,7 @@ def end_of(process: subprocess.Popen[str]) -> Ended:
 
 @pytest.fixture
 def cluster(made_once: MadeOnce) -> Path:
-    """A run whose worker is killed in the second case while another run wants its file, and a run whose scheduler is killed."""
+    """A run whose first worker hangs in the second case and is then killed, and a run whose scheduler is killed."""
 
     def make(folder: Path) -> None:
         (folder / "sweep.yaml").write_text(CONFIG)
@@ -124,10 +128,8 @@ def cluster(made_once: MadeOnce) -> Path:
             scheduled = (*RUN, "--scheduler", dask.address)
             run = start(*scheduled, "--sessions", 2, folder=folder)
             wait_for((folder / "held").exists)
-            (folder / "pid").write_text(str(run.pid))
             dask.add_worker()
-            same_file = start(*scheduled, "--sessions", 2, "--resume", "--no-wait", folder=folder)
-            keep(end_of(same_file), folder, "same-file")
+            wait_for(lambda: "32" in sizes_in(folder / "results" / "sweep.csv"))
             first_worker.kill()
             (folder / "hold-24").unlink()
             keep(end_of(run), folder, "ran")
@@ -155,6 +157,10 @@ def test_a_cluster_gives_the_rows_of_a_plain_run_none_lost_and_none_twice(cluste
     )
 
 
+def test_a_worker_that_joins_later_measures_the_cases_that_wait(cluster: Path) -> None:
+    assert list(dict.fromkeys(sizes_in(cluster / "results" / "sweep.csv"))) == ["16", "32", "24"]
+
+
 def test_the_exit_code_of_a_run_on_a_cluster_is_that_of_a_plain_run(cluster: Path) -> None:
     ended = kept(cluster, "ran")
     assert ended.code == 1 and "Traceback" not in ended.text  # `raises` failed
@@ -167,17 +173,12 @@ def test_the_reason_of_a_row_of_a_cluster_has_the_words_and_the_line_of_the_exce
             assert "ValueError: no rows like these" in row["reason"] and f"kernels.py:{line}" in row["reason"]
 
 
-def test_a_second_run_of_the_same_results_file_names_the_first_and_measures_nothing(cluster: Path) -> None:
-    ended, pid = kept(cluster, "same-file"), (cluster / "pid").read_text()
-    assert ended.code == 3 and re.search(rf"\b{pid}\b", ended.err) and "sweep.csv" in ended.err
-
-
 def test_a_run_whose_scheduler_dies_ends_with_one_line_and_keeps_its_rows(cluster: Path) -> None:
     ended = kept(cluster, "half")
     errors = [line for line in ended.err.splitlines() if line.startswith("error: ")]
     assert ended.code == 3 and "Traceback" not in ended.text
     assert len(errors) == 1 and (cluster / "address").read_text() in errors[0] and "--resume" in errors[0]
-    assert {row["N"] for row in rows_of(cluster / "half" / "sweep.csv")} == {"16"}
+    assert set(sizes_in(cluster / "half" / "sweep.csv")) == {"16"}
 
 
 def test_a_scheduler_that_does_not_answer_is_named(kbench: Kbench, write: Write) -> None:
