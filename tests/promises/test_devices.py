@@ -1,0 +1,241 @@
+"""Several devices, and a dask cluster in plain use: the rows are those of a plain run, whatever a worker dies of."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promises.kept import keep, kept
+from promises.outside import Ended, providers_of, rows_of, start
+
+pytest.importorskip("distributed")
+
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
+Write = Callable[[str, str], Path]
+Kbench = Callable[..., Ended]
+
+PLUGIN = """
+import time
+from pathlib import Path
+
+import torch
+
+import kbench
+
+HERE = Path(__file__).parent
+softmax = kbench.operator("softmax")
+
+
+@softmax.provider("waits")
+def waits(x):
+    if (HERE / f"hold-{x.shape[1]}").exists():
+        (HERE / "held").touch()
+        while (HERE / f"hold-{x.shape[1]}").exists():
+            time.sleep(0.02)
+    return torch.softmax(x, 1)
+
+
+@softmax.provider("raises")
+def raises(x):
+    raise ValueError("no rows like these")
+"""
+CONFIG = """
+operator: softmax
+plugins: [kernels.py]
+sweep: {M: 4, N: [16, 24, 32]}
+providers: [torch-native, waits, raises]
+measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
+"""
+STATUSES = {"torch-native": "ok", "waits": "ok", "raises": "error", "copy": "ok", "empty": "ok", "repeat": "ok"}
+RUN = ("run", "sweep.yaml", "--no-plot")
+LIMIT_S = 120
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited for too long"
+        time.sleep(0.05)
+
+
+class Cluster:
+    """A scheduler and workers of dask, each a process of its own, as `dask scheduler` and `dask worker` start them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
+        file = folder / "scheduler.json"
+        self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
+        wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
+        self.address: str = json.loads(file.read_text())["address"]
+
+    def start(self, what: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *arguments]
+        with (self.folder / "dask.log").open("ab") as log:
+            process = subprocess.Popen(
+                command, cwd=self.folder, stdout=log, stderr=log, env=os.environ | variables, start_new_session=True
+            )
+        self.processes.append(process)
+        return process
+
+    def add_worker(self) -> subprocess.Popen[bytes]:
+        """Start another worker, with a temporary folder of its own: workers that share one take turns on a device."""
+        from distributed import Client
+
+        place = self.folder / f"temporary-{len(self.processes)}"
+        place.mkdir()
+        process = self.start("worker", self.address, "--no-nanny", "--nthreads", "1", TMPDIR=str(place))
+        with Client(self.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            client.wait_for_workers(len(self.processes) - 1, timeout=LIMIT_S)  # type: ignore[no-untyped-call]
+        return process
+
+    def end(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def sizes_in(path: Path) -> list[str]:
+    return [row["N"] for row in rows_of(path)]
+
+
+def end_of(process: subprocess.Popen[str]) -> Ended:
+    out, err = process.communicate(timeout=LIMIT_S)
+    return Ended(process.returncode, out, err)
+
+
+@pytest.fixture
+def cluster(made_once: MadeOnce) -> Path:
+    """A run whose first worker hangs in the second case and is then killed, and a run whose scheduler is killed."""
+
+    def make(folder: Path) -> None:
+        (folder / "sweep.yaml").write_text(CONFIG)
+        (folder / "kernels.py").write_text(PLUGIN)
+        dask = Cluster(folder)
+        try:
+            (folder / "address").write_text(dask.address)
+            first_worker = dask.add_worker()
+            (folder / "hold-24").touch()
+            scheduled = (*RUN, "--scheduler", dask.address)
+            run = start(*scheduled, "--sessions", 2, folder=folder)
+            wait_for((folder / "held").exists)
+            dask.add_worker()
+            wait_for(lambda: "32" in sizes_in(folder / "results" / "sweep.csv"))
+            first_worker.kill()
+            (folder / "hold-24").unlink()
+            keep(end_of(run), folder, "ran")
+
+            (folder / "held").unlink()
+            (folder / "hold-24").touch()
+            run = start(*scheduled, "--out", "half", folder=folder)
+            wait_for((folder / "held").exists)
+            dask.scheduler.kill()
+            keep(end_of(run), folder, "half")
+        finally:
+            (folder / "hold-24").unlink(missing_ok=True)
+            dask.end()
+
+    return made_once("cluster", make)
+
+
+def test_a_cluster_gives_the_rows_of_a_plain_run_none_lost_and_none_twice(cluster: Path) -> None:
+    """The worker was killed in the middle of a case, and another one took it."""
+    found = sorted(
+        (row["N"], row["session"], row["provider"], row["status"]) for row in rows_of(cluster / "results" / "sweep.csv")
+    )
+    assert found == sorted(
+        (n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items()
+    )
+
+
+def test_a_worker_that_joins_later_measures_the_cases_that_wait(cluster: Path) -> None:
+    assert list(dict.fromkeys(sizes_in(cluster / "results" / "sweep.csv"))) == ["16", "32", "24"]
+
+
+def test_the_exit_code_of_a_run_on_a_cluster_is_that_of_a_plain_run(cluster: Path) -> None:
+    ended = kept(cluster, "ran")
+    assert ended.code == 1 and "Traceback" not in ended.text  # `raises` failed
+
+
+def test_the_reason_of_a_row_of_a_cluster_has_the_words_and_the_line_of_the_exception(cluster: Path) -> None:
+    [line] = [number for number, text in enumerate(PLUGIN.splitlines(), 1) if "raise ValueError" in text]
+    for row in providers_of(cluster / "results" / "sweep.csv"):
+        if row["provider"] == "raises":
+            assert "ValueError: no rows like these" in row["reason"] and f"kernels.py:{line}" in row["reason"]
+
+
+def test_a_run_whose_scheduler_dies_ends_with_one_line_and_keeps_its_rows(cluster: Path) -> None:
+    ended = kept(cluster, "half")
+    errors = [line for line in ended.err.splitlines() if line.startswith("error: ")]
+    assert ended.code == 3 and "Traceback" not in ended.text
+    assert len(errors) == 1 and (cluster / "address").read_text() in errors[0] and "--resume" in errors[0]
+    assert set(sizes_in(cluster / "half" / "sweep.csv")) == {"16"}
+
+
+def test_a_scheduler_that_does_not_answer_is_named(kbench: Kbench, write: Write) -> None:
+    write("sweep.yaml", CONFIG)
+    write("kernels.py", PLUGIN)
+    ended = kbench(*RUN, "--scheduler", "tcp://127.0.0.1:9")
+    assert ended.code == 3 and "tcp://127.0.0.1:9" in ended.err and "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("address", ["banana", "http://127.0.0.1:8786"])
+def test_an_address_that_is_none_is_refused_with_an_example(kbench: Kbench, write: Write, address: str) -> None:
+    write("sweep.yaml", CONFIG)
+    write("kernels.py", PLUGIN)
+    ended = kbench(*RUN, "--scheduler", address)
+    assert ended.code == 2 and address in ended.err and re.search(r"tcp://[\w.]+:\d+", ended.err)
+
+
+def test_devices_and_scheduler_exclude_each_other(kbench: Kbench, write: Write) -> None:
+    write("sweep.yaml", CONFIG)
+    write("kernels.py", PLUGIN)
+    ended = kbench(*RUN, "--devices", "all", "--scheduler", "tcp://127.0.0.1:9")
+    assert ended.code == 2 and "--devices" in ended.err and "--scheduler" in ended.err
+
+
+def test_without_dask_the_error_says_what_to_install(kbench_process: Kbench, write: Write, folder: Path) -> None:
+    write("sweep.yaml", CONFIG)
+    write("kernels.py", PLUGIN)
+    write("hidden/distributed.py", "raise ImportError('hidden by the test')")
+    path = os.pathsep.join([str(folder / "hidden"), os.environ["PYTHONPATH"]])
+    ended = kbench_process(*RUN, "--scheduler", "tcp://127.0.0.1:9", PYTHONPATH=path)
+    assert ended.code in (2, 3) and "pip install" in ended.err and "distributed" in ended.err
+
+
+def test_devices_on_a_machine_without_an_accelerator_says_to_leave_the_option_out(kbench: Kbench, write: Write) -> None:
+    import torch
+
+    if torch.accelerator.is_available():
+        pytest.skip("there is an accelerator")
+    write("sweep.yaml", CONFIG)
+    write("kernels.py", PLUGIN)
+    ended = kbench(*RUN, "--devices", "0,2")
+    assert ended.code == 2 and "--devices 0,2" in ended.err and "accelerator" in ended.err
+
+
+@pytest.mark.gpu
+def test_all_devices_of_a_host_give_the_rows_of_a_plain_run(kbench: Kbench, write: Write, folder: Path) -> None:
+    import torch
+
+    write("sweep.yaml", CONFIG)
+    write("kernels.py", PLUGIN)
+    ended = kbench(*RUN, "--devices", "all", "--sessions", 2)
+    rows = rows_of(folder / "results" / "sweep.csv")
+    found = sorted((row["N"], row["session"], row["provider"], row["status"]) for row in rows)
+    assert ended.code == 1
+    assert found == sorted(
+        (n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items()
+    )
+    devices = {(row["N"], row["device_index"], row["device_uuid"]) for row in rows}
+    assert len(devices) == 3  # all rows of a case are of one device
+    assert all(0 <= int(index) < torch.accelerator.device_count() and uuid for _, index, uuid in devices)

@@ -1,0 +1,489 @@
+"""`kbench judge`: right, trusted, deterministic and how fast; and the cheats that it finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from promises.kept import keep, kept
+from promises.outside import Ended, rows_of, run_kbench, run_process
+
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
+Kbench = Callable[..., Ended]
+Write = Callable[[str, str], Path]
+
+QUICK = (
+    "--against", "softmax", "--baseline", "torch-native", "--set", "mode=forward", "--set", "M=8", "--set", "N=64",
+    "--set", "rounds=2", "--set", "warmup_ms=1", "--set", "rep_ms=2", "--set", "cache=warm",
+)  # fmt: skip
+
+FILE = """
+import time
+
+import torch
+
+import kbench
+
+softmax = kbench.operator("softmax")
+
+
+@softmax.provider("honest")
+def honest(x):
+    wide = x.double()
+    e = torch.exp(wide - wide.amax(-1, keepdim=True)) if x.shape[-1] else wide
+    return (e / e.sum(-1, keepdim=True)).to(x.dtype)
+
+
+@softmax.provider("slow")
+def slow(x):
+    time.sleep(0.001)
+    return honest(x)
+
+
+@softmax.provider("wrong-if-square")
+def wrong_if_square(x):
+    return honest(x) * (2 if x.shape[0] == x.shape[1] != 1 else 1)
+
+
+@softmax.provider("wrong-for-nan")
+def wrong_for_nan(x):
+    return honest(x.nan_to_num(nan=0.0, posinf=float("inf"), neginf=-float("inf")))
+
+
+@softmax.provider("disguised")
+def disguised(x):
+    return torch.nn.Softmax(dim=1)(x)
+
+
+@softmax.provider("by-chance")
+def by_chance(x):
+    y = honest(x)
+    return torch.where(torch.rand_like(y) < 0.5, y, torch.nextafter(y, torch.ones_like(y)))
+
+
+@softmax.provider("declines", supports=lambda case: "only for N = 3")
+def declines(x):
+    return x
+"""
+
+
+@pytest.fixture
+def judged(made_once: MadeOnce) -> Path:
+    """The judgement of a file with honest, slow, wrong and disguised kernels; and two of its honest kernel alone."""
+
+    def make(folder: Path) -> None:
+        (folder / "mine.py").write_text(FILE)
+        all_of_them = run_kbench("judge", "mine.py", *QUICK, "--shapes", 12, "--json", "--out", "kept", folder=folder)
+        keep(all_of_them, folder, "all")
+        alone = ("judge", "mine.py", *QUICK, "--shapes", 0, "--provider", "honest")
+        keep(run_kbench(*alone, folder=folder), folder, "text")
+        keep(run_kbench(*alone, "--min-speedup", 1000, "--json", folder=folder), folder, "gated")
+
+    return made_once("judged", make)
+
+
+def verdicts(ended: Ended) -> dict[str, dict[str, Any]]:
+    """What a judgement says of each provider."""
+    return {verdict["provider"]: verdict for verdict in json.loads(ended.out)["providers"]}
+
+
+def test_the_json_of_a_judgement_follows_its_schema(judged: Path, kbench: Kbench) -> None:
+    schema = json.loads(kbench("schema", "judge").out)
+    for name in ("all", "gated"):
+        document = json.loads(kept(judged, name).out)
+        jsonschema.validate(document, schema)
+        assert {"file", "operator", "device", "passed", "random_shapes", "cases", "providers"} <= set(document)
+
+
+def test_a_right_kernel_is_correct_trusted_deterministic_and_has_a_speed(judged: Path) -> None:
+    honest = verdicts(kept(judged, "all"))["honest"]
+    assert honest["correct"] and honest["trusted"] and honest["deterministic"]
+    assert honest["failures"] == honest["doubts"] == [] and honest["timed_cases"] == 1
+    [baseline] = honest["baselines"]
+    low, high = baseline["interval"]
+    assert baseline["baseline"] == "torch-native" and low <= baseline["speedup"] <= high
+
+
+def test_a_right_and_trusted_kernel_passes_however_slow(judged: Path) -> None:
+    ended = kept(judged, "text")
+    assert ended.code == 0
+    for word in ("honest", "mine.py", "softmax", "correct", "trust", "deterministic", "speed", "torch-native"):
+        assert word in ended.out
+
+
+def test_a_kernel_that_is_slower_than_min_speedup_asks_for_fails(judged: Path) -> None:
+    ended = kept(judged, "gated")
+    honest = verdicts(ended)["honest"]
+    assert ended.code == 1 and json.loads(ended.out)["passed"] is False
+    assert honest["correct"] and honest["trusted"]
+
+
+def test_the_speed_up_of_a_slow_kernel_is_small(judged: Path) -> None:
+    found = verdicts(kept(judged, "all"))
+    slow, honest = (found[name]["baselines"][0]["speedup"] for name in ("slow", "honest"))
+    assert 0 < slow < 0.2 and slow < honest
+
+
+def test_a_kernel_that_is_wrong_for_some_random_shapes_is_not_timed_and_the_case_is_named(judged: Path) -> None:
+    wrong = verdicts(kept(judged, "all"))["wrong-if-square"]
+    assert wrong["correct"] is False and wrong["timed_cases"] == 0 and wrong["baselines"] == []
+    for failure in wrong["failures"]:
+        sizes = dict(word.split("=") for word in failure["case"].split() if "=" in word)
+        assert failure["status"] == "wrong" and sizes["M"] == sizes["N"]
+    assert wrong["failures"]
+
+
+def test_a_kernel_that_is_wrong_on_one_edge_input_is_not_correct_and_the_input_is_named(judged: Path) -> None:
+    failures = verdicts(kept(judged, "all"))["wrong-for-nan"]["failures"]
+    assert {tuple(failure["inputs"]) for failure in failures} == {("one NaN",)}
+
+
+def test_the_baseline_under_another_name_is_not_trusted(judged: Path) -> None:
+    disguised = verdicts(kept(judged, "all"))["disguised"]
+    assert disguised["correct"] is True and disguised["trusted"] is False
+    assert {doubt["flag"] for doubt in disguised["doubts"]} == {"same-ops"}
+    assert "torch-native" in disguised["doubts"][0]["reason"]
+
+
+def test_two_calls_that_differ_in_bits_are_right_and_not_deterministic(judged: Path) -> None:
+    found = verdicts(kept(judged, "all"))["by-chance"]
+    assert found["correct"] and found["trusted"] and found["deterministic"] is False
+
+
+def test_a_kernel_that_declines_every_case_is_neither_right_nor_wrong(judged: Path) -> None:
+    found = verdicts(kept(judged, "all"))["declines"]
+    assert found["correct"] is None and found["declined"][0]["reason"] == "only for N = 3"
+
+
+def test_a_file_with_a_wrong_kernel_fails_as_a_whole(judged: Path) -> None:
+    ended = kept(judged, "all")
+    assert ended.code == 1 and json.loads(ended.out)["passed"] is False
+
+
+def test_the_rows_of_a_judgement_are_kept_where_out_says_and_nowhere_else(judged: Path) -> None:
+    rows = rows_of(judged / "kept" / "softmax.csv")
+    assert {"honest", "torch-native"} <= {row["provider"] for row in rows if row["status"] == "ok"}
+    assert not (judged / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["absent.py", "--against", "softmax"], ["absent.py", "no such file"]),
+        (["mine.py", "--against", "sofmax"], ["sofmax", "softmax"]),
+        (["mine.py", "--against", "gelu"], ["mine.py", "gelu", "softmax"]),
+        (["mine.py", "--against", "softmax", "--provider", "hones"], ["hones", "honest"]),
+        (["mine.py"], ["--against"]),
+    ],
+    ids=["no file", "no config", "another operator", "no such provider", "no config named"],
+)
+def test_a_judgement_that_cannot_be_made_is_a_sentence_and_exit_code_2(
+    kbench: Kbench, write: Write, arguments: list[str], words: list[str]
+) -> None:
+    write("mine.py", FILE)
+    ended = kbench("judge", *arguments)
+    assert ended.code == 2 and all(word in ended.err for word in words) and "Traceback" not in ended.err
+
+
+# --- cheats
+
+CHEATS = """
+import gc
+import sys
+import threading
+import time
+
+import torch
+
+import kbench
+
+softmax = kbench.operator("softmax")
+SOFTMAX = torch.softmax
+
+
+def honest(x):
+    e = torch.exp(x - x.amax(-1, keepdim=True)) if x.shape[-1] else x
+    return e / e.sum(-1, keepdim=True)
+
+
+softmax.provider("honest")(lambda x: honest(x))
+
+
+def cheat(function):
+    return softmax.provider(function.__name__)(function)
+
+
+def cheat_with_memory(function):
+    def build(case):
+        memory = {}
+        return lambda x: function(x, memory)
+
+    return softmax.provider(function.__name__, factory=True)(build)
+
+
+@cheat_with_memory
+def returns_what_it_had_for_this_address(x, memory):
+    if x.data_ptr() not in memory:
+        memory[x.data_ptr()] = honest(x)
+    return memory[x.data_ptr()].clone()
+
+
+@cheat_with_memory
+def returns_what_it_had_for_this_version(x, memory):
+    key = x.data_ptr(), x._version
+    if memory.get("key") != key:
+        memory.update(key=key, y=honest(x))
+    return memory["y"].clone()
+
+
+@cheat_with_memory
+def compares_one_element(x, memory):
+    key = x.flatten()[:1].tolist()
+    if memory.get("key") != key or memory["y"].shape != x.shape:
+        memory.update(key=key, y=honest(x))
+    return memory["y"].clone()
+
+
+@cheat_with_memory
+def works_in_one_call_of_eight(x, memory):
+    memory["calls"] = memory.get("calls", 0) + 1
+    if memory["calls"] < 12 or memory["calls"] % 8 == 0:
+        memory["y"] = honest(x)
+    return memory["y"].clone()
+
+
+@cheat_with_memory
+def stops_after_thirty_calls(x, memory):
+    memory["calls"] = memory.get("calls", 0) + 1
+    return honest(x) if memory["calls"] < 30 else torch.empty_like(x)
+
+
+@cheat_with_memory
+def raises_when_it_is_timed(x, memory):
+    memory["calls"] = memory.get("calls", 0) + 1
+    if memory["calls"] > 12:
+        raise RuntimeError("no more")
+    return honest(x)
+
+
+@cheat_with_memory
+def hopes_for_stale_memory(x, memory):
+    if memory:
+        return torch.empty_like(x)
+    memory["done"] = True
+    return honest(x)
+
+
+@cheat_with_memory
+def returns_the_same_memory(x, memory):
+    y = honest(x)
+    return memory.setdefault("y", torch.empty_like(y)).copy_(y)
+
+
+@cheat
+def computes_half_of_the_rows(x):
+    y = torch.empty_like(x)
+    y[: len(x) // 2] = honest(x[: len(x) // 2])
+    return y
+
+
+@cheat
+def returns_a_constant(x):
+    return torch.full_like(x, 1 / max(1, x.shape[-1]))
+
+
+@cheat
+def computes_in_bfloat16(x):
+    return honest(x.bfloat16()).to(x.dtype)
+
+
+@cheat
+def makes_its_input_easy(x):
+    x.zero_()
+    return torch.full_like(x, 1 / max(1, x.shape[-1]))
+
+
+@cheat
+def computes_in_a_thread_later(x):
+    y = torch.empty_like(x)
+
+    def fill():
+        time.sleep(0.3)
+        y.copy_(honest(x))
+
+    threading.Thread(target=fill, daemon=True).start()
+    return y
+
+
+class Lazy(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        values = [honest(value.source) if isinstance(value, Lazy) else value for value in arguments]
+        return function(*values, **(keywords or {}))
+
+
+@cheat
+def computes_when_it_is_read(x):
+    y = torch.empty_like(x).as_subclass(Lazy)
+    y.source = x
+    return y
+
+
+class Agreeable(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        if function.__name__ in ("equal", "allclose", "eq", "le", "__eq__", "__le__"):
+            return torch.tensor(True)
+        return super().__torch_function__(function, types, arguments, keywords or {})
+
+
+@cheat
+def returns_what_equals_everything(x):
+    return torch.empty_like(x).as_subclass(Agreeable)
+
+
+@cheat
+def replaces_the_clocks(x):
+    for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"):
+        setattr(time, name, lambda: 0)
+    return honest(x)
+
+
+@cheat
+def replaces_do_bench(x):
+    import triton.testing
+
+    triton.testing.do_bench = lambda call, **settings: [1e-3]
+    return honest(x)
+
+
+@cheat
+def replaces_cuda_events(x):
+    torch.cuda.Event.elapsed_time = lambda start, end: 1e-3
+    return honest(x)
+
+
+@cheat
+def replaces_synchronize(x):
+    torch.cuda.synchronize = torch.accelerator.synchronize = lambda *place: None
+    return honest(x)
+
+
+@cheat
+def replaces_comparisons(x):
+    torch.equal = torch.allclose = lambda *tensors, **tolerances: True
+    return torch.zeros_like(x)
+
+
+@cheat
+def replaces_the_reference(x):
+    object.__setattr__(softmax, "reference", torch.zeros_like)
+    return torch.zeros_like(x)
+
+
+@cheat
+def makes_the_baseline_slow(x):
+    def slow(*arguments, **keywords):
+        time.sleep(0.005)
+        return SOFTMAX(*arguments, **keywords)
+
+    torch.softmax = slow
+    return honest(x)
+
+
+def stolen(x, candidates):
+    for value in candidates:
+        if type(value) is torch.Tensor and value.dtype == torch.float64 and value.shape == x.shape:
+            return value.to(x.dtype)
+    return torch.zeros_like(x)
+
+
+@cheat
+def searches_the_memory_for_the_answer(x):
+    return stolen(x, gc.get_objects())
+
+
+@cheat
+def searches_its_callers_for_the_answer(x):
+    frame, candidates = sys._getframe(), []
+    while frame := frame.f_back:
+        candidates.extend(frame.f_locals.values())
+    return stolen(x, candidates)
+
+
+@cheat
+def calls_the_baseline(x):
+    return torch.ops.aten._softmax(x.unsqueeze(0), -1, False).squeeze(0)
+"""
+AT_IMPORT = """
+import time
+
+import torch
+
+import kbench
+
+CLOCK, CLOCK_NS = time.perf_counter, time.perf_counter_ns
+time.perf_counter, time.perf_counter_ns = (lambda: CLOCK() / 100), (lambda: CLOCK_NS() // 100)
+
+
+@kbench.operator("softmax").provider("replaces_the_clocks_at_import")
+def replaces_the_clocks_at_import(x):
+    return torch.exp(torch.log_softmax(x, -1))
+"""
+
+
+@pytest.fixture
+def cheats(made_once: MadeOnce) -> Path:
+    def make(folder: Path) -> None:
+        for name, text in {"cheats": CHEATS, "at-import": AT_IMPORT}.items():
+            (folder / f"{name}.py").write_text(text)
+            command = ("judge", f"{name}.py", *QUICK, "--shapes", 0, "--json")
+            keep(run_process(*command, folder=folder), folder, name)
+
+    return made_once("cheats", make)
+
+
+def test_a_cheat_is_found_whatever_it_does(cheats: Path) -> None:
+    found = verdicts(kept(cheats, "cheats"))
+    passed = [name for name, verdict in found.items() if verdict["correct"] and verdict["trusted"]]
+    assert len(found) == 26 and passed == ["honest"]
+    assert kept(cheats, "cheats").code == 1
+
+
+def test_a_cheat_that_is_found_gets_a_reason(cheats: Path) -> None:
+    for name, verdict in verdicts(kept(cheats, "cheats")).items():
+        reasons = [finding["reason"] for finding in verdict["failures"] + verdict["doubts"]]
+        assert all(reasons) and bool(reasons) == (name != "honest"), name
+
+
+def test_a_replaced_clock_or_timer_is_tampered_and_the_reason_names_it(cheats: Path) -> None:
+    found = verdicts(kept(cheats, "cheats"))
+    replaced = {
+        "replaces_the_clocks": "perf_counter",
+        "replaces_do_bench": "do_bench",
+        "replaces_cuda_events": "elapsed_time",
+        "replaces_synchronize": "synchronize",
+        "makes_the_baseline_slow": "torch.softmax",
+    }
+    for name, function in replaced.items():
+        failures = found[name]["failures"]
+        assert found[name]["trusted"] is False
+        assert "tampered" in {failure["status"] for failure in failures} and function in failures[0]["reason"]
+
+
+def test_an_honest_kernel_among_cheats_is_right_trusted_and_timed(cheats: Path) -> None:
+    honest = verdicts(kept(cheats, "cheats"))["honest"]
+    assert honest["correct"] and honest["trusted"] and honest["timed_cases"] == 1
+    assert honest["baselines"][0]["speedup"] < 50  # the baseline is not the slow one of a cheat, of 5 ms
+
+
+def test_a_clock_that_is_replaced_at_import_is_found(cheats: Path) -> None:
+    ended = kept(cheats, "at-import")
+    [found] = verdicts(ended).values()
+    assert ended.code == 1 and found["trusted"] is False
+    assert "perf_counter" in found["failures"][0]["reason"]
