@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from in_process import measured, said
 
 from kbench.measure.timing import do_bench
+from kbench.registry import operator
 
 WORK_MS = 3.0
 
@@ -57,3 +59,12 @@ def test_flush_and_spin_last_three_launches(launch_ms: float, flush_ms: float) -
     together = pytest.approx(3 * launch_ms)
     assert spin_ms in (do_bench.PREFILL_MS, do_bench.MAX_PREFILL_MS) or spin_ms + flush_ms == together
     assert spin_ms == do_bench.MAX_PREFILL_MS or spin_ms + flush_ms >= 3 * launch_ms - 1e-9
+
+
+def test_a_call_that_takes_no_time_that_the_clock_can_see_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device, a call that launches nothing: the gradients of a matrix product over nothing are empty."""
+    monkeypatch.setattr(do_bench.BenchTimer, "_samples", lambda *arguments: [0.0, 0.0, 0.0])
+    matmul = operator("matmul")
+    row = measured(matmul, ["torch-native"], M=4, N=3, K=0, mode="backward")["torch-native"]
+    assert said(row).startswith("checked correct, but not timed: a call takes less than a step of the timer's clock")
+    assert (row.ms, row.round_ms, row.max_ulp) == (None, (), 0.0)

@@ -38,9 +38,13 @@ def reasons(made_once: Callable[[str, Callable[[Path], object]], Path]) -> dict[
         (folder / "workload.jsonl").write_text(json.dumps(line))
         for name, code in SOLUTIONS.items():
             spec = {"language": "python", "target_hardware": ["any"], "entry_point": "main.py::run"}
-            spec["destination_passing_style"] = False  # type: ignore[assignment]
-            solution = {"name": name, "definition": "double", "author": "me", "spec": spec}
-            solution |= {"sources": [{"path": "main.py", "content": code}]}
+            solution = {
+                "name": name,
+                "definition": "double",
+                "author": "me",
+                "spec": spec | {"destination_passing_style": False},
+                "sources": [{"path": "main.py", "content": code}],
+            }
             (folder / f"{name}.json").write_text(json.dumps(solution))
         options = ("--set", "rounds=2", "--set", "warmup_ms=1", "--set", "rep_ms=2", "--set", "cache=warm")
         run_kbench("run", ".", *options, "--out", "results", folder=folder)
