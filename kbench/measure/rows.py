@@ -57,8 +57,14 @@ class CaseContext:
         )
 
 
+TOO_SHORT = "correct, but not timed: a call takes less than a step of the timer's clock, so it seems to do nothing"
+
+
 def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row]:
     """One row per contender, in the same order."""
+    for contender in contenders:
+        if contender.running and contender.rounds and not median(contender.round_ms):
+            contender.end(Status.CHECKED, TOO_SHORT)
     baseline = contenders[context.baseline] if context.baseline is not None else None
     rows = [_row(context, contender, baseline) for contender in contenders]
     times = {row.provider: row for row in rows if row.role != Role.PROVIDER and row.ms is not None}

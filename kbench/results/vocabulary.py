@@ -35,7 +35,8 @@ class Status(ExplainedWord):
         "checked",
         """The output was right, but the kernel ran in Triton's interpreter, which says nothing about its speed. So the row
         has no time. Triton kernels get this status on a machine without an accelerator. Run the config on a machine with
-        an accelerator to time them.""",
+        an accelerator to time them. A call that does nothing, because its outputs are empty, may get it too: then the
+        reason says that it takes less than a step of the timer's clock.""",
     )
     UNAVAILABLE = (
         "unavailable",
@@ -108,7 +109,7 @@ _FAILED = frozenset({Status.WRONG, Status.TAMPERED, Status.ERROR, Status.OOM, St
 
 NOT_TIMED = "not timed: the Triton interpreter ran it"
 CHECKED_REASON = f"correct, but {NOT_TIMED}"
-"""What readers see as the reason of a `checked` row. The row itself has no reason."""
+"""What readers see as the reason of a `checked` row that has none itself."""
 
 KERNELS_NOT_KNOWN = "its kernels are not known: "
 """The beginning of what a row's reason says if kbench could not record its kernels. It comes last in the reason."""

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from in_process import measured, said
 
 from kbench.measure.timing import do_bench
 from kbench.measure.timing.host_clock import HostDriver
+from kbench.registry import operator
 
 WORK_MS = 3.0
 
@@ -66,3 +68,12 @@ def test_a_host_with_a_large_cache_flushes_a_part_of_it(accelerated: bool, cache
         accelerated=accelerated, cache_bytes=cache_mib * 2**20, torch_device="meta", synchronize=lambda: None
     )
     assert HostDriver(device, "cold").get_empty_cache_for_benchmark().numel() == flush_mib * 2**20
+
+
+def test_a_call_that_takes_no_time_that_the_clock_can_see_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device, a call that launches nothing: the gradients of a matrix product over nothing are empty."""
+    monkeypatch.setattr(do_bench.BenchTimer, "_samples", lambda *arguments: [0.0, 0.0, 0.0])
+    matmul = operator("matmul")
+    row = measured(matmul, ["torch-native"], M=4, N=3, K=0, mode="backward")["torch-native"]
+    assert said(row).startswith("checked correct, but not timed: a call takes less than a step of the timer's clock")
+    assert (row.ms, row.round_ms, row.max_ulp) == (None, (), 0.0)
