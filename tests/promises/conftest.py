@@ -73,6 +73,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
         folder, done = shared / f"made-{name}", shared / f"made-{name}.done"
         with FileLock(f"{folder}.lock", timeout=280):
             if not done.exists():
+                assert not folder.exists(), f"{name} could not be made: see the first test that needed it"
                 folder.mkdir()
                 make(folder)
                 done.touch()
@@ -90,6 +91,14 @@ def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("TMPDIR", str(tmp_path_factory.getbasetemp()))
         patch.setattr(tempfile, "tempdir", None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def host_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests without the mark `gpu` measure on the host, also on a machine with accelerators."""
+    if "gpu" not in request.keywords:
+        for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            monkeypatch.setenv(variable, "")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -93,8 +93,8 @@ class Cluster:
         place = self.folder / f"temporary-{len(self.processes)}"
         place.mkdir()
         process = self.start("worker", self.address, "--no-nanny", "--nthreads", "1", TMPDIR=str(place))
-        with Client(self.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
-            client.wait_for_workers(len(self.processes) - 1, timeout=LIMIT_S)  # type: ignore[no-untyped-call]
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(len(self.processes) - 1, timeout=LIMIT_S)
         return process
 
     def end(self) -> None:
@@ -188,12 +188,11 @@ def test_a_scheduler_that_does_not_answer_is_named(kbench: Kbench, write: Write)
     assert ended.code == 3 and "tcp://127.0.0.1:9" in ended.err and "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize("address", ["banana", "http://127.0.0.1:8786"])
-def test_an_address_that_is_none_is_refused_with_an_example(kbench: Kbench, write: Write, address: str) -> None:
+def test_an_address_that_is_none_is_refused_with_an_example(kbench: Kbench, write: Write) -> None:
     write("sweep.yaml", CONFIG)
     write("kernels.py", PLUGIN)
-    ended = kbench(*RUN, "--scheduler", address)
-    assert ended.code == 2 and address in ended.err and re.search(r"tcp://[\w.]+:\d+", ended.err)
+    ended = kbench(*RUN, "--scheduler", "banana")
+    assert ended.code == 2 and "banana" in ended.err and re.search(r"tcp://[\w.]+:\d+", ended.err)
 
 
 def test_devices_and_scheduler_exclude_each_other(kbench: Kbench, write: Write) -> None:
