@@ -222,7 +222,7 @@ def test_resume_of_a_finished_file_measures_nothing(scene: Path) -> None:
 def test_a_full_disk_is_one_sentence_and_keeps_the_finished_cases(folder: Path) -> None:
     scene = Scene(folder)
     command = [sys.executable, "-m", "kbench", *RUN]
-    limit_bytes = 4500  # the environment file fits, and the rows of one case
+    limit_bytes = 4500  # the environment file fits, and the rows of one or two of the three cases
     limited = subprocess.run(
         command,
         cwd=folder,
@@ -234,7 +234,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_the_finished_cases(folder: Path) 
     errors = [line for line in limited.stderr.splitlines() if "error" in line]
     assert limited.returncode not in (0, 70) and "Traceback" not in limited.stderr
     assert len(errors) == 1 and "sweep.csv" in errors[0] and os.strerror(errno.EFBIG) in errors[0]
-    assert measured(scene.results) == expected(16)
+    assert measured(scene.results) in (expected(16), expected(16, 24))
     resumed = run_kbench(*RUN, "--resume", folder=folder)
     assert resumed.code == 0 and measured(scene.results) == expected(16, 24, 32)
 
