@@ -18,12 +18,13 @@ import yaml
 from kbench.config import builtin, yaml_source
 from kbench.config.model_axes import without_replaced_axes
 from kbench.config.resolve import ConfigResolver, Sweep
-from kbench.config.schema import HOST_CACHE, File, Measure, Overlay, keys
+from kbench.config.schema import File, Measure, Overlay, keys
 from kbench.config.shapes_file import ShapesFile, read_shapes
 from kbench.config.validation import validate
 from kbench.config.yaml_source import Node, code_point, parse, read_config_text
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, OperatorInfo
+from kbench.results.timers import default_cache
 from kbench.text.suggest import unknown
 
 
@@ -123,7 +124,6 @@ class Config:
             resolver.issues.append(ConfigIssue(measure["max_ms"].key, what))
         if resolver.issues:
             raise ConfigError(resolver.issues)
-        defaults = {"cache": HOST_CACHE} if catalog.device.type == "cpu" else {}
         return Sweep(
             path=self.path,
             text=self.text,
@@ -132,7 +132,9 @@ class Config:
             cases=tuple(found.cases.values()),
             configurations=kept,
             baseline=baseline if any(one.name == baseline for one in kept) else None,
-            measure=Measure.model_validate(defaults | {key: node.plain for key, node in measure.items()}),
+            measure=Measure.model_validate(
+                {"cache": default_cache(catalog.device.type)} | {key: node.plain for key, node in measure.items()}
+            ),
             info=info,
             plugins=self.plugins,
             profile=profile,

@@ -55,11 +55,6 @@ Share = Annotated[
 ]
 
 
-HOST_CACHE = "warm"
-"""`cache` where the CPU is measured. After a flush, a short call also waits for the code of Python and torch. On a busy machine
-its sessions then differ by tens of per cent, and warm ones by a few per cent."""
-
-
 class Measure(StrictModel):
     """How each case is measured."""
 

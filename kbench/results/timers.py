@@ -72,3 +72,9 @@ def timers_in_words(names: Iterable[str]) -> str:
     """What timers are: `do_bench` (an event before and after each call), ..."""
     *others, last = (f"`{name}` ({TIMERS[name].description})" for name in names)
     return f"{', '.join(others)} or {last}"
+
+
+def default_cache(device_type: str) -> str:
+    """Whether the cache is `cold` or `warm` where nobody says so. After a flush, a short call on a host also waits for the code
+    of Python and torch. On a busy machine its sessions then differ by tens of per cent, and warm ones by a few per cent."""
+    return "warm" if device_type == "cpu" else "cold"

@@ -34,6 +34,7 @@ from kbench.protocol import Catalog, DeviceInfo, Rows, encode
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest, now
+from kbench.results.timers import default_cache
 from kbench.results.vocabulary import CALL_ORDER, Noticed, Status
 from kbench.sources.scripts import PROGRAM, ROWS_FILE
 from kbench.sources.scripts.arguments import dtype_of, word
@@ -52,7 +53,7 @@ class InPlace:
     def __init__(self) -> None:
         self.device = Device()
         self.telemetry = find_telemetry(self.device)
-        self.timer = BenchTimer(self.device, "cold")
+        self.timer = BenchTimer(self.device, default_cache(self.device.type))
         self._orders: Counter[str] = Counter()
         self._begun = False
         self._alone = threading.RLock()  # not a Lock: a closure may call do_bench itself
@@ -135,7 +136,7 @@ class InPlace:
             ceiling_tflops=None,
             peak_gbps=None,
             accelerated=self.device.accelerated,
-            cold=True,
+            cold=self.timer.cache == "cold",
             prefill_ms=self.timer.prefill_ms,
             common=self._how(case, started_at),
             unchecked=True,
@@ -184,8 +185,8 @@ def do_bench(
     """Time a function as `triton.testing.do_bench` does, in ms, with the same arguments and the same returned value.
 
     kbench keeps the device busy until the host is ahead of it, so that the time is that of the kernels, however slowly the host
-    launches them. The cache is flushed before each call. Runs on a host, too. In a script that `kbench run` or `kbench exec`
-    measures, kbench measures the function as one of that script.
+    launches them. The cache is flushed before each call. Runs on a host, too, with a warm cache. In a script that `kbench run`
+    or `kbench exec` measures, kbench measures the function as one of that script.
     """
     place = place_of(sys._getframe(1))
     call = BenchCall(fn, place, "do_bench", warmup, rep, tuple(grad_to_none or ()), quantiles, return_mode)
