@@ -59,7 +59,8 @@ def changes(
     logs = [_log_times(pair, drift, rules) for pair in replicated]
     old, new = (_matrix(side) for side in zip(*logs, strict=True))
     weights = np.array([pair.weight or 1.0 for pair in replicated])
-    effects = stats.estimate_effects(old, new, resolution, weights / weights.max())
+    scatter = np.array([drift.of(pair.key.case).scatter for pair in replicated])
+    effects = stats.estimate_effects(old, new, resolution, weights / weights.max(), scatter)
     columns = zip(replicated, effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
     estimated = iter([Change(pair, float(e), float(h), float(p), float(sd)) for pair, e, h, p, sd in columns])
     found = [
@@ -72,10 +73,11 @@ def changes(
 
 def _of_one_session(pair: Pair, drift: Drift, rules: Rules) -> Change:
     """A change with one session on a side. The interval is the floor, or wider where the noise is larger, the rounds vary
-    more, or the copy control of the same case changed."""
+    more, or the controls of the same case changed in another way than those of the others."""
     old, new = pair.sides
     before, after = (statistics.fmean(logs.values()) for logs in _log_times(pair, drift, rules))
-    floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.of(pair.key.case).own(pair.key.case)))
+    own = drift.of(pair.key.case).own.get(pair.key.case, 0.0)
+    floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * own))
     scatter = math.hypot(*(rounds.uncertainty(rounds.logs(side.readings[0].rounds)) for side in (old, new)))
     return Change(pair, after - before, max(math.log1p(floor), scatter))
 
@@ -104,7 +106,7 @@ def _case_key(pair: Pair) -> CaseKey:
 
 def _log_times(pair: Pair, drift: Drift, rules: Rules) -> list[dict[int, float]]:
     """Log times of both sides by session, without the drift of the pair's device."""
-    shifts = drift.of(pair.key.case).removable
+    shifts = drift.of(pair.key.case).shifts
     return [_logs_of_side(side, shift, rules) for side, shift in zip(pair.sides, shifts, strict=True)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis import Noise, analyse, rows_of
+from kbench.analysis import Analysis, Noise, analyse, rows_of
 from kbench.comparison.drift import Drift, drift
 from kbench.comparison.environment_differences import EnvironmentDifference, differences, unknown_names
 from kbench.comparison.join import Sides, common_axes, files, nothing_common, pairs, providers
@@ -66,10 +66,9 @@ def _compare_files(
     axes = common_axes(frames)
     rows = [rows_of(frame) for frame in frames]
     sides, more = files(frames, rows, axes, rules.metric)
-    floors = [analyse(own).noise.floor or 0.0 for own in rows]
+    analyses = [analyse(own, found.get("baseline")) for own, found in zip(rows, environments, strict=True)]
     drifts = {
-        label: drift(frames[0], frame, axes, max(floors[0], floor))
-        for label, frame, floor in zip(labels[1:], frames[1:], floors[1:], strict=True)
+        label: _drift_between(analyses[0], new, axes) for label, new in zip(labels[1:], analyses[1:], strict=True)
     }
     contenders = dict(zip(labels[1:], sides[1:], strict=True))
     found = [
@@ -87,6 +86,11 @@ def _compare_files(
     if everything:
         return replace(judged, nothing_common="; ".join(apart))
     return replace(judged, notes=(*apart, *judged.notes))
+
+
+def _drift_between(old: Analysis, new: Analysis, axes: Sequence[str]) -> Drift:
+    noise = max(old.noise.floor or 0.0, new.noise.floor or 0.0)
+    return drift(old.rows, new.rows, axes, noise, old.baseline if old.baseline == new.baseline else None)
 
 
 def _other_weights(baseline: str, old: Sides, contender: str, new: Sides) -> str:

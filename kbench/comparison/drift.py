@@ -1,33 +1,60 @@
-"""How the machine changed between two files, measured by the `copy` controls. The code under test does not affect them."""
+"""How the machine changed between two files, measured by code that is the same in both.
+
+Two kinds of rows are controls: the `copy` of every case, and the baseline of every case if its code is the same. A kernel may
+follow the clock of the device more, or less, than the controls do. So the drift explains more than their own changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from statistics import fmean, median
+from typing import NamedTuple
 
-import numpy as np
-import pandas as pd
-
-from kbench.analysis.rounds import PLAUSIBLE
+from kbench.analysis.cases import timed
 from kbench.comparison.join import CONDITIONS, CaseId
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Control, Role
 
 ENOUGH_CASES = 5
-"""The drift is removed from the rows only if this many cases have a copy control on both sides."""
+"""The drift is subtracted from the rows if this many cases have a control. The controls of a few cases may be noisier than the
+rows."""
 
-SHARE_OF_COPIES = 0.5
-"""A session counts for the drift if it has at least this share of the copies of the session with the most copies."""
+ONE_KIND = 1.5
+"""The drift explains this many times as much if there is one kind of control. Nothing then shows how far a kernel and a copy
+can be apart."""
+
+SHARE_OF_CONTROLS = 0.5
+"""A session counts for the drift if it has at least this share of the controls of the session with the most controls."""
+
+TO_DEVIATION = 1.4826
+"""The standard deviation of a normal distribution, divided by its median absolute deviation."""
+
+ControlTimes = dict[tuple[int, int], float]
+"""Log times by side (0 is the old one) and session."""
+
+
+class ControlKey(NamedTuple):
+    """The identity of a control without its session. `code` is equal on both sides if the code is the same."""
+
+    case: CaseId
+    kind: str
+    conditions: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How far the times of the copy controls of each session are from their mean over all sessions.
+    """How far the times of the controls of each session are from their mean over all sessions.
 
-    old, new    this distance in log time for each session number, as the median over the copies
-    cases       the number of copies that the median covers
+    old, new    this distance in log time for each session number: the median over the cases, and the mean over the kinds
+    controls    for each kind of control, how much slower it became, in log time
+    cases       the number of cases that have a control
     noise       the larger noise floor of the two files (`kbench.analysis`), as a share
-    copies      the change of each copy between the files, in log time
+    scatter     the standard deviation of the changes of the controls around those of their kind, in log time
+    own         for each case, how far the change of its controls is from that of their kind, in log time
     incomplete  the same as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these
                 sessions, but `change` does not include it.
     devices     the drift of each device, where files have several
@@ -35,9 +62,11 @@ class Drift:
 
     old: dict[int, float] = field(default_factory=dict)
     new: dict[int, float] = field(default_factory=dict)
+    controls: dict[str, float] = field(default_factory=dict)
     cases: int = 0
     noise: float = 0.0
-    copies: dict[CaseId, float] = field(default_factory=dict)
+    scatter: float = 0.0
+    own: dict[CaseId, float] = field(default_factory=dict)
     incomplete: tuple[dict[int, float], dict[int, float]] = ({}, {})
     devices: dict[str, Drift] = field(default_factory=dict)
 
@@ -54,73 +83,105 @@ class Drift:
 
     @property
     def change(self) -> float | None:
-        """How much slower the machine became, in log time; None if the files have no copy control in common."""
-        if not self.cases:
-            return None
-        return float(np.mean(list(self.new.values())) - np.mean(list(self.old.values())))
+        """How much slower the machine became, in log time; None if the files have no control in common."""
+        return fmean(self.controls.values()) if self.controls else None
 
     @property
-    def known(self) -> bool:
-        """Whether there are enough controls to remove the drift from the rows."""
+    def subtracted(self) -> bool:
+        """Whether enough cases have controls to subtract the drift from the rows."""
         return self.cases >= ENOUGH_CASES
 
     @property
-    def removable(self) -> tuple[dict[int, float], dict[int, float]]:
+    def shifts(self) -> tuple[dict[int, float], dict[int, float]]:
         """The drift to subtract from the rows of each session, for both sides; empty if there are too few controls."""
-        return (self.old | self.incomplete[0], self.new | self.incomplete[1]) if self.known else ({}, {})
+        return (self.old | self.incomplete[0], self.new | self.incomplete[1]) if self.subtracted else ({}, {})
 
-    def own(self, case: CaseId) -> float:
-        """How much the copy of one case changed beyond the drift that is removed, in log time."""
-        taken = (self.change or 0.0) if self.known else 0.0
-        return abs(self.copies.get(case, taken) - taken)
+    @property
+    def explains(self) -> tuple[float, float]:
+        """The changes of rows, in log time, that may come from the drift: from the lowest to the highest.
+
+        A kernel may have drifted by more or by less than each kind of control: by as much as the kind that drifted most.
+        """
+        if self.change is None:
+            return 0.0, 0.0
+        changes, taken = self.controls.values(), self.change if self.subtracted else 0.0
+        apart = max(map(abs, changes)) * (1.0 if len(changes) > 1 else ONE_KIND)
+        return min(changes) - apart - taken, max(changes) + apart - taken
 
 
-def drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: float) -> Drift:
-    """The drift between two frames from `table.read_results`, over the cases whose copy control both have.
+def drift(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: float, baseline: str | None) -> Drift:
+    """The drift between the rows of two files, over the controls that both have.
 
     `axes` identify a case. If `device` is one of them, each device has its own drift. `noise` is the larger noise floor of
-    the two files, as a share.
+    the two files, as a share. `baseline` is the configuration that the speed-ups of both files refer to; None if they refer
+    to different ones.
     """
     if "device" not in axes:
-        return _estimate_drift(old, new, axes, noise)
-    both = sorted(set(old["device"]) & set(new["device"]))
-    here = {device: (old[old["device"] == device], new[new["device"] == device]) for device in both}
+        return _between(old, new, axes, noise, baseline)
+    devices = sorted({row.device for row in old} & {row.device for row in new})
+    parts = {device: [[row for row in rows if row.device == device] for rows in (old, new)] for device in devices}
     return Drift(
-        noise=noise, devices={device: _estimate_drift(*frames, axes, noise) for device, frames in here.items()}
+        noise=noise, devices={device: _between(*rows, axes, noise, baseline) for device, rows in parts.items()}
     )
 
 
-def _estimate_drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: float) -> Drift:
-    case = ["operator", *axes, "dtype", *(name for name in CONDITIONS if name not in axes)]
-    logs = pd.concat([_select_copies(frame, case).assign(side=side) for side, frame in enumerate((old, new))])
-    if set(logs["side"]) != {0, 1}:
+def _between(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: float, baseline: str | None) -> Drift:
+    times: dict[ControlKey, ControlTimes] = {}
+    for side, rows in enumerate((old, new)):
+        for key, row in _controls(rows, axes, baseline):
+            times.setdefault(key, {})[side, row.session] = math.log(row.ms or math.nan)
+    return estimate_drift(times, noise)
+
+
+def _controls(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> Iterator[tuple[ControlKey, Row]]:
+    """The rows of controls that have a time. If only the baseline was measured, its change is what the user looks for."""
+    rows = [row for row in rows if timed(row)]
+    alone = all(row.configuration_name == baseline for row in rows if row.role == Role.PROVIDER)
+    for row in rows:
+        code: tuple[str, ...] = ()
+        if row.role == Role.CONTROL and row.provider == Control.COPY:
+            kind = "copy control"
+        elif row.role == Role.PROVIDER and row.configuration_name == baseline and row.source_hash and not alone:
+            kind, code = f"unchanged {baseline}", (row.source_hash, row.env_id, row.code)
+        else:
+            continue
+        values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
+        conditions = tuple(str(getattr(row, name)) for name in CONDITIONS if name not in axes)
+        yield ControlKey((row.case.operator, values, row.case.dtype), kind, conditions, code), row
+
+
+def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) -> Drift:
+    """The drift that controls show. Those that only one side has do not count, nor do those that lack a session: a session that
+    was interrupted has few controls, and must not discard those of the others."""
+    times = {key: logs for key, logs in times.items() if {side for side, _ in logs} == {0, 1}}
+    counts = Counter(session for logs in times.values() for session in logs)
+    most = [max((count for (of, _), count in counts.items() if of == side), default=0) for side in (0, 1)]
+    whole = {session for session, count in counts.items() if count >= SHARE_OF_CONTROLS * most[session[0]]}
+    times = {key: logs for key, logs in times.items() if whole <= logs.keys()}
+    if not times:
         return Drift(noise=noise)
-    levels: Any = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True)
-    levels = levels[levels[0].notna().any(axis=1) & levels[1].notna().any(axis=1)]
-    # Only copies that every session has count. An interrupted session has few, so it must not discard those of the others.
-    counts = levels.notna().sum()
-    whole = counts >= SHARE_OF_COPIES * counts.groupby("side").transform("max").clip(lower=1)
-    settled = levels.loc[:, whole].dropna()
-    if settled.empty:
-        return Drift(noise=noise)
-    middle = settled.mean(axis=1)
-    moved = levels.loc[settled.index].sub(middle, axis=0).median().dropna()
+    middles = {key: fmean(logs[session] for session in whole) for key, logs in times.items()}
+    levels: dict[str, ControlTimes] = {}
+    for kind in sorted({key.kind for key in times}):
+        moved: dict[tuple[int, int], list[float]] = {}
+        for key, logs in times.items():
+            for session, log in logs.items() if key.kind == kind else ():
+                moved.setdefault(session, []).append(log - middles[key])
+        levels[kind] = {session: median(distances) for session, distances in moved.items()}
     shifts: list[tuple[dict[int, float], dict[int, float]]] = [({}, {}), ({}, {})]
-    for (side, session), level in moved.items():
-        shifts[int(not whole[side, session])][side][int(session)] = float(level)
-    changes = settled[1].mean(axis=1) - settled[0].mean(axis=1)
-    copies = {
-        (operator, tuple(zip(axes, rest[: len(axes)], strict=True)), rest[len(axes)]): float(change)
-        for (operator, *rest), change in changes.items()
-    }
-    return Drift(*shifts[0], len(settled), noise, copies, shifts[1])
+    for side, number in sorted(counts):
+        if known := [level[side, number] for level in levels.values() if (side, number) in level]:
+            shifts[(side, number) not in whole][side][number] = fmean(known)
+    controls = {kind: _change(level, whole) for kind, level in levels.items()}
+    apart = {key: abs(_change(logs, whole) - controls[key.kind]) for key, logs in times.items()}
+    own: dict[CaseId, float] = {}
+    for key, distance in apart.items():
+        own[key.case] = max(distance, own.get(key.case, 0.0))
+    scatter = TO_DEVIATION * median(apart.values())
+    return Drift(*shifts[0], controls, len(own), noise, scatter, own, shifts[1])
 
 
-def _select_copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
-    copies = frame[_is_ok_control(frame, Control.COPY) & frame["ms"].between(*PLAUSIBLE)]
-    logs: pd.DataFrame = copies[[*case, "session"]].assign(log_ms=np.log(copies["ms"]))
-    return logs
-
-
-def _is_ok_control(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
-    return (frame["role"] == Role.CONTROL) & (frame["provider"] == name) & (frame["status"] == Status.OK.value)
+def _change(logs: ControlTimes, whole: Collection[tuple[int, int]]) -> float:
+    """The mean over the whole sessions of the new side, less that of the old side."""
+    old, new = (fmean(logs[session] for session in whole if session[0] == side) for side in (0, 1))
+    return new - old

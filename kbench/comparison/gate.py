@@ -24,12 +24,15 @@ class Judged(Protocol):
     def comparable(self) -> bool: ...
 
     @property
+    def decided(self) -> bool: ...
+
+    @property
     def refused(self) -> Sized: ...
 
 
 class GateResult(NamedTuple):
-    """`undecided`: nothing was comparable, or `strict` refused a row. `text` is one sentence; it is empty when the comparison
-    passes and no gate was asked for."""
+    """`undecided`: nothing was comparable, no row is clear, or `strict` refused a row. `text` is one sentence; it is empty when
+    the comparison passes and no gate was asked for."""
 
     outcome: Literal["passed", "failed", "undecided"]
     text: str
@@ -70,7 +73,18 @@ class Gate:
         if self.strict and (refused := len(comparison.refused)):
             rows = "row was" if refused == 1 else "rows were"
             return GateResult("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")
-        return GateResult("passed", f"gate passed ({self._options})" if self._options else "")
+        unclear, total = comparison.counts.get(Verdict.UNCLEAR, 0), sum(comparison.counts.values())
+        verb = "is" if unclear == 1 else "are"
+        left = f"{unclear} of {total} rows {verb} unclear"
+        if self.fail_on:
+            none = " or ".join(filter(None, [", ".join(self.fail_on[:-1]), self.fail_on[-1]]))
+            more = ",".join([*self.fail_on, Verdict.UNCLEAR])
+            left = f"no row is {none}, but {unclear} of {total} {verb} unclear (--fail-on {more} fails on them)"
+        if not comparison.decided:
+            return GateResult("undecided", f"nothing was decided: {left}")
+        if not self._options:
+            return GateResult("passed", "")
+        return GateResult("passed", f"gate passed: {left}" if unclear else f"gate passed ({self._options})")
 
     @property
     def _options(self) -> str:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from kbench.analysis import Noise, Outcome, PairwiseComparison
+from kbench.analysis.noise import TOO_NOISY, format_share
 from kbench.analysis.standings import weighted_mean
 from kbench.comparison import stats
 from kbench.comparison.change import Change, changes
@@ -34,10 +35,6 @@ the usual 0.05, a gate that runs on every push would raise a false alarm every o
 
 MANY_SESSIONS = 30
 """The reason does not recommend more sessions than this."""
-
-TIMES_DRIFT = 10
-"""After a drift beyond the margin, only a change of more than this many times the drift counts, in log time. A kernel that
-computes may follow the clock of the device more than a copy does, but not so much more."""
 
 Judgement = tuple[Verdict, str]
 """A verdict and its reason."""
@@ -166,17 +163,22 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
         return Verdict.SAME, "both sides are the same measurement"
     if any((reading.samples or math.inf) <= 1 for side in change.pair.sides for reading in side.readings):
         return Verdict.UNCLEAR, "a session has only one sample; raise measure.rep_ms"
-    drifted = abs(drift.change or 0.0)
-    if drifted > asked:
-        moved = f"{DRIFT_REASON} {math.expm1(drift.change or 0.0):+.1%} (copy control)"
-        if size - change.half_width <= TIMES_DRIFT * drifted:
-            return Verdict.UNCLEAR, f"{moved}; measure both files again, one right after the other"
-        note = _join(note, f"{moved}, which does not explain a change of this size")
+    if q is None and drift.noise > TOO_NOISY:
+        return Verdict.UNCLEAR, (
+            f"{TOO_NOISY_REASON} for 1 session (noise floor {format_share(drift.noise)}); quieten the machine, and add sessions"
+        )
+    low, high = drift.explains
+    half_width = change.half_width * (1 - 1e-9)  # a change of exactly this size counts
+    explained = low - half_width <= change.effect <= high + half_width
+    drifted = max(-low, high) > asked
+    certain = q <= ERROR_RATE if q is not None else size >= half_width
+    moved = _describe_drift(drift, rules)
+    if (drifted and (explained or shown_same)) or (certain and explained and not shown_same):
+        return Verdict.UNCLEAR, moved
     if shown_same:
         return Verdict.SAME, note
-    certain = q <= ERROR_RATE if q is not None else size >= change.half_width * (1 - 1e-9)
     if certain and size > ticks:
-        return direction, note
+        return direction, _join(note, moved) if drifted else note
     if size <= ticks and ticks > asked:
         return Verdict.UNCLEAR, _join(
             note, "the change is less than two ticks of the clock; on a GPU, timer: graph resolves smaller changes"
@@ -190,6 +192,13 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
             f"{TOO_NOISY_REASON}: {count} sessions per side would be needed; quieten the machine, or set a wider --margin"
         )
     return Verdict.UNCLEAR, f"noisy: about {needed} sessions per side would settle it"
+
+
+def _describe_drift(drift: Drift, rules: Rules) -> str:
+    """`the machine drifted by +6.6%, which may explain changes from -11.3% to +13.2%`"""
+    ends = sorted(rules.ratio(end) - 1 for end in drift.explains)
+    explained = f"changes from {ends[0]:+.1%} to {ends[1]:+.1%}"
+    return f"{DRIFT_REASON} {math.expm1(drift.change or 0.0):+.1%}, which may explain {explained}"
 
 
 def _with_what_ran(judgement: Judgement, old: Side, new: Side) -> Judgement:

@@ -95,13 +95,21 @@ class Comparison:
     @property
     def comparable(self) -> bool:
         """Whether any row has values on both sides that were measured in the same way."""
-        return any(
-            row.old and row.new and row.verdict not in (Verdict.INCOMPARABLE, Verdict.UNTIMED) for row in self.rows
-        )
+        return bool(self._compared)
+
+    @property
+    def decided(self) -> bool:
+        """Whether any of these rows has a clear verdict."""
+        return any(row.verdict is not Verdict.UNCLEAR for row in self._compared)
+
+    @property
+    def _compared(self) -> list[JudgedRow]:
+        apart = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
+        return [row for row in self.rows if row.old and row.new and row.verdict not in apart]
 
     @property
     def passed(self) -> bool:
-        """Whether the gate passed: something was comparable, and no row has a verdict in `fail_on`."""
+        """Whether the gate passed: a row with values on both sides is clear, and no row has a verdict in `fail_on`."""
         return self.gate.judge(self).passed
 
     @property

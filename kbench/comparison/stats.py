@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, polygamma, stdtr, stdtrit
+from scipy.special import digamma, ndtr, ndtri, polygamma, stdtr, stdtrit
 
 Array = npt.NDArray[np.float64]
 
@@ -52,15 +52,19 @@ class Effects:
     mean_half_width: float
 
 
-def estimate_effects(old: Array, new: Array, resolution: Array, weights: Array | None = None) -> Effects:
+def estimate_effects(
+    old: Array, new: Array, resolution: Array, weights: Array | None = None, scatter: Array | float = 0.0
+) -> Effects:
     """The change from one set of sessions to another, not paired.
 
     `old` and `new` are log times of shape (rows, sessions), NaN if a session lacks a row. Each row needs two sessions in both.
     `resolution`, of shape (rows,), is the step of the clock as a share of the time. It gives the smallest variance of a row.
-    `weights`, of shape (rows,), are those of the mean; by default all rows count once.
+    `weights`, of shape (rows,), are those of the mean; by default all rows count once. `scatter` is the smallest standard error
+    of an effect: how far the changes of unchanged code scatter.
     """
     rows = len(resolution)
-    return _estimate([old, new], _mean(new) - _mean(old), resolution, np.ones(rows) if weights is None else weights)
+    weights = np.ones(rows) if weights is None else weights
+    return _estimate([old, new], _mean(new) - _mean(old), resolution, weights, scatter)
 
 
 def discoveries(p: Sequence[float]) -> Array:
@@ -76,7 +80,7 @@ def discoveries(p: Sequence[float]) -> Array:
     return q
 
 
-def _estimate(sides: list[Array], effect: Array, resolution: Array, weights: Array) -> Effects:
+def _estimate(sides: list[Array], effect: Array, resolution: Array, weights: Array, scatter: Array | float) -> Effects:
     rows = len(effect)
     least = np.maximum(resolution**2 / 12, LEAST_VARIANCE)  # the variance of a uniform error of one step
     residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
@@ -95,10 +99,11 @@ def _estimate(sides: list[Array], effect: Array, resolution: Array, weights: Arr
     trials = np.sum([1 / count for count in counts], axis=0)
     error = np.sqrt(variance * trials)
     quantile = (1 + CONFIDENCE) / 2
+    scores = np.divide(np.abs(effect), scatter, out=np.full(rows, np.inf), where=np.broadcast_to(scatter, rows) > 0)
     return Effects(
         effect=effect,
-        half_width=stdtrit(df, quantile) * error,
-        p=2 * stdtr(df, -np.abs(effect) / error),
+        half_width=np.maximum(stdtrit(df, quantile) * error, ndtri(quantile) * scatter),
+        p=np.maximum(2 * stdtr(df, -np.abs(effect) / error), 2 * ndtr(-scores)),
         sd=np.sqrt(variance),
         mean=float(np.average(effect, weights=weights)),
         mean_half_width=float(stdtrit(common_df, quantile) * np.sqrt(of_mean * trials.max())),

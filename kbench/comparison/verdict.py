@@ -8,7 +8,7 @@ TOO_NOISY_REASON = "too noisy"
 """The beginning of the reason of an `unclear` row that needs more sessions than anybody would measure."""
 
 DRIFT_REASON = "the machine drifted by"
-"""The beginning of the reason of a row that is `unclear` because the machine drifted by more than the margin."""
+"""The beginning of the reason of a row that is `unclear` because the drift of the machine may explain its change."""
 
 
 class Verdict(enum.StrEnum):
@@ -85,9 +85,9 @@ class Verdict(enum.StrEnum):
         "?",
         """The measurements do not show that one provider (or side) is faster, and do not show that both are equally fast
         (`?` in tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
-        vary too much (the reason then says about how many sessions would suffice), the machine drifted by more than the margin
-        between the two files and the change is not ten times as large, or the change is less than two ticks of the clock. More
-        sessions on both sides, measured in alternation, usually help: `kbench compare --resolve` measures them.""",
+        vary too much (the reason then says about how many sessions would suffice), the drift of the machine between the two
+        files may explain the change, or the change is less than two ticks of the clock. More sessions on both sides, measured
+        in alternation, usually help: `kbench ab` measures two git revisions so. If no row is clear, the exit code is 3.""",
     )
     SAME = (
         "same",

@@ -62,9 +62,10 @@ WORDS = {
     "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
         `same`. kbench can show this only if the interval is narrow enough to lie within the margin. With `--by provider` and
         without `--margin`, every change above the noise counts.""",
-    "drift": """How much slower or faster the machine itself became between two files: the change of the `copy`
-        controls, which run the same code on both sides. `kbench compare` subtracts the drift from the changes if
-        the files have at least 5 copies in common. The report says whether it did.""",
+    "drift": """How much slower or faster the machine itself became between two files. The `copy` controls show it, and the
+        baseline if its code is the same on both sides. `kbench compare` subtracts the drift from the changes if at least 5
+        cases show it. A change is slower or faster only if its whole interval lies beyond what the drift may explain: a
+        kernel may drift by more or by less than these controls, by as much as they did.""",
     "q": """The lowest false discovery rate at which the row still counts as changed. A small q means that chance alone rarely
         makes such a change. q is corrected for the number of rows. `kbench compare` calls a row slower or faster if
         q is 0.01 or less.""",

@@ -47,7 +47,7 @@ def test_the_exit_code_is_the_gates(kbench: Kbench, write: Write, factor: float,
 
 @pytest.mark.slow
 def test_a_row_that_vanished_closes_the_gate(kbench: Kbench, write: Write) -> None:
-    old, new = write("old", [row(1), row(2)]), write("new", [row(1)])
+    old, new = write("old", [row(1), row(2)]), write("new", [row(1, 1.5)])
     assert kbench("compare", old, new).returncode == 0
     done = kbench("compare", old, new, "--fail-on", "missing")
     assert done.returncode == 1 and "1 missing" in done.stdout
@@ -80,15 +80,16 @@ def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) ->
     declined = write("declined", [failed(1, status="unsupported"), failed(2)])
     untimed = kbench("compare", declined, declined)
     assert untimed.returncode == 3 and "no row has a value in every session on both sides; the table" in untimed.stderr
-    partly = write("partly", [row(1), row(2, case_hash="changed")])
+    partly = write("partly", [row(1, 1.5), row(2, case_hash="changed")])
     assert kbench("compare", old, partly).returncode == 0
     strict = kbench("compare", old, partly, "--strict")
     assert strict.returncode == 3
     assert strict.stderr == "error: 1 row was not measured in the same way on both sides (--strict)\n"
-    flaky = [row(1), row(2, session=0), failed(2, session=1)]
-    assert kbench("compare", write("a", flaky), write("b", flaky), "--strict").returncode == 0, "the same conditions"
-    some = [row(1), failed(2, status="unsupported")]
-    assert kbench("compare", write("a", some), write("b", some), "--strict").returncode == 0
+    flaky = [row(2, session=0), failed(2, session=1)]
+    a, b = (write(name, [row(1, ms), *flaky]) for name, ms in (("a", 1.0), ("b", 1.5)))
+    assert kbench("compare", a, b, "--strict").returncode == 0, "the same conditions"
+    a, b = (write(name, [row(1, ms), failed(2, status="unsupported")]) for name, ms in (("a", 1.0), ("b", 1.5)))
+    assert kbench("compare", a, b, "--strict").returncode == 0
 
 
 @pytest.mark.slow
@@ -240,7 +241,7 @@ def test_two_reports_at_one_place_are_refused(kbench: Kbench, write: Write, argu
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_failure(write: Write, tmp_path: Path) -> None:
     """`kbench compare ... | head` in a shell with pipefail: the table is longer than a pipe holds."""
-    a, b = (write(name, [row(n, ms) for n in range(1, 2000)]) for name, ms in (("a", 1.0), ("b", 1.01)))
+    a, b = (write(name, [row(n, ms) for n in range(1, 2000)]) for name, ms in (("a", 1.0), ("b", 1.1)))
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "kbench", "compare", a, b, "--export", f"json={report}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -260,7 +261,7 @@ def test_an_axis_called_as_a_column_keeps_its_values(kbench: Kbench, write: Writ
 
 @pytest.mark.slow
 def test_what_a_damaged_environment_file_says_reaches_no_terminal(kbench: Kbench, write: Write) -> None:
-    a, b = write("a", [row()]), write("b", [row()])
+    a, b = write("a", [row()]), write("b", [row(ms=1.5)])
     a.with_suffix(".env.json").write_text(json.dumps({"packages": {"x\x1b[2J": "1"}}))
     b.with_suffix(".env.json").write_text(json.dumps({"packages": {"x\x1b[2J": "2"}}))
     done = kbench("compare", a, b)

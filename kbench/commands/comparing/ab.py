@@ -67,7 +67,7 @@ def ab(
     revision has a worktree in a temporary folder. kbench does not change the working tree.
 
     Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 a build failed, nothing could
-    be measured, no row could be compared, or --strict refused one; 130 interrupted.
+    be measured, no row could be compared, no row is clear, or --strict refused one; 130 interrupted.
     """
     from kbench.comparison.options import CompareOptions
     from kbench.revisions.alternate import MOST_SESSIONS

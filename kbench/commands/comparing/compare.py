@@ -95,8 +95,8 @@ def compare(
 
     Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
-    Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 no row could be compared,
-    --resolve could not remeasure any row, or --strict refused a row; 130 interrupted.
+    Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 no row could be compared, no
+    row is clear, --resolve could not remeasure any row, or --strict refused a row; 130 interrupted.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions

@@ -58,13 +58,17 @@ class Settings(_Model):
 
 
 class ExportedGate(_Model):
-    """The gate, and whether the comparison passed. Without a gate it passes if at least one row was comparable."""
+    """The gate, and whether the comparison passed. Without a gate it passes if at least one row is clear."""
 
     fail_on: list[str] = Field(description="The verdicts that fail the gate.")
     strict: bool = Field(
         description="Whether a row that was measured in different ways on the two sides also fails the gate."
     )
     passed: bool
+    text: str = Field(
+        description="The result in one sentence, as the report begins with it. It says how many rows are unclear. Empty if the "
+        "comparison passed without a gate."
+    )
 
 
 class ExportedSide(_Model):
@@ -119,14 +123,15 @@ class ExportedGeomean(_Model):
 
 
 class ExportedDrift(_Model):
-    """How much slower or faster the machine became, measured by the copy controls of both files."""
+    """How much slower or faster the machine became, measured by the copy controls and the unchanged baseline of both files."""
 
     contender: str
     device: str | None = Field(default=None, description="The device that drifted. Null if the files have one device.")
     ratio: float | None = Field(
-        description="The time of a copy on the contender's side, divided by its time on the baseline's side."
+        description="The time of a control on the contender's side, divided by its time on the baseline's side. It is the "
+        "geometric mean of the copies and the unchanged baseline."
     )
-    cases: int = Field(description="The ratio is the median over this number of copies.")
+    cases: int = Field(description="The number of cases that have a control. The ratio is the median over them.")
     noise: float = Field(
         description="The noise floor, as a share: in 95 % of the cases of a run, two measurements of the baseline differ by at "
         "most this. Between two files, it is the larger floor of the two."
@@ -181,7 +186,7 @@ def schema() -> dict[str, Any]:
 
 
 def _report(comparison: Comparison) -> Report:
-    rules, counts = comparison.rules, comparison.counts
+    rules, counts, result = comparison.rules, comparison.counts, comparison.gate.judge(comparison)
     return Report(
         schema="kbench.compare/1",
         by="provider" if comparison.by == "provider" else "file",
@@ -200,7 +205,8 @@ def _report(comparison: Comparison) -> Report:
         gate=ExportedGate(
             fail_on=[verdict.value for verdict in comparison.gate.fail_on],
             strict=comparison.gate.strict,
-            passed=comparison.gate.judge(comparison).passed,
+            passed=result.passed,
+            text=plain(result.text),
         ),
         summary={verdict.value: counts.get(verdict, 0) for verdict in Verdict},
         geomeans=[

@@ -68,7 +68,9 @@ def document(comparison: Comparison, limit: int) -> str:
 def _headline(comparison: Comparison) -> str:
     """`kbench compare: gate failed: 12 failed (--fail-on failed)` with a mark; the counts where there is no gate."""
     result = comparison.gate.judge(comparison)
-    mark = "" if not result.text else "\N{WHITE HEAVY CHECK MARK} " if result.passed else "\N{CROSS MARK} "
+    unclear = Verdict.UNCLEAR in comparison.counts
+    passed = "\N{WARNING SIGN}" if unclear else "\N{WHITE HEAVY CHECK MARK}"
+    mark = "" if not result.text else f"{passed} " if result.passed else "\N{CROSS MARK} "
     return f"{mark}kbench compare: {escape(result.text or report_lines.summary(comparison))}"
 
 

@@ -58,7 +58,8 @@ def text(
 def _gate(comparison: Comparison, width: int, paint: Paint) -> list[str]:
     """One line on whether the gate passed; nothing if there is no gate and the comparison passed."""
     result = comparison.gate.judge(comparison)
-    like = Verdict.FASTER if result.passed else Verdict.SLOWER
+    unclear = Verdict.UNCLEAR in comparison.counts
+    like = Verdict.SLOWER if not result.passed else Verdict.UNCLEAR if unclear else Verdict.FASTER
     told = paragraphs([f"{like.glyph} {result.text}"], width) if result.text else []
     return [paint(like, line) for line in told]
 

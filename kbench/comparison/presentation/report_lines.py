@@ -133,15 +133,17 @@ def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[st
 
 def taken_out(drift: Drift, metric: str) -> bool:
     """Whether the machine's drift was removed from a contender's rows."""
-    return drift.known and COMPARED[metric].drifts
+    return drift.subtracted and COMPARED[metric].drifts
 
 
 def _moved(drift: Drift, metric: str, beside_values: bool) -> str:
     if drift.change is None:
         return "machine drift unknown: the files have no copy control in common"
+    kinds = [f"{kind} {format_change(math.exp(change))}" for kind, change in drift.controls.items()]
+    shown = ", ".join(kinds if len(kinds) > 1 else drift.controls)
     cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
-    moved = f"machine drift {format_change(math.exp(drift.change))} (copy control, {cases})"
-    if not drift.known:
+    moved = f"machine drift {format_change(math.exp(drift.change))} ({shown}, {cases})"
+    if not drift.subtracted:
         return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
     if not taken_out(drift, metric):
         return f"{moved}, which cancels in this metric"
@@ -173,8 +175,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str]:
-    """What would settle or explain rows. `unclear_advice` is the line about unclear rows; empty names
-    `kbench run --append`."""
+    """What would settle or explain rows. `unclear_advice` is the line about unclear rows; empty names the option `--append`."""
     unclear = [
         row
         for row in comparison.rows
@@ -186,22 +187,22 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
     elif unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
-        command = f"kbench run CONFIG --append --sessions {2 if few else 'N'}"
         if comparison.by == "file":
             many = len(comparison.contenders) > 1
             hint = "" if few else " (where sessions help, the reason of a row says about how many)"
-            drifted = all(row.reason.startswith(DRIFT_REASON) for row in unclear)
-            if not drifted:  # otherwise only sessions in turn help
+            drifted = [row.reason.startswith(DRIFT_REASON) for row in unclear]
+            if not all(drifted):
                 yield (
-                    f"unclear rows may need more sessions in {'all' if many else 'both'} files. Run this for each of them, "
-                    f"with its own folder: {command} --out FOLDER{hint}"
+                    f"unclear rows may need more sessions in {'all' if many else 'both'} files: repeat the command that "
+                    f"measured each of them, with --append --sessions {2 if few else 'N'}{hint}"
                 )
-            if not many:
+            if any(drifted):
                 yield (
-                    "if both files were measured on this machine, with the code as it is now, this measures their unclear rows "
-                    "again: kbench compare OLD.csv NEW.csv --resolve"
+                    "where the drift of the machine may explain a change, measure both sides in turn: kbench ab does so for "
+                    "two git revisions"
                 )
         else:
+            command = f"kbench run CONFIG --append --sessions {2 if few else 'N'}"
             yield f"unclear rows may need more sessions: {command}{'' if few else '; see the reason of each row'}"
     failed = {row.new.status.value for row in comparison.rows if row.verdict is Verdict.FAILED and row.new}
     if failed:

@@ -1,0 +1,287 @@
+"""What `kbench compare` and `kbench ab` decide: a gate never passes what it did not decide.
+
+The files are made up: the truth is known, and the noise of a session is 0.2 %.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from promises.outside import Ended, rows_of, write_results
+
+Kbench = Callable[..., Ended]
+
+UNCHANGED, EDITED = {"source_hash": "a1", "env_id": "e1"}, {"source_hash": "b1", "env_id": "e1"}
+
+
+def measured(
+    path: Path,
+    mine: float | Sequence[float] = 1.0,
+    *,
+    baseline: float | Sequence[float] = 1.0,
+    copy: float | Sequence[float] = 1.0,
+    cases: int = 2,
+    sessions: int = 3,
+    noise: float = 0.002,
+    repeat: float = 1.0,
+    stamps: Mapping[str, object] = UNCHANGED,
+) -> Path:
+    """A results file: two providers and the controls in some cases. The times are factors, one for all cases or one for each.
+
+    `stamps` are those of the baseline, torch-native. Its speed-up is 1.
+    """
+    draw = random.Random(str(path))
+    rows = []
+    for case in range(cases):
+        for session in range(sessions):
+            for provider, factors, more in (
+                ("torch-native", baseline, {"speedup": 1.0, **stamps}),
+                ("mine", mine, EDITED),
+                ("copy", copy, {"role": "control"}),
+                ("repeat", 1.0, {"role": "control"}),
+            ):
+                factor = factors if isinstance(factors, float | int) else factors[case]
+                ms = factor * (1 + case) * draw.gauss(1.0, noise) * (repeat if provider == "repeat" else 1.0)
+                rounds = [ms * draw.gauss(1.0, noise / 4) for _ in range(5)]
+                rows.append(
+                    {"N": 1024 * (1 + case), "provider": provider, "session": session, "ms": sorted(rounds)[2],
+                     "round_ms": ";".join(map(repr, rounds)), "samples": 100, **more}
+                )  # fmt: skip
+    return write_results(path, rows)
+
+
+@pytest.fixture
+def compared(kbench: Kbench, folder: Path) -> Callable[..., tuple[Ended, dict[tuple[str, int], str]]]:
+    """Compare old.csv with new.csv. Returns how the command ended, and the verdict of each provider and N."""
+
+    def compared(*options: str) -> tuple[Ended, dict[tuple[str, int], str]]:
+        done = kbench("compare", "old.csv", "new.csv", "--export", "json=c.json", *(options or ("--fail-on", "slower")))
+        report = json.loads((folder / "c.json").read_text())
+        return done, {(row["key"]["provider"], row["key"]["N"]): row["verdict"] for row in report["rows"]}
+
+    return compared
+
+
+Compared = Callable[..., tuple[Ended, dict[tuple[str, int], str]]]
+
+
+def of(verdicts: Mapping[tuple[str, int], str], provider: str) -> set[str]:
+    return {verdict for (name, _), verdict in verdicts.items() if name == provider}
+
+
+# ---- a quiet machine
+
+
+def test_unchanged_code_is_the_same_and_passes(folder: Path, compared: Compared) -> None:
+    measured(folder / "old.csv", cases=6)
+    measured(folder / "new.csv", cases=6)
+    done, verdicts = compared()
+    assert set(verdicts.values()) == {"same"} and done.code == 0
+    assert "gate passed" in done.out.splitlines()[0] and "unclear" not in done.out.splitlines()[0]
+
+
+@pytest.mark.parametrize("change", [1.03, 1.05])
+def test_a_small_change_is_found_among_rows_with_little_noise(folder: Path, compared: Compared, change: float) -> None:
+    measured(folder / "old.csv", cases=6)
+    measured(folder / "new.csv", change, cases=6)
+    done, verdicts = compared()
+    assert of(verdicts, "mine") == {"slower"} and of(verdicts, "torch-native") == {"same"} and done.code == 1
+
+
+def test_a_change_of_the_size_of_the_margin_is_never_called_faster(folder: Path, compared: Compared) -> None:
+    measured(folder / "old.csv", cases=6)
+    measured(folder / "new.csv", 1.02, cases=6)
+    _, verdicts = compared()
+    assert of(verdicts, "mine") <= {"slower", "unclear", "same"} and of(verdicts, "torch-native") == {"same"}
+
+
+# ---- a machine that drifted
+
+
+@pytest.mark.parametrize("cases", [2, 8])
+@pytest.mark.parametrize(("change", "word", "code"), [(2.18, "slower", 1), (1 / 2.18, "faster", 0)])
+def test_a_change_far_beyond_a_uniform_drift_is_found(
+    folder: Path, compared: Compared, cases: int, change: float, word: str, code: int
+) -> None:
+    measured(folder / "old.csv", cases=cases)
+    measured(folder / "new.csv", 1.12 * change, baseline=1.12, copy=1.12, cases=cases)
+    done, verdicts = compared()
+    assert of(verdicts, "mine") == {word} and of(verdicts, "torch-native") == {"unclear"} and done.code == code
+
+
+def test_twice_the_time_is_slower_although_the_copies_alone_drifted(folder: Path, compared: Compared) -> None:
+    """Two cases, three sessions: +118 and +71 %, the unchanged baseline at +2.7 and +0.2 %, the copies at +12 %."""
+    measured(folder / "old.csv", noise=0.03)
+    measured(folder / "new.csv", [2.18, 1.71], baseline=[1.027, 1.002], copy=1.12, noise=0.03)
+    done, verdicts = compared()
+    assert of(verdicts, "mine") == {"slower"} and done.code == 1
+    assert "gate failed: 2 slower" in done.out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        {"mine": 1.12, "baseline": 1.12, "copy": 1.12},
+        {"mine": 0.88, "baseline": 0.88, "copy": 0.88},
+        {"mine": 1.06, "baseline": 1.12, "copy": 1.18},
+        {"mine": 1.12, "baseline": 1.12},
+        {"copy": 1.12},
+    ],
+    ids=["all slower", "all faster", "by different amounts", "kernels and not copies", "copies and not kernels"],
+)
+def test_a_drift_is_not_a_change_of_the_code(folder: Path, compared: Compared, drift: dict[str, float]) -> None:
+    measured(folder / "old.csv")
+    measured(folder / "new.csv", **drift)
+    done, verdicts = compared()
+    assert set(verdicts.values()) <= {"same", "unclear"} and done.code in (0, 3)
+
+
+@pytest.mark.parametrize("stamps", [{"source_hash": "a2"}, {"env_id": "e2"}, {"source_hash": ""}])
+def test_a_baseline_that_may_have_changed_does_not_excuse_others(
+    folder: Path, compared: Compared, stamps: dict[str, str]
+) -> None:
+    """Its own time rose by 30 %, as did that of the other provider, and the copies did not."""
+    measured(folder / "old.csv")
+    measured(folder / "new.csv", 1.3, baseline=1.3, stamps=UNCHANGED | stamps)
+    done, verdicts = compared()
+    assert set(verdicts.values()) == {"slower"} and done.code == 1
+
+
+def test_a_provider_that_is_its_own_baseline_is_judged(folder: Path, compared: Compared) -> None:
+    """A module that it imports has changed, and the hash does not cover it."""
+    for name, factor in (("old.csv", 1.0), ("new.csv", 1.3)):
+        rows = rows_of(measured(folder / name, baseline=factor))
+        write_results(folder / name, [row for row in rows if row["provider"] != "mine"])
+    done, verdicts = compared()
+    assert verdicts == {("torch-native", 1024): "slower", ("torch-native", 2048): "slower"} and done.code == 1
+
+
+# ---- what was not decided
+
+
+def test_rows_that_are_all_unclear_do_not_pass(folder: Path, compared: Compared) -> None:
+    measured(folder / "old.csv")
+    measured(folder / "new.csv", 1.12, baseline=1.12, copy=1.12)
+    done, verdicts = compared()
+    assert set(verdicts.values()) == {"unclear"} and done.code == 3
+    first = done.out.splitlines()[0]
+    assert "no row is slower" in first and "4 of 4 are unclear" in first and "passed" not in first
+    assert "--fail-on slower,unclear" in first
+    done, _ = compared("--fail-on", "slower,unclear")
+    assert done.code == 1 and "4 unclear" in done.out.splitlines()[0]
+    done, _ = compared("--sort", "key")
+    assert done.code == 3 and "4 of 4 rows are unclear" in done.err
+
+
+def test_some_unclear_rows_pass_and_are_counted(folder: Path, compared: Compared) -> None:
+    measured(folder / "old.csv")
+    measured(folder / "new.csv", [0.4, 1.12], baseline=1.12, copy=1.12)
+    done, verdicts = compared("--fail-on", "slower,failed")
+    assert sorted(verdicts.values()) == ["faster", "unclear", "unclear", "unclear"] and done.code == 0
+    first = done.out.splitlines()[0]
+    assert "no row is slower or failed, but 3 of 4 are unclear" in first and "--fail-on slower,failed,unclear" in first
+
+
+def test_every_format_says_how_many_rows_are_unclear(
+    folder: Path, compared: Compared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(folder / "old.csv")
+    measured(folder / "new.csv", 1.12, baseline=1.12, copy=1.12)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "summary.md"))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(folder / "outputs"))
+    done, _ = compared("--fail-on", "slower", "--github", "--export", "markdown=c.md")
+    said = "no row is slower, but 4 of 4 are unclear"
+    gate = json.loads((folder / "c.json").read_text())["gate"]
+    assert gate["passed"] is False and said in gate["text"]
+    assert json.loads((folder / "c.json").read_text())["summary"]["unclear"] == 4
+    assert any(said in line for line in (folder / "c.md").read_text().splitlines()[:3])
+    assert said in (folder / "summary.md").read_text()
+    assert any(line.startswith("::notice ") and said in line for line in done.out.splitlines())
+    outputs = (folder / "outputs").read_text().splitlines()
+    assert "passed=false" in outputs and "unclear=4" in outputs
+
+
+def test_one_session_of_a_machine_that_cannot_repeat_itself_decides_nothing(folder: Path, compared: Compared) -> None:
+    """The baseline took 1.6 times as long when kbench measured it again."""
+    measured(folder / "old.csv", sessions=1, repeat=1.6)
+    measured(folder / "new.csv", 2.05, sessions=1, repeat=1.6)
+    done, verdicts = compared()
+    assert set(verdicts.values()) == {"unclear"} and done.code == 3
+
+
+def test_the_next_steps_name_no_files_that_do_not_exist(folder: Path, compared: Compared) -> None:
+    measured(folder / "old.csv", sessions=1)
+    measured(folder / "new.csv", 1.02, sessions=1)
+    done, verdicts = compared()
+    assert "unclear" in verdicts.values() and "--append" in done.out
+    assert "OLD.csv" not in done.text and "--resolve" not in done.text
+
+
+# ---- two revisions
+
+OPERATOR = """
+import time
+
+import kbench
+
+scale = kbench.Operator(
+    "scale",
+    axes=("N",),
+    inputs={"x": kbench.Tensor("N")},
+    outputs={"y": kbench.Tensor("N")},
+    reference=lambda x: x * 2,
+    tolerance=4,
+)
+
+
+@scale.provider("steady")
+def steady(x):
+    time.sleep(0.02)
+    return x * 2
+"""
+PROVIDER = """
+import time
+
+import kbench
+
+
+@kbench.operator("scale").provider("mine")
+def mine(x):
+    time.sleep(SECONDS)
+    return x * 2
+"""
+CONFIG = """
+operator: scale
+plugins: [scale.py, mine.py]
+sweep: {N: [200000, 400000], dtype: float32}
+providers: [steady, mine]
+measure: {rounds: 3, warmup_ms: 1, rep_ms: 2, cache: warm}
+"""
+
+
+def test_ab_finds_a_kernel_that_takes_twice_as_long(
+    kbench: Kbench, folder: Path, write: Callable[[str, str], Path]
+) -> None:
+    """It sleeps: a machine that has other work to do delays it little. The wide margin makes the other provider `same`, so that
+    `kbench ab` ends after three sessions."""
+    write("scale.py", OPERATOR)
+    write("mine.py", PROVIDER.replace("SECONDS", "0.02"))
+    write("scale.yaml", CONFIG)
+    write(".gitignore", "results/\n__pycache__/\n")
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, timeout=60)
+    write("mine.py", PROVIDER.replace("SECONDS", "0.04"))
+    done = kbench("ab", "main", "scale.yaml", "--budget", "150s", "--margin", "20%", "--fail-on", "slower",
+                  "--export", "json=c.json")  # fmt: skip
+    report = json.loads((folder / "c.json").read_text())
+    verdicts = {(row["key"]["provider"], row["key"]["N"]): row["verdict"] for row in report["rows"]}
+    assert of(verdicts, "mine") == {"slower"} and of(verdicts, "steady") <= {"same", "unclear"}, done.text
+    assert done.code == 1 and "gate failed: 2 slower" in done.out.splitlines()[0]
+    assert "measure both files again" not in done.text
+    assert report["gate"]["passed"] is False and report["gate"]["text"] in done.out
