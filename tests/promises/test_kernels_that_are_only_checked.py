@@ -63,5 +63,9 @@ def test_softmax_without_a_gpu_has_a_row_length_that_is_odd(measured: Path) -> N
 
 
 def test_a_checked_provider_is_right_in_these_cases_and_check_tries_more(measured: Path) -> None:
-    (line,) = [line for line in (measured / "printed.txt").read_text().splitlines() if line.strip().startswith("mine: checked (")]
+    (line,) = [
+        line
+        for line in (measured / "printed.txt").read_text().splitlines()
+        if line.strip().startswith("mine: checked (")
+    ]
     assert "(2 cases)" in line and "these cases" in line and "kbench check" in line
