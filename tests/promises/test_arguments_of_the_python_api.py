@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import kbench as api
-from promises.outside import Ended, write_results
+from promises.outside import Kbench, write_results
 
 CONFIG = {"operator": "softmax", "sweep": {"M": 4, "N": 8}, "providers": ["torch-native"]}
 
@@ -28,7 +27,7 @@ def test_a_wrong_number_of_sessions_is_blamed_on_the_argument_sessions(folder: P
     assert f"sessions`={sessions}" in str(error.value) and "sets" not in str(error.value)
 
 
-def test_a_wrong_number_of_sessions_is_blamed_on_the_option_sessions(kbench: Callable[..., Ended]) -> None:
+def test_a_wrong_number_of_sessions_is_blamed_on_the_option_sessions(kbench: Kbench) -> None:
     ended = kbench("run", "softmax", "--sessions", "1000")
     assert ended.code == 2 and "--sessions=1000" in ended.err and "--set" not in ended.err
 

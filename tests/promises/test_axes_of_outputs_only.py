@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from promises.outside import Ended
+from promises.outside import Kbench, Write
 
 TOP_K = """
 import kbench
@@ -28,18 +25,14 @@ def torch_native(case):
 CONFIG = "operator: top_k\nplugins: [top_k.py]\nsweep: {M: 4, N: 9, K: 3, dtype: float32}\nproviders: [torch-native]\n"
 
 
-def test_a_provider_gets_the_size_from_the_case(
-    kbench: Callable[..., Ended], write: Callable[[str, str], Path]
-) -> None:
+def test_a_provider_gets_the_size_from_the_case(kbench: Kbench, write: Write) -> None:
     write("top_k.py", TOP_K)
     write("top_k.yaml", CONFIG)
     ended = kbench("check", "top_k.yaml")
     assert ended.code == 0 and "ok" in ended.out
 
 
-def test_a_provider_that_asks_for_it_is_told_to_be_a_factory(
-    kbench: Callable[..., Ended], write: Callable[[str, str], Path]
-) -> None:
+def test_a_provider_that_asks_for_it_is_told_to_be_a_factory(kbench: Kbench, write: Write) -> None:
     own = '\n\n@top_k.provider("mine")\ndef mine(logits, *, {axis}):\n    return logits\n'
     line = TOP_K.count("\n") + 3
     write("top_k.yaml", CONFIG)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from promises.outside import Ended, providers_of
+from promises.outside import Kbench, Write, providers_of
 
 NOTHING = """
 operator: matmul
@@ -15,9 +14,7 @@ measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
 """
 
 
-def test_a_matrix_product_over_nothing_is_zero_in_every_mode(
-    kbench: Callable[..., Ended], write: Callable[[str, str], Path], folder: Path
-) -> None:
+def test_a_matrix_product_over_nothing_is_zero_in_every_mode(kbench: Kbench, write: Write, folder: Path) -> None:
     write("nothing.yaml", NOTHING)
     ended = kbench("run", "nothing.yaml", "--out", "results")
     rows = providers_of(folder / "results" / "nothing.csv")

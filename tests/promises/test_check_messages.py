@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, run_kbench
+from promises.outside import Ended, MadeOnce, run_kbench
 
 PROVIDERS = """
 import torch
@@ -72,7 +71,7 @@ def commands(folder: Path) -> None:
 
 
 @pytest.fixture
-def said(made_once: Callable[[str, Callable[[Path], object]], Path]) -> dict[str, Ended]:
+def said(made_once: MadeOnce) -> dict[str, Ended]:
     """What the commands printed, and their exit codes."""
     found = {}
     for file in made_once("messages", commands).glob("*.txt"):

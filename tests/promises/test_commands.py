@@ -6,14 +6,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from promises.outside import ROOT, Ended, start
+from promises.outside import ROOT, Kbench, Write, start
 
 COMMANDS = [
     "run",
@@ -33,9 +32,6 @@ COMMANDS = [
 COMMANDS += ["doctor", "explain", "schema", "history", "history check"]
 RESULTS = ROOT / "results" / "h200" / "softmax.csv"
 OLD, NEW = (ROOT / "results" / "h200" / "comparing" / side / "softmax.csv" for side in ("a", "slowed"))
-
-Kbench = Callable[..., Ended]
-Write = Callable[[str, str], Path]
 
 
 def test_help_lists_every_command_with_a_sentence(kbench: Kbench) -> None:

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from promises.outside import ROOT, Ended, write_results
+from promises.outside import ROOT, Kbench, write_results
 
-Kbench = Callable[..., Ended]
 Times = Mapping[str, Mapping[int, float | str]]
 """Provider -> N -> milliseconds, or a status without a time."""
 

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from promises.outside import Ended
-from promises.recorded import MadeOnce, ended_in, folder_of, lines_with
+from promises.outside import Ended, MadeOnce, Write, folder_of, kept, lines_with
 
 Kbench = Plan = Callable[..., Ended]
-Write = Callable[[str, str], Path]
 
 CONFIG = Path(__file__).with_name("operators") / "shift.yaml"
 PLUGIN = CONFIG.with_name("shift.py")
@@ -27,7 +25,7 @@ def plan(made_once: MadeOnce) -> Plan:
         name = "plan" + "".join(letter if letter.isalnum() else "-" for letter in "".join(options))
         folder = folder_of(made_once, name, {}, "run", CONFIG, "--dry-run", *options)
         assert not (folder / "results").exists()
-        return ended_in(folder)
+        return kept(folder)
 
     return plan
 
@@ -169,7 +167,7 @@ def test_a_file_of_shapes_replaces_the_sizes_of_the_sweep_and_weights_of_the_sam
 ) -> None:
     shapes = "M,N,dtype,weight\n1,4096,bfloat16,9200\n17,4098,float16,310\n1,4096,bf16,12\n"
     files = {"s.yaml": HEAD + "sweep: {M: 5, N: 6, eps: 0.5}\n", "trace.csv": shapes}
-    planned = ended_in(folder_of(made_once, "shapes", files, "run", "s.yaml", "--dry-run", "--shapes", "trace.csv"))
+    planned = kept(folder_of(made_once, "shapes", files, "run", "s.yaml", "--dry-run", "--shapes", "trace.csv"))
     assert cases(planned, 1, 4096, 0.5, "bfloat16", 9212) and cases(planned, 17, 4098, 0.5, "float16", 310)
     assert lines_with(planned.out, 2, "cases")
 
@@ -367,7 +365,7 @@ def test_the_place_and_the_error_of_each_plug_in_that_cannot_be_imported_are_nam
         "x.yaml": "operator: shift\nplugins:\n  - syntax.py\n  - missing.py\n  - raising.py\n  - ending.py\n"
         "sweep: {M: 1}\nproviders: [torch]\n",
     }
-    ended = ended_in(folder_of(made_once, "plugins", files, "run", "x.yaml", "--dry-run"))
+    ended = kept(folder_of(made_once, "plugins", files, "run", "x.yaml", "--dry-run"))
     for place, words in {
         "x.yaml:3:5": ("syntax.py:3", "SyntaxError"),
         "x.yaml:4:5": ("missing.py:1", "a_package_that_nobody_has"),

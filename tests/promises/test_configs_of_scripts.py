@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended
+from promises.outside import Kbench, Write
 
 SCRIPT = """
 import torch
@@ -30,7 +29,7 @@ bench.run()
 
 
 def test_init_writes_the_config_and_the_plug_in_and_overwrites_neither(
-    kbench: Callable[..., Ended], folder: Path, write: Callable[[str, str], Path]
+    kbench: Kbench, folder: Path, write: Write
 ) -> None:
     pytest.importorskip("triton")
     write("bench.py", SCRIPT)

@@ -14,14 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from promises.kept import keep, kept
-from promises.outside import Ended, providers_of, rows_of, start
+from promises.outside import Ended, Kbench, MadeOnce, Write, keep, kept, providers_of, rows_of, start
 
 pytest.importorskip("distributed")
 
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-Write = Callable[[str, str], Path]
-Kbench = Callable[..., Ended]
 
 PLUGIN = """
 import time

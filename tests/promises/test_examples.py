@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from promises.outside import ROOT, Ended, providers_of
-from promises.recorded import MadeOnce, ended_in, folder_of, lines_with, words_of
-
-Kbench = Callable[..., Ended]
-Write = Callable[[str, str], Path]
+from promises.outside import ROOT, Kbench, MadeOnce, Write, folder_of, kept, lines_with, providers_of, words_of
 
 CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("*.yaml"))
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
@@ -29,7 +24,7 @@ def blocks(page: str, language: str) -> list[str]:
 def listed(made_once: MadeOnce) -> str:
     """What `kbench list` prints with the plug-ins of all examples."""
     plugins = [f"--plugin={ROOT / 'examples' / name}.py" for name in EXAMPLES]
-    return ended_in(folder_of(made_once, "listed", {}, "list", *plugins)).out
+    return kept(folder_of(made_once, "listed", {}, "list", *plugins)).out
 
 
 def test_list_names_every_operator_of_the_docs_and_every_built_in_config(listed: str) -> None:
@@ -83,7 +78,7 @@ def test_the_plug_in_of_the_readme_is_right_on_all_inputs(made_once: MadeOnce) -
     [plugin] = blocks("README.md", "python")
     small = ("--set", "M=8", "--set", "N=100")
     command = ("check", "softmax", "--plugin", "my_kernels.py", "--only", "mine", *small)
-    ended = ended_in(folder_of(made_once, "readme", {"my_kernels.py": plugin}, *command))
+    ended = kept(folder_of(made_once, "readme", {"my_kernels.py": plugin}, *command))
     assert ended.code == 0 and len(lines_with(ended.out, "ok")) > 10, ended.text
 
 
@@ -109,7 +104,7 @@ def started(made_once: MadeOnce) -> Path:
 
 
 def test_init_names_the_files_that_it_writes_and_what_to_type_next(started: Path) -> None:
-    ended = ended_in(started)
+    ended = kept(started)
     files = {path.name for path in started.iterdir()} - {"ended.json"}
     assert files == {"rownorm.yaml", "my_rownorm.py", "kbench-workflow.yml"} and ended.code == 0
     assert all(file in ended.out for file in files)
@@ -120,7 +115,7 @@ def test_the_files_of_init_run_as_they_are(started: Path, made_once: MadeOnce) -
     files = {name: (started / name).read_text() for name in ("rownorm.yaml", "my_rownorm.py")}
     folder = folder_of(made_once, "started", files, "run", "rownorm.yaml", *QUICK)
     rows = providers_of(folder / "results" / "rownorm.csv")
-    assert ended_in(folder).code == 0
+    assert kept(folder).code == 0
     assert {row["provider"] for row in rows} == {"torch", "mine"} and {row["status"] for row in rows} <= {
         "ok",
         "checked",

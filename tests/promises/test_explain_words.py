@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, run_kbench, write_results
+from promises.outside import Kbench, MadeOnce, run_kbench, write_results
 
-Kbench = Callable[..., Ended]
 CHECKS = {
     "softmax": ("softmax", "--only", "torch-native", "--set", "M=4", "--set", "N=8", "--set", "dtype=float32"),
     "rmsnorm": ("rmsnorm", "--only", "torch-native", "--set", "M=4", "--set", "N=8", "--set", "mode=backward",
@@ -18,9 +16,7 @@ CHECKS = {
 
 
 @pytest.fixture(params=CHECKS)
-def printed_inputs(
-    request: pytest.FixtureRequest, made_once: Callable[[str, Callable[[Path], object]], Path]
-) -> list[str]:
+def printed_inputs(request: pytest.FixtureRequest, made_once: MadeOnce) -> list[str]:
     """The first column of the table of `kbench check`."""
     name = request.param
 

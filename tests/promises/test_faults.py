@@ -5,16 +5,11 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.kept import keep, kept
-from promises.outside import Ended, providers_of, rows_of, run_kbench, run_process
-
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-Row = dict[str, str]
+from promises.outside import Ended, MadeOnce, Rows, keep, kept, providers_of, rows_of, run_kbench, run_process
 
 PLUGIN = """
 import os
@@ -255,11 +250,11 @@ def faults(made_once: MadeOnce) -> Path:
 
 
 @pytest.fixture
-def rows(faults: Path) -> list[Row]:
+def rows(faults: Path) -> Rows:
     return rows_of(faults / "results" / "faults.csv")
 
 
-def rows_with(rows: list[Row], provider: str) -> list[Row]:
+def rows_with(rows: Rows, provider: str) -> Rows:
     """The rows of a provider in the cases that it did not decline."""
     return [row for row in rows if row["provider"] == provider and row["status"] != "unsupported"]
 
@@ -269,24 +264,24 @@ def line_of(text: str) -> int:
     return next(number for number, line in enumerate(PLUGIN.splitlines(), 1) if line.strip().startswith(text))
 
 
-def test_every_provider_has_a_row_in_every_case_whatever_the_others_do(rows: list[Row]) -> None:
+def test_every_provider_has_a_row_in_every_case_whatever_the_others_do(rows: Rows) -> None:
     assert len(rows) == 3 * (len(STATUSES) + 3)
     assert Counter(row["provider"] for row in rows if row["role"] == "provider") == dict.fromkeys(STATUSES, 3)
 
 
-def test_an_honest_provider_beside_them_is_measured_in_every_case(rows: list[Row]) -> None:
+def test_an_honest_provider_beside_them_is_measured_in_every_case(rows: Rows) -> None:
     for name in ("honest", "copy", "empty", "repeat"):
         assert [row["status"] for row in rows if row["provider"] == name] == ["ok"] * 3
 
 
-def test_each_fault_has_its_status_in_every_case(rows: list[Row]) -> None:
+def test_each_fault_has_its_status_in_every_case(rows: Rows) -> None:
     found = {provider: [row["status"] for row in rows_with(rows, provider)] for provider in STATUSES}
     assert found == {
         provider: [status] * (1 if provider in ONLY_IN_THE_FIRST_CASE else 3) for provider, status in STATUSES.items()
     }
 
 
-def test_a_faulty_provider_has_no_time_and_a_reason(rows: list[Row]) -> None:
+def test_a_faulty_provider_has_no_time_and_a_reason(rows: Rows) -> None:
     for row in rows:
         if row["status"] != "ok":
             assert row["ms"] == row["gbps"] == row["speedup"] == "" and row["reason"]
@@ -313,7 +308,7 @@ REASONS = {
 }
 
 
-def test_the_reason_says_what_happened_and_where(rows: list[Row]) -> None:
+def test_the_reason_says_what_happened_and_where(rows: Rows) -> None:
     reasons = {provider: rows_with(rows, provider)[0]["reason"] for provider in REASONS}
     missing = {
         provider: (words, reasons[provider])
@@ -323,25 +318,25 @@ def test_the_reason_says_what_happened_and_where(rows: list[Row]) -> None:
     assert missing == {}
 
 
-def test_a_reason_is_one_line(rows: list[Row]) -> None:
+def test_a_reason_is_one_line(rows: Rows) -> None:
     assert not [row for row in rows if "\n" in row["reason"]]
 
 
-def test_a_provider_that_takes_its_process_down_in_two_cases_in_a_row_is_not_tried_again(rows: list[Row]) -> None:
+def test_a_provider_that_takes_its_process_down_in_two_cases_in_a_row_is_not_tried_again(rows: Rows) -> None:
     reasons = {row["N"]: row["reason"] for row in rows_with(rows, "os-exit")}
     assert all(not reasons[case].startswith("not tried again") for case in (FIRST, SECOND))
     assert reasons[THIRD].startswith("not tried again") and f"N={FIRST}" in reasons[THIRD]
     assert f"N={SECOND}" in reasons[THIRD]
 
 
-def test_a_setting_that_a_provider_leaves_changed_is_flagged_and_named(rows: list[Row]) -> None:
+def test_a_setting_that_a_provider_leaves_changed_is_flagged_and_named(rows: Rows) -> None:
     settings = {"default-dtype": "default_dtype", "threads": "num_threads", "no-grad": "grad_enabled"}
     for provider, setting in settings.items():
         for row in rows_with(rows, provider):
             assert "altered-state" in row["flags"].split(";") and setting in row["reason"]
 
 
-def test_a_changed_setting_is_put_back_before_another_provider_runs(rows: list[Row]) -> None:
+def test_a_changed_setting_is_put_back_before_another_provider_runs(rows: Rows) -> None:
     for row in rows_with(rows, "asks-settings"):
         assert row["status"] == "ok" and "altered-state" not in row["flags"]
 

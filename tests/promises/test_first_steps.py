@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from promises.outside import Ended
-
-Kbench = Callable[..., Ended]
+from promises.outside import Kbench, Write
 
 
 def test_init_says_what_the_operator_that_it_writes_computes(kbench: Kbench, folder: Path) -> None:
@@ -17,7 +14,7 @@ def test_init_says_what_the_operator_that_it_writes_computes(kbench: Kbench, fol
     assert "RMS norm" in line
 
 
-def test_a_syntax_error_in_a_plug_in_is_placed_once(kbench: Kbench, write: Callable[[str, str], Path]) -> None:
+def test_a_syntax_error_in_a_plug_in_is_placed_once(kbench: Kbench, write: Write) -> None:
     write("broken.py", "import kbench\n\ndef (:\n")
     ended = kbench("list", "softmax", "--plugin", "broken.py")
     [line] = [line for line in ended.err.splitlines() if "SyntaxError" in line]

@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from promises.outside import Ended, run_kbench, write_results
+from promises.outside import Ended, Kbench, MadeOnce, Write, run_kbench, write_results
 
-Kbench = Callable[..., Ended]
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 Row = Mapping[str, object]
 
 SIZES = (256, 1024)
@@ -316,9 +314,7 @@ def test_a_folder_without_results_is_named(kbench: Kbench, folder: Path, name: s
     assert ended.code == 2 and ended.err.startswith(f"error: {name}")
 
 
-def test_a_file_that_is_no_results_file_is_named(
-    kbench: Kbench, folder: Path, write: Callable[[str, str], Path]
-) -> None:
+def test_a_file_that_is_no_results_file_is_named(kbench: Kbench, folder: Path, write: Write) -> None:
     ended = add(kbench, write("notes.csv", "date,note\n2026-09-01,quiet\n"), folder / "history")
     assert ended.code == 2 and "notes.csv" in ended.err
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from promises.outside import ROOT, Ended
-
-Write = Callable[[str, str], Path]
+from promises.outside import ROOT, Kbench, Write
 
 
 def run_python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -39,9 +36,7 @@ def test_importing_kbench_leaves_the_search_path_as_it_was(folder: Path) -> None
     assert ended.stdout == "True\n", ended.stderr
 
 
-def test_python_m_kbench_imports_nothing_from_the_working_folder(
-    kbench_process: Callable[..., Ended], write: Write
-) -> None:
+def test_python_m_kbench_imports_nothing_from_the_working_folder(kbench_process: Kbench, write: Write) -> None:
     for name in ("queue", "signal", "json", "statistics", "torch"):
         write(f"{name}.py", "raise SystemExit('imported from the working folder')\n")
     ended = kbench_process("explain", "noisy")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from promises.outside import Ended, providers_of, run_kbench
+from promises.outside import Ended, MadeOnce, providers_of, run_kbench
 
 KERNELS = """
 import torch
@@ -126,7 +125,7 @@ CONFIGS = {
 
 
 @pytest.fixture(scope="session")
-def interpreted(made_once: Callable[..., Path]) -> Path:
+def interpreted(made_once: MadeOnce) -> Path:
     """The folder in which the kernels were run and checked in the interpreter."""
     if torch.accelerator.is_available():
         pytest.skip("a kernel runs on the accelerator")

@@ -15,12 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from promises.kept import keep, kept
-from promises.outside import Ended, rows_of, run_kbench, run_process, start
+from promises.outside import Ended, MadeOnce, keep, kept, rows_of, run_kbench, run_process, start
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 PLUGIN = """
 import os

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from promises.kept import keep, kept
-from promises.outside import Ended, rows_of, run_kbench, run_process
-
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-Kbench = Callable[..., Ended]
-Write = Callable[[str, str], Path]
+from promises.outside import Ended, Kbench, MadeOnce, Write, keep, kept, rows_of, run_kbench, run_process
 
 QUICK = (
     "--against", "softmax", "--baseline", "torch-native", "--set", "mode=forward", "--set", "M=8", "--set", "N=64",

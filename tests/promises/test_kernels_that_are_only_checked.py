@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import providers_of, run_kbench
+from promises.outside import MadeOnce, providers_of, run_kbench
 
 WRONG_BETWEEN_POWERS_OF_TWO = """
 import torch
@@ -35,7 +34,7 @@ def mine(x):
 
 
 @pytest.fixture
-def measured(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+def measured(made_once: MadeOnce) -> Path:
     import torch
 
     pytest.importorskip("triton")
@@ -63,5 +62,9 @@ def test_softmax_without_a_gpu_has_a_row_length_that_is_odd(measured: Path) -> N
 
 
 def test_a_checked_provider_is_right_in_these_cases_and_check_tries_more(measured: Path) -> None:
-    (line,) = [line for line in (measured / "printed.txt").read_text().splitlines() if line.strip().startswith("mine: checked (")]
+    (line,) = [
+        line
+        for line in (measured / "printed.txt").read_text().splitlines()
+        if line.strip().startswith("mine: checked (")
+    ]
     assert "(2 cases)" in line and "these cases" in line and "kbench check" in line

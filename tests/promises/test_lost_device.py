@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import providers_of, run_kbench
+from promises.outside import MadeOnce, providers_of, run_kbench
 
 PROVIDERS = """
 import torch
@@ -56,7 +55,7 @@ measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
 
 
 @pytest.fixture(scope="session")
-def broken(made_once: Callable[..., Path]) -> Path:
+def broken(made_once: MadeOnce) -> Path:
     """A folder in which `kbench run` and `kbench check` have met the broken kernels. Their exit codes are in files."""
 
     def make(folder: Path) -> None:

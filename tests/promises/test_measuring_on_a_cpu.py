@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, providers_of, rows_of, run_kbench, write_results
+from promises.outside import Kbench, MadeOnce, providers_of, rows_of, run_kbench, write_results
 
 PLUGIN = """
 import kbench
@@ -50,7 +49,7 @@ MOST_CPU_S = 12
 
 
 @pytest.fixture
-def measured(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+def measured(made_once: MadeOnce) -> Path:
     import torch
 
     if torch.accelerator.is_available():
@@ -98,13 +97,13 @@ def test_progress_gives_times_and_leaves_the_winner_to_the_summary(measured: Pat
     assert not [line for line in lines if "fastest" in line]
 
 
-def test_why_says_that_a_row_was_measured_on_a_cpu(kbench: Callable[..., Ended], measured: Path) -> None:
+def test_why_says_that_a_row_was_measured_on_a_cpu(kbench: Kbench, measured: Path) -> None:
     ended = kbench("why", measured / "results" / "tiny.csv", "--row", "provider=mine,N=1000")
     assert ended.code == 0 and "it was measured on a CPU" in ended.out
     assert "possible reasons" not in ended.out
 
 
-def test_a_run_that_names_no_fastest_says_how_to_measure_more(kbench: Callable[..., Ended], folder: Path) -> None:
+def test_a_run_that_names_no_fastest_says_how_to_measure_more(kbench: Kbench, folder: Path) -> None:
     rounds = {"torch-native": "1.0;1.3;0.9", "mine": "1.1;0.95;1.2"}
     rows = [
         {"provider": name, "ms": 1.0 + 0.1 * (name == "mine"), "round_ms": text, "gbps": 10, "speedup": 1}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-from promises.outside import Ended, write_results
+from promises.outside import Kbench, write_results
 
 
-def test_an_exported_comparison_beside_the_results_is_not_taken_for_them(
-    folder: Path, kbench: Callable[..., Ended]
-) -> None:
+def test_an_exported_comparison_beside_the_results_is_not_taken_for_them(folder: Path, kbench: Kbench) -> None:
     for name, ms in (("a.csv", 1.0), ("results/softmax.csv", 1.5)):
         write_results(folder / name, [{"provider": "mine", "ms": ms}])
     exported = kbench("compare", "a.csv", "results/softmax.csv", "--export", "csv=results/changes.csv")
@@ -21,7 +18,7 @@ def test_an_exported_comparison_beside_the_results_is_not_taken_for_them(
     assert ended.code == 0 and "results/softmax.csv" in ended.out, ended.text
 
 
-def test_a_folder_without_results_says_how_to_make_some(folder: Path, kbench: Callable[..., Ended]) -> None:
+def test_a_folder_without_results_says_how_to_make_some(folder: Path, kbench: Kbench) -> None:
     (folder / "results").mkdir()
     (folder / "results" / "other.csv").write_text("name,value\na,1\n")
     ended = kbench("show")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, run_kbench
+from promises.outside import Ended, Kbench, MadeOnce, Write, run_kbench
 
 ALIGNED = """
 import torch
@@ -37,7 +36,7 @@ providers: [torch-native, reads-16-bytes, says-so]
 
 
 @pytest.fixture
-def checked(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Ended:
+def checked(made_once: MadeOnce) -> Ended:
     """A check of providers of rmsnorm, an operator of kbench's own."""
 
     def check(folder: Path) -> None:
@@ -88,7 +87,7 @@ OURS = {
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("operator", OURS)
 def test_kernels_of_kbench_are_right_on_every_input_of_a_check(
-    operator: str, dtype: str, kbench: Callable[..., Ended], write: Callable[[str, str], Path]
+    operator: str, dtype: str, kbench: Kbench, write: Write
 ) -> None:
     """Also where it begins at an odd element: short and long rows, few and many of them, in every mode."""
     columns = {"cross_entropy": "V", "matmul": "K"}.get(operator, "N")

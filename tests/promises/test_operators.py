@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import ROOT, Ended, rows_of
-from promises.recorded import MadeOnce, ended_in, folder_of
-
-Rows = list[dict[str, str]]
-Kbench = Callable[..., Ended]
-Write = Callable[[str, str], Path]
+from promises.outside import ROOT, Ended, Kbench, MadeOnce, Rows, Write, folder_of, kept, rows_of
 
 OPERATORS = Path(__file__).with_name("operators")
 
@@ -21,7 +15,7 @@ OPERATORS = Path(__file__).with_name("operators")
 def rows_of_run(made_once: MadeOnce, name: str) -> Rows:
     """The rows of one run of the config `operators/NAME.yaml`."""
     folder = folder_of(made_once, name, {}, "run", OPERATORS / f"{name}.yaml", "--no-plot")
-    assert ended_in(folder).code == 1, "every plug-in has providers that are wrong"
+    assert kept(folder).code == 1, "every plug-in has providers that are wrong"
     return rows_of(folder / "results" / f"{name}.csv")
 
 
@@ -52,7 +46,7 @@ def dropout(made_once: MadeOnce) -> Rows:
 @pytest.fixture
 def rounded(made_once: MadeOnce) -> Ended:
     """What `kbench check` says about integer outputs and an edge input."""
-    return ended_in(folder_of(made_once, "rounded", {}, "check", OPERATORS / "rounded.yaml"))
+    return kept(folder_of(made_once, "rounded", {}, "check", OPERATORS / "rounded.yaml"))
 
 
 def of(rows: Rows, provider: str, **values: str) -> Rows:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from promises.outside import ROOT, Ended, run_kbench, write_results
+from promises.outside import ROOT, Ended, Kbench, MadeOnce, run_kbench, write_results
 from promises.planted import NOISE, SIZES, case, picture_words, planted, row, write_planted
 
-Kbench = Callable[..., Ended]
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 H200 = ROOT / "results" / "h200"
 METRICS = {
     "gbps": "GB/s",

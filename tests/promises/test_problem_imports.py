@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import providers_of, run_kbench
+from promises.outside import MadeOnce, providers_of, run_kbench
 
 DEFINITION = {
     "name": "scaled",
@@ -71,7 +70,7 @@ def get_init_inputs():
 
 
 @pytest.fixture(scope="session")
-def problems(made_once: Callable[..., Path]) -> Path:
+def problems(made_once: MadeOnce) -> Path:
     """The results folder of a problem of FlashInfer-Trace and one of KernelBench."""
 
     def make(folder: Path) -> None:

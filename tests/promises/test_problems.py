@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, providers_of, run_kbench
+from promises.outside import Kbench, MadeOnce, providers_of, run_kbench
 
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 QUICK = (
     "--no-plot",
     *(word for setting in ("rounds=1", "warmup_ms=1", "rep_ms=1", "cache=warm") for word in ("--set", setting)),
@@ -135,9 +133,7 @@ def test_a_problem_with_a_wrong_solution_has_exit_code_1(trace_run: Path) -> Non
     assert (trace_run / "code").read_text() == "1"
 
 
-def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(
-    folder: Path, kbench: Callable[..., Ended]
-) -> None:
+def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(folder: Path, kbench: Kbench) -> None:
     for part in ("definitions/scaling", "workloads/scaling", "solutions/me/scaling"):
         (folder / "set" / part).mkdir(parents=True)
     (folder / "set/definitions/scaling/scale_n8.json").write_text(json.dumps(DEFINITION))
@@ -157,7 +153,7 @@ def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(
     ],
 )
 def test_a_mistake_in_a_definition_is_named_with_its_file(
-    folder: Path, kbench: Callable[..., Ended], change: dict[str, object], named: tuple[str, ...]
+    folder: Path, kbench: Kbench, change: dict[str, object], named: tuple[str, ...]
 ) -> None:
     (folder / "problem").mkdir()
     (folder / "problem/definition.json").write_text(json.dumps(DEFINITION | change, indent=2))

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 import kbench as kb
-from promises.outside import ROOT
-from promises.recorded import MadeOnce
+from promises.outside import ROOT, MadeOnce
 
 OLD, NEW = (ROOT / "results" / "h200" / "comparing" / side / "softmax.csv" for side in ("a", "slowed"))
 MEASURE = {"rounds": 2, "warmup_ms": 1, "rep_ms": 2, "cache": "warm"}

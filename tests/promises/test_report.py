@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
-from promises.outside import ROOT, Ended, run_kbench, write_results
+from promises.outside import ROOT, Kbench, MadeOnce, run_kbench, write_results
 from promises.planted import NOISE, REASON, SIZES, case, lost, picture_words, planted, row, write_planted
 from promises.test_history import CHANGED, make_history, night, nights
 
-Kbench = Callable[..., Ended]
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 H200 = ROOT / "results" / "h200"
 HTML = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>document.title = 'owned'</script>"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 from itertools import product
 from math import isclose
@@ -16,13 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from promises.kept import keep, kept
-from promises.outside import ROOT, Ended, providers_of, rows_of, run_kbench
-
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-Kbench = Callable[..., Ended]
-Write = Callable[[str, str], Path]
-Row = dict[str, str]
+from promises.outside import ROOT, Kbench, MadeOnce, Row, Rows, Write, keep, kept, providers_of, rows_of, run_kbench
 
 PLUGIN = """
 import torch
@@ -81,11 +74,11 @@ def swept(made_once: MadeOnce) -> Path:
 
 
 @pytest.fixture
-def rows(swept: Path) -> list[Row]:
+def rows(swept: Path) -> Rows:
     return rows_of(swept / "out" / "sweep.csv")
 
 
-def timed(rows: list[Row]) -> list[Row]:
+def timed(rows: Rows) -> Rows:
     """The timed rows of providers."""
     return [row for row in rows if row["role"] == "provider" and row["status"] == "ok"]
 
@@ -94,21 +87,21 @@ def case_of(row: Row) -> tuple[str, ...]:
     return row["N"], row["dtype"], row["session"]
 
 
-def by_case(rows: list[Row], provider: str) -> dict[tuple[str, ...], Row]:
+def by_case(rows: Rows, provider: str) -> dict[tuple[str, ...], Row]:
     return {case_of(row): row for row in rows if row["provider"] == provider}
 
 
 # --- the rows
 
 
-def test_a_results_file_has_one_line_per_configuration_case_and_session(rows: list[Row]) -> None:
+def test_a_results_file_has_one_line_per_configuration_case_and_session(rows: Rows) -> None:
     providers = [row for row in rows if row["role"] == "provider"]
     names = {(row["provider"], row["params"], *case_of(row)) for row in providers}
     assert len(names) == len(providers) == CONFIGURATIONS * len(CASES) * 2
     assert {(row["N"], row["dtype"]) for row in rows} == CASES
 
 
-def test_the_controls_copy_empty_and_repeat_are_added_to_every_case_of_every_session(rows: list[Row]) -> None:
+def test_the_controls_copy_empty_and_repeat_are_added_to_every_case_of_every_session(rows: Rows) -> None:
     controls = Counter((row["provider"], *case_of(row)) for row in rows if row["role"] == "control")
     assert set(controls.values()) == {1}
     assert set(controls) == {
@@ -116,14 +109,14 @@ def test_the_controls_copy_empty_and_repeat_are_added_to_every_case_of_every_ses
     }
 
 
-def test_a_session_is_a_fresh_pass_over_all_cases_and_rows_carry_its_number(rows: list[Row]) -> None:
+def test_a_session_is_a_fresh_pass_over_all_cases_and_rows_carry_its_number(rows: Rows) -> None:
     sessions = [row["session"] for row in rows]
     assert sessions == sorted(sessions) and set(sessions) == {"0", "1"}
     first, second = ({row["started_at"] for row in rows if row["session"] == number} for number in "01")
     assert max(first) <= min(second)
 
 
-def test_each_value_of_a_parameter_is_a_configuration_of_its_own(rows: list[Row]) -> None:
+def test_each_value_of_a_parameter_is_a_configuration_of_its_own(rows: Rows) -> None:
     assert Counter(row["params"] for row in rows if row["provider"] == "mine") == {"block=1": 8, "block=2": 8}
 
 
@@ -132,50 +125,50 @@ def test_the_columns_of_the_sweep_stand_between_params_and_dtype(swept: Path) ->
     assert header[:8] == ["operator", "provider", "params", "M", "N", "mode", "dtype", "role"]
 
 
-def test_a_results_file_has_the_columns_that_its_documentation_names(rows: list[Row]) -> None:
+def test_a_results_file_has_the_columns_that_its_documentation_names(rows: Rows) -> None:
     documented = re.findall(r"^- ((?:`\w+`(?:, )?)+) \(", (ROOT / "docs/reference/csv.md").read_text(), re.M)
     names = [name for names in documented for name in re.findall(r"\w+", names)]
     assert len(names) >= 30 and set(names) <= set(rows[0])
 
 
-def test_a_dtype_has_its_full_name_whatever_the_config_calls_it(rows: list[Row]) -> None:
+def test_a_dtype_has_its_full_name_whatever_the_config_calls_it(rows: Rows) -> None:
     assert {row["dtype"] for row in rows} == {"float32", "bfloat16"}
 
 
-def test_only_ok_rows_have_a_time(rows: list[Row]) -> None:
+def test_only_ok_rows_have_a_time(rows: Rows) -> None:
     for row in rows:
         assert (row["status"] == "ok") == (row["ms"] != "") == (row["round_ms"] != "") == (row["gbps"] != "")
 
 
-def test_every_status_but_ok_and_checked_has_a_reason(rows: list[Row]) -> None:
+def test_every_status_but_ok_and_checked_has_a_reason(rows: Rows) -> None:
     assert all(row["reason"] for row in rows if row["status"] not in ("ok", "checked"))
     assert {row["status"] for row in rows} == {"ok", "checked", "unavailable", "unsupported"}
 
 
 @pytest.mark.parametrize("provider", ["torch-native", "torch-jit", "mine"])
-def test_the_providers_of_torch_are_checked_and_timed_in_every_case(rows: list[Row], provider: str) -> None:
+def test_the_providers_of_torch_are_checked_and_timed_in_every_case(rows: Rows, provider: str) -> None:
     assert {row["status"] for row in rows if row["provider"] == provider} == {"ok"}
 
 
-def test_a_triton_kernel_is_checked_and_never_timed_on_a_host(rows: list[Row]) -> None:
+def test_a_triton_kernel_is_checked_and_never_timed_on_a_host(rows: Rows) -> None:
     found = [row for row in rows if row["provider"] in TRITON]
     assert len(found) == 3 * len(CASES) * 2
     assert {(row["status"], row["ms"], row["speedup"]) for row in found} == {("checked", "", "")}
     assert all(float(row["max_ulp"]) < 20 for row in found)
 
 
-def test_a_provider_that_needs_another_device_is_unavailable_and_the_reason_names_it(rows: list[Row]) -> None:
+def test_a_provider_that_needs_another_device_is_unavailable_and_the_reason_names_it(rows: Rows) -> None:
     reasons = {row["reason"] for row in rows if row["provider"] == "cuda" and row["status"] == "unavailable"}
     assert len(reasons) == 1 and "cuda" in reasons.pop()
 
 
-def test_a_provider_whose_package_is_missing_is_unavailable_and_the_reason_names_it(rows: list[Row]) -> None:
+def test_a_provider_whose_package_is_missing_is_unavailable_and_the_reason_names_it(rows: Rows) -> None:
     for row in rows:
         if row["provider"] == "liger":
             assert row["status"] == "unavailable" and "liger" in row["reason"] and "pip install" in row["reason"]
 
 
-def test_a_provider_that_declines_a_case_is_unsupported_there_with_its_own_words(rows: list[Row]) -> None:
+def test_a_provider_that_declines_a_case_is_unsupported_there_with_its_own_words(rows: Rows) -> None:
     found = {(row["N"], row["status"], row["reason"]) for row in rows if row["provider"] == "even" and row["N"] == "95"}
     assert found == {("95", "unsupported", "only even rows")}
 
@@ -187,14 +180,14 @@ def test_what_cannot_run_or_declines_is_no_failure(swept: Path) -> None:
 # --- the numbers
 
 
-def test_gbps_are_the_bytes_read_and_written_once_divided_by_the_time(rows: list[Row]) -> None:
+def test_gbps_are_the_bytes_read_and_written_once_divided_by_the_time(rows: Rows) -> None:
     for row in timed(rows):
         useful = 2 * int(row["M"]) * int(row["N"]) * ITEMSIZE[row["dtype"]]
         assert isclose(float(row["gbps"]), useful / float(row["ms"]) / 1e6, rel_tol=1e-9)
         assert isclose(float(row["gbps_p20"]), useful / float(row["ms_p80"]) / 1e6, rel_tol=1e-9)
 
 
-def test_achieved_gbps_are_the_bytes_that_a_provider_says_it_moves(rows: list[Row]) -> None:
+def test_achieved_gbps_are_the_bytes_that_a_provider_says_it_moves(rows: Rows) -> None:
     eager = [row for row in timed(rows) if row["provider"] == "torch-eager"]
     assert len(eager) == 4  # float32
     for row in eager:
@@ -209,21 +202,21 @@ def test_achieved_gbps_are_the_bytes_that_a_provider_says_it_moves(rows: list[Ro
             assert row["achieved_gbps"] == ""
 
 
-def test_copy_fraction_is_the_share_of_the_speed_of_the_copy_in_the_same_case(rows: list[Row]) -> None:
+def test_copy_fraction_is_the_share_of_the_speed_of_the_copy_in_the_same_case(rows: Rows) -> None:
     copies = by_case(rows, "copy")
     for row in timed(rows):
         copy = float(copies[case_of(row)]["gbps"])
         assert isclose(float(row["copy_fraction"]), float(row["gbps"]) / copy, rel_tol=1e-9)
 
 
-def test_speedup_is_the_time_of_the_baseline_in_the_same_case_and_session_divided_by_the_time(rows: list[Row]) -> None:
+def test_speedup_is_the_time_of_the_baseline_in_the_same_case_and_session_divided_by_the_time(rows: Rows) -> None:
     baselines = by_case(rows, "torch-native")
     for row in timed(rows):
         baseline = float(baselines[case_of(row)]["ms"])
         assert isclose(float(row["speedup"]), baseline / float(row["ms"]), rel_tol=1e-9)
 
 
-def test_the_time_of_a_row_is_the_median_of_its_rounds(rows: list[Row]) -> None:
+def test_the_time_of_a_row_is_the_median_of_its_rounds(rows: Rows) -> None:
     for row in timed(rows):
         round_ms = [float(value) for value in row["round_ms"].split(";")]
         assert len(round_ms) == 2 and isclose(float(row["ms"]), median(round_ms), rel_tol=1e-9)
@@ -231,32 +224,32 @@ def test_the_time_of_a_row_is_the_median_of_its_rounds(rows: list[Row]) -> None:
         assert int(row["samples"]) >= 2
 
 
-def test_the_cost_of_the_timer_is_measured_once_per_session_and_far_below_a_kernel(rows: list[Row]) -> None:
+def test_the_cost_of_the_timer_is_measured_once_per_session_and_far_below_a_kernel(rows: Rows) -> None:
     for session in "01":
         empty = {row["ms"] for row in rows if row["provider"] == "empty" and row["session"] == session}
         assert len(empty) == 1
         assert float(empty.pop()) < min(float(row["ms"]) for row in timed(rows))
 
 
-def test_the_bandwidth_of_the_memory_is_measured_once_per_session(rows: list[Row]) -> None:
+def test_the_bandwidth_of_the_memory_is_measured_once_per_session(rows: Rows) -> None:
     for session in "01":
         ceilings = {row["ceiling_gbps"] for row in rows if row["session"] == session}
         assert len(ceilings) == 1 and float(ceilings.pop()) > 0
 
 
-def test_the_share_of_the_speed_of_light_is_the_speed_divided_by_the_bandwidth(rows: list[Row]) -> None:
+def test_the_share_of_the_speed_of_light_is_the_speed_divided_by_the_bandwidth(rows: Rows) -> None:
     for row in timed(rows):
         assert isclose(float(row["sol"]), float(row["gbps"]) / float(row["ceiling_gbps"]), rel_tol=1e-9)
 
 
-def test_the_error_of_every_right_row_is_known_in_units_in_the_last_place(rows: list[Row]) -> None:
+def test_the_error_of_every_right_row_is_known_in_units_in_the_last_place(rows: Rows) -> None:
     for row in rows:
         if row["role"] == "provider" and row["status"] in ("ok", "checked"):
             assert 0 < float(row["max_ulp"]) < 20 and 0 < float(row["max_rel_err"]) < 1e-2
             assert row["deterministic"] == "True"
 
 
-def test_every_session_checks_a_provider_on_the_same_inputs(rows: list[Row]) -> None:
+def test_every_session_checks_a_provider_on_the_same_inputs(rows: Rows) -> None:
     errors: dict[tuple[str, ...], set[str]] = {}
     for row in rows:
         if row["max_ulp"]:
@@ -264,7 +257,7 @@ def test_every_session_checks_a_provider_on_the_same_inputs(rows: list[Row]) -> 
     assert all(len(values) == 1 for values in errors.values())
 
 
-def test_a_row_names_its_timer_cache_device_time_and_machine(swept: Path, rows: list[Row]) -> None:
+def test_a_row_names_its_timer_cache_device_time_and_machine(swept: Path, rows: Rows) -> None:
     environment = json.loads((swept / "out" / "sweep.env.json").read_text())
     for row in rows:
         assert (row["timer"], row["cache"], row["device"]) == ("do_bench", "warm", environment["device"])
@@ -272,21 +265,21 @@ def test_a_row_names_its_timer_cache_device_time_and_machine(swept: Path, rows: 
         assert datetime.fromisoformat(row["started_at"]).utcoffset() is not None
 
 
-def test_rows_with_equal_code_have_equal_hashes(rows: list[Row]) -> None:
+def test_rows_with_equal_code_have_equal_hashes(rows: Rows) -> None:
     assert len({row["case_hash"] for row in rows}) == len(CASES)
     sources = {(row["provider"], row["source_hash"]) for row in rows if row["role"] == "provider"}
     assert len(sources) == CONFIGURATIONS - 1  # `mine` is there with two parameters
     assert dict(sources)["mine"] == dict(sources)["even"] != dict(sources)["torch-native"]
 
 
-def test_a_provider_that_runs_the_baseline_under_another_name_is_flagged(rows: list[Row]) -> None:
+def test_a_provider_that_runs_the_baseline_under_another_name_is_flagged(rows: Rows) -> None:
     for row in timed(rows):
         renamed = row["provider"] == "even" or (row["provider"] == "mine" and row["dtype"] == "float32")
         assert ("same-ops" in row["flags"].split(";")) == renamed
         assert not renamed or "torch-native" in row["reason"]
 
 
-def test_rows_of_a_host_are_not_flagged_l2_resident(rows: list[Row]) -> None:
+def test_rows_of_a_host_are_not_flagged_l2_resident(rows: Rows) -> None:
     assert not any("l2-resident" in row["flags"].split(";") for row in timed(rows))
 
 
@@ -317,7 +310,7 @@ def test_results_go_to_stdout_and_progress_to_stderr(swept: Path) -> None:
     assert "out/sweep.csv" in ended.out and "torch-native" in ended.out
 
 
-def test_a_run_ends_with_the_number_of_rows_of_each_status(swept: Path, rows: list[Row]) -> None:
+def test_a_run_ends_with_the_number_of_rows_of_each_status(swept: Path, rows: Rows) -> None:
     counts = Counter(row["status"] for row in rows if row["role"] == "provider")
     [line] = [line for line in kept(swept).out.splitlines() if line.endswith("out/sweep.csv")]
     assert all(f"{count} {status}" in line for status, count in counts.items())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import providers_of, rows_of, run_kbench
+from promises.outside import MadeOnce, Write, providers_of, rows_of, run_kbench
 
 SCRIPT = '''
 import contextlib
@@ -132,7 +132,7 @@ QUICK = ("--set", "measure.rounds=2", "--set", "measure.rep_ms=1", "--set", "mea
 
 
 @pytest.fixture(scope="session")
-def measured(made_once: Callable[..., Path]) -> Path:
+def measured(made_once: MadeOnce) -> Path:
     """The results folder of `kbench run` on the script."""
 
     def make(folder: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_function_below_a_mode_of_torch_is_timed_in_that_mode(measured: Path) 
 
 
 def test_a_switch_that_a_provider_of_an_operator_changes_is_still_noted(
-    kbench: Callable[..., object], write: Callable[[str, str], Path], folder: Path
+    kbench: Callable[..., object], write: Write, folder: Path
 ) -> None:
     write(
         "threads.py",
@@ -263,7 +263,7 @@ measure: {rounds: 3, warmup_ms: 5, rep_ms: 20}
 
 
 @pytest.fixture(scope="session")
-def streams(made_once: Callable[..., Path]) -> Path:
+def streams(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
         (folder / "bench.py").write_text(STREAMS)
         (folder / "kernels.py").write_text(SETS_STREAM)

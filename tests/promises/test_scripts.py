@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, providers_of, rows_of, run_kbench, run_process
+from promises.outside import Kbench, MadeOnce, providers_of, rows_of, run_kbench, run_process
 
 SCRIPT = """
 import argparse
@@ -106,8 +105,6 @@ except RuntimeError as error:
     print("raised", type(error).__name__)
 sys.exit(int(sys.argv[1]))
 """
-
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +210,7 @@ def test_show_and_compare_read_the_results_of_a_script(script_run: Path, folder:
     assert "manual" in run_kbench("compare", f"a={file}", f"b={file}", folder=folder).out
 
 
-def test_init_turns_a_script_into_a_config_and_a_plug_in(folder: Path, kbench: Callable[..., Ended]) -> None:
+def test_init_turns_a_script_into_a_config_and_a_plug_in(folder: Path, kbench: Kbench) -> None:
     (folder / "bench.py").write_text(SCRIPT)
     ended = kbench("init", "bench.py")
     assert ended.code == 0 and (folder / "bench_plugin.py").exists()
@@ -231,7 +228,7 @@ def test_init_turns_a_script_into_a_config_and_a_plug_in(folder: Path, kbench: C
     ],
 )
 def test_a_script_that_cannot_be_measured_is_named_with_its_line(
-    folder: Path, kbench: Callable[..., Ended], source: str, named: str
+    folder: Path, kbench: Kbench, source: str, named: str
 ) -> None:
     (folder / "bench.py").write_text(source)
     ended = kbench("run", "bench.py")
@@ -281,7 +278,7 @@ def test_a_closure_that_raises_raises_in_the_program_and_is_the_reason_of_its_ro
     assert [row["status"] for row in providers_of(program_run / "results" / "loop.csv")].count("error") == 1
 
 
-def test_exec_of_a_program_that_does_not_exist_names_it(folder: Path, kbench_process: Callable[..., Ended]) -> None:
+def test_exec_of_a_program_that_does_not_exist_names_it(folder: Path, kbench_process: Kbench) -> None:
     ended = kbench_process("exec", "--", "no-such-program")
     assert ended.code == 2 and "no-such-program" in ended.err
 

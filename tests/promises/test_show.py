@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import ROOT, Ended, providers_of, write_results
+from promises.outside import ROOT, Kbench, Write, providers_of, write_results
 from promises.planted import NOISE, REASON, SIZES, case, lost, planted, row, write_planted
 
-Kbench = Callable[..., Ended]
 H200 = ROOT / "results" / "h200"
 
 
@@ -151,9 +149,7 @@ def test_a_misspelt_file_is_named(kbench: Kbench) -> None:
     assert ended.code == 2 and ended.out == "" and "reslts.csv: no such file" in ended.err
 
 
-def test_a_file_that_is_no_results_file_is_named_with_its_line(
-    kbench: Kbench, write: Callable[[str, str], Path]
-) -> None:
+def test_a_file_that_is_no_results_file_is_named_with_its_line(kbench: Kbench, write: Write) -> None:
     ended = kbench("show", write("prices.csv", "item,price\nx,1\n"))
     assert ended.code == 2 and "prices.csv:1" in ended.err and "results file" in ended.err
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, providers_of
+from promises.outside import Kbench, Write, providers_of
 
 
 @pytest.mark.slow
 def test_a_provider_that_hangs_is_named_with_its_limit_before_the_limit_ends_it(
-    kbench: Callable[..., Ended], write: Callable[[str, str], Path], folder: Path
+    kbench: Kbench, write: Write, folder: Path
 ) -> None:
     write(
         "hangs.py",

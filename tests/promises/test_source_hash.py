@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from promises.outside import Ended, providers_of
+from promises.outside import Kbench, Write, providers_of
 
 PLUGIN = """
 from pathlib import Path
@@ -33,7 +32,7 @@ measure: {rounds: 1, warmup_ms: 1, rep_ms: 1, cache: warm}
 
 
 def test_it_covers_sources_and_the_cuda_files_that_a_plug_in_names_with_their_headers(
-    kbench: Callable[..., Ended], write: Callable[[str, str], Path], folder: Path
+    kbench: Kbench, write: Write, folder: Path
 ) -> None:
     write("mine.py", PLUGIN)
     write("mine.yaml", CONFIG)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import providers_of, run_kbench
+from promises.outside import MadeOnce, providers_of, run_kbench
 
 COUNTS = """
 import kbench
@@ -36,7 +35,7 @@ measure: {rounds: 2, warmup_ms: 1, rep_ms: 1, cache: warm}
 
 
 @pytest.fixture(scope="session")
-def suspect(made_once: Callable[..., Path]) -> Path:
+def suspect(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
         (folder / "counts.py").write_text(COUNTS)
         (folder / "counts.yaml").write_text(CONFIG)

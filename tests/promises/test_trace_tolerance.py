@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import providers_of, run_kbench
+from promises.outside import MadeOnce, providers_of, run_kbench
 
 DEFINITION = {
     "name": "double",
@@ -29,7 +28,7 @@ SOLUTIONS = {
 
 
 @pytest.fixture
-def reasons(made_once: Callable[[str, Callable[[Path], object]], Path]) -> dict[str, tuple[str, str]]:
+def reasons(made_once: MadeOnce) -> dict[str, tuple[str, str]]:
     """The status and the reason of each solution."""
 
     def run(folder: Path) -> None:

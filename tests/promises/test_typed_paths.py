@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from promises.outside import run_process
+from promises.outside import MadeOnce, run_process
 
 PLUGIN = """
 import kbench
@@ -35,7 +34,7 @@ COMMAND = ("--set", "tokens=16", "--set", "keys=128", "--no-plot", "--out", "tok
 
 
 @pytest.fixture(scope="module")
-def recorded(made_once: Callable[[str, Callable[[Path], object]], Path]) -> tuple[str, dict[str, Any]]:
+def recorded(made_once: MadeOnce) -> tuple[str, dict[str, Any]]:
     """The path of a config as it was typed, and the environment file of its run. The path has the user's name in it, and
     below a mount the path of the home folder, as on a cluster."""
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import ROOT, Ended
-from promises.recorded import MadeOnce
+from promises.outside import ROOT, Ended, MadeOnce
 
 
 def build(folder: Path) -> None:

@@ -11,11 +11,7 @@ from typing import Any
 
 import pytest
 
-from promises.kept import keep, kept
-from promises.outside import ROOT, Ended, providers_of, run_kbench, write_results
-
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-Kbench = Callable[..., Ended]
+from promises.outside import ROOT, Kbench, MadeOnce, keep, kept, providers_of, run_kbench, write_results
 
 PROVIDERS = ROOT / "results" / "h200" / "softmax-providers.csv"
 
