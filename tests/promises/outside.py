@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -68,6 +69,17 @@ def run_process(*arguments: object, folder: Path, timeout_s: float = 240, **vari
         process.communicate(timeout=30)
         raise
     return Ended(process.returncode, out, err)
+
+
+def wait_for(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, limit_s: float = 120
+) -> None:
+    """Wait until the condition holds, and fail if it takes too long or the process ends before."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited for too long"
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.02)
 
 
 def run_kbench(*arguments: object, folder: Path) -> Ended:
