@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+QUICK = tuple(word for key in ("rounds=2", "warmup_ms=1", "rep_ms=2", "cache=warm") for word in ("--set", key))
+"""Options of a run whose times mean nothing."""
+
+Row = dict[str, str]
+Rows = list[Row]
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,12 @@ class Ended:
     def text(self) -> str:
         """All that it printed, stdout first."""
         return self.out + self.err
+
+
+# The types of the fixtures `kbench` and `kbench_process`, `write` and `made_once`.
+Kbench = Callable[..., Ended]
+Write = Callable[[str, str], Path]
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 
 def start(*arguments: object, folder: Path, **variables: str) -> subprocess.Popen[str]:
@@ -56,6 +69,17 @@ def run_process(*arguments: object, folder: Path, timeout_s: float = 240, **vari
         process.communicate(timeout=30)
         raise
     return Ended(process.returncode, out, err)
+
+
+def wait_for(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, limit_s: float = 120
+) -> None:
+    """Wait until the condition holds, and fail if it takes too long or the process ends before."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited for too long"
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.02)
 
 
 def run_kbench(*arguments: object, folder: Path) -> Ended:
@@ -110,13 +134,44 @@ def _restored(folder: Path, words: list[str]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
+def keep(ended: Ended, folder: Path, name: str = "ended") -> Ended:
+    """Keep how a command ended in its folder, for the tests that read one run (`made_once`)."""
+    (folder / f"{name}.json").write_text(json.dumps(asdict(ended)))
+    return ended
+
+
+def kept(folder: Path, name: str = "ended") -> Ended:
+    """How the command ended that `keep` kept under this name."""
+    return Ended(**json.loads((folder / f"{name}.json").read_text()))
+
+
+def folder_of(made_once: MadeOnce, name: str, files: Mapping[str, str], *arguments: object) -> Path:
+    """The folder in which `kbench ARGUMENTS` has run once, among these files. `kept` tells how it ended."""
+
+    def make(folder: Path) -> None:
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        keep(run_kbench(*arguments, folder=folder), folder)
+
+    return made_once(name, make)
+
+
+def lines_with(text: str, *words: object) -> list[str]:
+    """The lines that hold all of these words. A word ends at a space, a comma or a colon."""
+    return [line for line in text.splitlines() if {str(word) for word in words} <= words_of(line)]
+
+
+def words_of(line: str) -> set[str]:
+    return {word.rstrip(",:;") for word in line.split()}
+
+
+def rows_of(path: Path) -> Rows:
     """The rows of a results CSV, as text. Rows of controls are among them."""
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def providers_of(path: Path) -> list[dict[str, str]]:
+def providers_of(path: Path) -> Rows:
     """The rows of the providers, without the controls."""
     return [row for row in rows_of(path) if row["role"] == "provider"]
 

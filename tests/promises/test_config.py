@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from promises.outside import Ended
-from promises.recorded import MadeOnce, ended_in, folder_of, lines_with
+from promises.outside import Ended, Kbench, Write, MadeOnce, kept, folder_of, lines_with
 
-Kbench = Plan = Callable[..., Ended]
-Write = Callable[[str, str], Path]
+Plan = Callable[..., Ended]
 
 CONFIG = Path(__file__).with_name("operators") / "shift.yaml"
 PLUGIN = CONFIG.with_name("shift.py")
@@ -27,7 +25,7 @@ def plan(made_once: MadeOnce) -> Plan:
         name = "plan" + "".join(letter if letter.isalnum() else "-" for letter in "".join(options))
         folder = folder_of(made_once, name, {}, "run", CONFIG, "--dry-run", *options)
         assert not (folder / "results").exists()
-        return ended_in(folder)
+        return kept(folder)
 
     return plan
 
@@ -47,44 +45,29 @@ def test_every_combination_of_the_values_of_a_mapping_is_a_case(plan: Plan) -> N
             assert len(cases(planned, M, N, "float16")) == 1
 
 
-def test_stop_is_included_when_a_step_lands_on_it(plan: Plan) -> None:
+def test_a_range_includes_its_ends_and_a_whole_number_of_a_scalar_takes_ranges_too(plan: Plan) -> None:
     planned = plan(*NONE)
     assert cases(planned, 8, 30) and not cases(planned, 8, 40)
     assert cases(planned, 31, 40) and cases(planned, 31, 50) and not cases(planned, 31, 60)
+    assert [len(cases(planned, M)) for M in (1, 2, 4, 8, 16)] == [0, 3, 3, 3, 0], "powers of two"
+    assert len(cases(planned, 31, 128)) == len(cases(planned, 31, 256)) == 4
 
 
-def test_pow2_gives_the_powers_of_two_of_both_exponents_and_of_those_between(plan: Plan) -> None:
-    assert [len(cases(plan(*NONE), M)) for M in (1, 2, 4, 8, 16)] == [0, 3, 3, 3, 0]
-
-
-def test_a_scalar_that_is_a_whole_number_takes_ranges_too(plan: Plan) -> None:
-    assert len(cases(plan(*NONE), 31, 128)) == len(cases(plan(*NONE), 31, 256)) == 4
-
-
-def test_scalars_and_choices_are_swept(plan: Plan) -> None:
+def test_scalars_choices_and_modes_are_swept_and_have_a_default(plan: Plan) -> None:
     planned = plan(*NONE)
+    assert len(cases(planned, 1000, 2000, "1e-06", 1, "False", "plain", "forward", "float32")) == 1
+    for mode in ("forward", "backward", "full"):
+        assert len(cases(planned, 33, 70, mode, "float32")) == len(cases(planned, 33, 70, mode, "bfloat16")) == 1
     assert len(cases(planned, 31, 40, 128, "1e-05")) == len(cases(planned, 31, 50, 256, 0.25)) == 1
     for causal in ("True", "False"):
         assert len(cases(planned, 32, causal, "plain")) == len(cases(planned, 32, causal, "squared")) == 1
 
 
-def test_a_key_that_a_sweep_leaves_out_has_its_default(plan: Plan) -> None:
-    assert len(cases(plan(*NONE), 1000, 2000, "1e-06", 1, "False", "plain", "forward", "float32")) == 1
-
-
-def test_modes_are_swept(plan: Plan) -> None:
-    for mode in ("forward", "backward", "full"):
-        for dtype in ("float32", "bfloat16"):
-            assert len(cases(plan(*NONE), 33, 70, mode, dtype)) == 1
-
-
-def test_a_list_of_mappings_is_measured_one_mapping_after_the_other(plan: Plan) -> None:
-    sizes = [int(line.split()[0]) for line in lines_with(plan(*NONE).out, "forward")]
+def test_a_list_of_mappings_is_measured_in_its_order_and_a_case_that_occurs_twice_once(plan: Plan) -> None:
+    planned = plan(*NONE)
+    sizes = [int(line.split()[0]) for line in lines_with(planned.out, "forward")]
     assert sizes == sorted(sizes) and sizes[0] == 2 and sizes[-1] == 1000
-
-
-def test_a_case_that_occurs_twice_is_measured_once(plan: Plan) -> None:
-    assert len(cases(plan(*NONE), 33, 60, "forward", "float32")) == 1
+    assert len(cases(planned, 33, 60, "forward", "float32")) == 1
 
 
 def test_several_values_of_parameters_give_a_configuration_for_each_combination(plan: Plan) -> None:
@@ -94,18 +77,11 @@ def test_several_values_of_parameters_give_a_configuration_for_each_combination(
             assert lines_with(out, f"mine[block={block},warps={warps}]")
 
 
-def test_a_dry_run_says_which_provider_cannot_run_and_names_the_package(plan: Plan) -> None:
-    ended = plan(*NONE)
-    assert ended.code == 0
-    assert "a_package_that_nobody_has" in lines_with(ended.out, "mine[block=1,warps=3]")[0]
-
-
-def test_a_dry_run_prints_the_number_of_cases_rounds_and_sessions(plan: Plan) -> None:
-    assert lines_with(plan(*NONE).out, 34, "cases", 2, "rounds", 3, "sessions")
-
-
-def test_a_dry_run_prints_the_megabytes_that_a_call_reads_and_writes(plan: Plan) -> None:
-    assert cases(plan(*NONE), 1000, 2000, "12.0")  # 8 MB of x and 4 MB of y
+def test_a_dry_run_prints_the_size_of_the_run_and_of_each_case_and_who_cannot_run(plan: Plan) -> None:
+    planned = plan(*NONE)
+    assert planned.code == 0 and lines_with(planned.out, 34, "cases", 2, "rounds", 3, "sessions")
+    assert cases(planned, 1000, 2000, "12.0")  # megabytes per call: 8 of x and 4 of y
+    assert "a_package_that_nobody_has" in lines_with(planned.out, "mine[block=1,warps=3]")[0]
 
 
 def test_without_an_accelerator_the_profile_cpu_applies_and_kbench_says_so(plan: Plan) -> None:
@@ -114,10 +90,6 @@ def test_without_an_accelerator_the_profile_cpu_applies_and_kbench_says_so(plan:
     ended = plan()
     assert "cpu" in ended.err and "shift.yaml" in ended.err
     assert lines_with(ended.out, 4, "rounds", 3, "sessions"), "the profile replaces rounds and leaves sessions"
-
-
-def test_profile_none_applies_no_profile(plan: Plan) -> None:
-    assert lines_with(plan(*NONE).out, 2, "rounds")
 
 
 def test_a_profile_replaces_single_keys_of_each_mapping_and_whole_lists(plan: Plan) -> None:
@@ -152,11 +124,8 @@ def test_a_model_and_tokens_give_the_sizes_of_the_axes(plan: Plan) -> None:
     for tokens in (7, 64):
         assert cases(planned, tokens, 3584, "gemma-2-9b") and cases(planned, tokens, 4096, "llama-3-8b")
     assert not cases(planned, 1000), "the sizes of the config are replaced"
-
-
-def test_models_with_the_same_sizes_are_one_case_that_names_all_of_them(plan: Plan) -> None:
-    [line] = cases(plan(*NONE, *MODELS), 7, 4096, "backward")
-    assert "llama-3-8b" in line and "qwen3-8b" in line
+    [line] = cases(planned, 7, 4096, "backward")
+    assert "llama-3-8b" in line and "qwen3-8b" in line, "models with the same sizes are one case"
 
 
 def test_an_axis_with_sizes_of_its_own_keeps_these_beside_a_model(kbench: Kbench, write: Write) -> None:
@@ -164,12 +133,10 @@ def test_an_axis_with_sizes_of_its_own_keeps_these_beside_a_model(kbench: Kbench
     assert cases(kbench("run", "m.yaml", "--dry-run"), 512, 3584, "gemma-2-9b")
 
 
-def test_a_file_of_shapes_replaces_the_sizes_of_the_sweep_and_weights_of_the_same_shape_add_up(
-    made_once: MadeOnce,
-) -> None:
+def test_a_file_of_shapes_replaces_the_sizes_and_weights_of_the_same_shape_add_up(made_once: MadeOnce) -> None:
     shapes = "M,N,dtype,weight\n1,4096,bfloat16,9200\n17,4098,float16,310\n1,4096,bf16,12\n"
     files = {"s.yaml": HEAD + "sweep: {M: 5, N: 6, eps: 0.5}\n", "trace.csv": shapes}
-    planned = ended_in(folder_of(made_once, "shapes", files, "run", "s.yaml", "--dry-run", "--shapes", "trace.csv"))
+    planned = kept(folder_of(made_once, "shapes", files, "run", "s.yaml", "--dry-run", "--shapes", "trace.csv"))
     assert cases(planned, 1, 4096, 0.5, "bfloat16", 9212) and cases(planned, 17, 4098, 0.5, "float16", 310)
     assert lines_with(planned.out, 2, "cases")
 
@@ -283,20 +250,12 @@ def test_a_mistake_in_yaml_is_named_with_file_line_and_column(kbench: Kbench, wr
         "operator: softmax\nsweep:\n\tM: 1\n": "x.yaml:3:1",
         "operator: softmax\nsweep: {M: 1, N: 2, M: 4}\nproviders: [torch-native]\n": "x.yaml:2:21",
         "operator: softmax\nsweep: {M: 1, N: off}\nproviders: [torch-native]\n": "x.yaml:2:18",
+        "operator: softmax\nsweep: {M: !!python/object/apply:os.system ['touch done'], N: 1}\n": "x.yaml:2:12",
         "- softmax\n": "x.yaml:1:1",
         "# only a comment\n": "x.yaml",
     }.items():
         write("x.yaml", text)
         assert len(line_at(place, kbench("run", "x.yaml", "--dry-run")).splitlines()) == 1, text
-
-
-def test_nothing_in_a_config_is_executed(kbench: Kbench, write: Write, folder: Path) -> None:
-    write(
-        "x.yaml",
-        "operator: softmax\nsweep: {M: !!python/object/apply:os.system ['touch done'], N: 1}\nproviders: [torch]\n",
-    )
-    line_at("x.yaml:2:12", kbench("run", "x.yaml", "--dry-run"))
-    assert not (folder / "done").exists()
 
 
 def test_every_required_key_that_is_missing_is_named(kbench: Kbench, write: Write) -> None:
@@ -310,29 +269,28 @@ def test_a_config_of_the_folder_wins_over_a_built_in_one(kbench: Kbench, write: 
     line_at("softmax.yaml:1:1", kbench("run", "softmax", "--dry-run"))
 
 
-@pytest.mark.parametrize(("name", "near"), [("softmx", "softmax"), ("configs/swep.yaml", "configs/sweep.yaml")])
-def test_a_config_that_is_missing_is_named_with_a_near_name(name: str, near: str, kbench: Kbench, write: Write) -> None:
-    write("configs/sweep.yaml", "")
-    assert near in line_at(name, kbench("run", name, "--dry-run"))
-
-
-def test_an_unknown_profile_is_named_with_a_near_one(kbench: Kbench, write: Write) -> None:
-    assert '"wide"' in line_at("--profile wied", kbench("run", CONFIG, "--dry-run", "--profile", "wied"))
-
-
-def test_an_operator_that_nobody_declares_is_named_with_a_near_one(kbench: Kbench, write: Write) -> None:
-    write("x.yaml", "operator: softmaks\nsweep: {M: 1, N: 2}\nproviders: [torch-native]\n")
-    assert '"softmax"' in line_at("x.yaml:1:11", kbench("run", "x.yaml", "--dry-run"))
+@pytest.mark.parametrize(
+    ("arguments", "place", "near"),
+    [
+        (("softmx",), "softmx", "softmax"),
+        (("configs/swep.yaml",), "configs/swep.yaml", "configs/sweep.yaml"),
+        (("configs/sweep.yaml",), "configs/sweep.yaml:1:11", '"softmax"'),
+        ((CONFIG, "--profile", "wied"), "--profile wied", '"wide"'),
+        ((CONFIG, "--only", "torch,mien"), "--only torch,mien", '"mine"'),
+    ],
+    ids=["a built-in config", "a file", "an operator", "a profile", "a provider"],
+)
+def test_a_name_that_is_missing_is_named_with_a_near_one(
+    arguments: tuple[object, ...], place: str, near: str, kbench: Kbench, write: Write
+) -> None:
+    write("configs/sweep.yaml", "operator: softmaks\nsweep: {M: 1, N: 2}\nproviders: [torch-native]\n")
+    assert near in line_at(place, kbench("run", *arguments, "--dry-run"))
 
 
 def test_a_size_that_a_tensor_cannot_have_is_refused_with_the_place_and_the_case(kbench: Kbench, write: Write) -> None:
     write("x.yaml", HEAD + "sweep: {M: 1, N: [6, 7, 8]}\n")
     said = line_at("x.yaml:4:22", kbench("run", "x.yaml", "--dry-run"))
     assert "N/2" in said and "M=1 N=7" in said
-
-
-def test_an_unknown_provider_of_only_is_named_with_a_near_one(kbench: Kbench, write: Write) -> None:
-    assert '"mine"' in line_at("--only torch,mien", kbench("run", CONFIG, "--dry-run", "--only", "torch,mien"))
 
 
 @pytest.mark.parametrize(
@@ -346,15 +304,12 @@ def test_a_bad_line_of_a_file_of_shapes_is_named_with_line_and_column(
     assert word in line_at(place, kbench("run", CONFIG, "--dry-run", "--shapes", "trace.csv"))
 
 
-def test_a_file_of_shapes_that_is_missing_is_named(kbench: Kbench, write: Write) -> None:
-    line_at("nope.csv", kbench("run", CONFIG, "--dry-run", "--shapes", "nope.csv"))
-
-
-def test_a_plug_in_that_is_missing_or_no_python_file_is_named(kbench: Kbench, write: Write) -> None:
+def test_a_plug_in_or_a_file_of_shapes_that_is_missing_or_no_python_file_is_named(kbench: Kbench, write: Write) -> None:
     write("notes.txt", "")
     write("x.yaml", "operator: a\nplugins: [gone.py, notes.txt]\nsweep: {M: 1}\nproviders: [b]\n")
     ended = kbench("run", "x.yaml", "--dry-run")
     assert "gone.py" in line_at("x.yaml:2:11", ended) and "notes.txt" in line_at("x.yaml:2:20", ended)
+    line_at("nope.csv", kbench("run", CONFIG, "--dry-run", "--shapes", "nope.csv"))
     assert "gone.py" in line_at("--plugin gone.py", kbench("run", "softmax", "--plugin", "gone.py", "--dry-run"))
 
 
@@ -367,7 +322,7 @@ def test_the_place_and_the_error_of_each_plug_in_that_cannot_be_imported_are_nam
         "x.yaml": "operator: shift\nplugins:\n  - syntax.py\n  - missing.py\n  - raising.py\n  - ending.py\n"
         "sweep: {M: 1}\nproviders: [torch]\n",
     }
-    ended = ended_in(folder_of(made_once, "plugins", files, "run", "x.yaml", "--dry-run"))
+    ended = kept(folder_of(made_once, "plugins", files, "run", "x.yaml", "--dry-run"))
     for place, words in {
         "x.yaml:3:5": ("syntax.py:3", "SyntaxError"),
         "x.yaml:4:5": ("missing.py:1", "a_package_that_nobody_has"),

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.kept import keep, kept
-from promises.outside import Ended, providers_of, rows_of, start
+from promises.outside import Ended, Kbench, MadeOnce, Write, keep, kept, providers_of, rows_of, start, wait_for
 
 pytest.importorskip("distributed")
-
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-Write = Callable[[str, str], Path]
-Kbench = Callable[..., Ended]
 
 PLUGIN = """
 import time
@@ -58,13 +50,6 @@ measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
 STATUSES = {"torch-native": "ok", "waits": "ok", "raises": "error", "copy": "ok", "empty": "ok", "repeat": "ok"}
 RUN = ("run", "sweep.yaml", "--no-plot")
 LIMIT_S = 120
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited for too long"
-        time.sleep(0.05)
 
 
 class Cluster:
@@ -155,15 +140,12 @@ def test_a_cluster_gives_the_rows_of_a_plain_run_none_lost_and_none_twice(cluste
     assert found == sorted(
         (n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items()
     )
+    ended = kept(cluster, "ran")
+    assert ended.code == 1 and "Traceback" not in ended.text  # `raises` failed, as in a plain run
 
 
 def test_a_worker_that_joins_later_measures_the_cases_that_wait(cluster: Path) -> None:
     assert list(dict.fromkeys(sizes_in(cluster / "results" / "sweep.csv"))) == ["16", "32", "24"]
-
-
-def test_the_exit_code_of_a_run_on_a_cluster_is_that_of_a_plain_run(cluster: Path) -> None:
-    ended = kept(cluster, "ran")
-    assert ended.code == 1 and "Traceback" not in ended.text  # `raises` failed
 
 
 def test_the_reason_of_a_row_of_a_cluster_has_the_words_and_the_line_of_the_exception(cluster: Path) -> None:
@@ -181,25 +163,27 @@ def test_a_run_whose_scheduler_dies_ends_with_one_line_and_keeps_its_rows(cluste
     assert set(sizes_in(cluster / "half" / "sweep.csv")) == {"16"}
 
 
-def test_a_scheduler_that_does_not_answer_is_named(kbench: Kbench, write: Write) -> None:
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--scheduler", "tcp://127.0.0.1:9"), 3, ("tcp://127.0.0.1:9",)),
+        (("--scheduler", "banana"), 2, ("banana", "tcp://")),
+        (("--devices", "all", "--scheduler", "tcp://127.0.0.1:9"), 2, ("--devices", "--scheduler")),
+        (("--devices", "0,2"), 2, ("--devices 0,2", "accelerator")),
+    ],
+    ids=["no answer", "no address", "both options", "no accelerator"],
+)
+def test_devices_that_cannot_be_had_are_named(
+    kbench: Kbench, write: Write, options: tuple[str, ...], code: int, words: tuple[str, ...]
+) -> None:
+    import torch
+
+    if words[-1] == "accelerator" and torch.accelerator.is_available():
+        pytest.skip("there is an accelerator")
     write("sweep.yaml", CONFIG)
     write("kernels.py", PLUGIN)
-    ended = kbench(*RUN, "--scheduler", "tcp://127.0.0.1:9")
-    assert ended.code == 3 and "tcp://127.0.0.1:9" in ended.err and "Traceback" not in ended.err
-
-
-def test_an_address_that_is_none_is_refused_with_an_example(kbench: Kbench, write: Write) -> None:
-    write("sweep.yaml", CONFIG)
-    write("kernels.py", PLUGIN)
-    ended = kbench(*RUN, "--scheduler", "banana")
-    assert ended.code == 2 and "banana" in ended.err and re.search(r"tcp://[\w.]+:\d+", ended.err)
-
-
-def test_devices_and_scheduler_exclude_each_other(kbench: Kbench, write: Write) -> None:
-    write("sweep.yaml", CONFIG)
-    write("kernels.py", PLUGIN)
-    ended = kbench(*RUN, "--devices", "all", "--scheduler", "tcp://127.0.0.1:9")
-    assert ended.code == 2 and "--devices" in ended.err and "--scheduler" in ended.err
+    ended = kbench(*RUN, *options)
+    assert ended.code == code and all(word in ended.err for word in words) and "Traceback" not in ended.err
 
 
 def test_without_dask_the_error_says_what_to_install(kbench_process: Kbench, write: Write, folder: Path) -> None:
@@ -209,17 +193,6 @@ def test_without_dask_the_error_says_what_to_install(kbench_process: Kbench, wri
     path = os.pathsep.join([str(folder / "hidden"), os.environ["PYTHONPATH"]])
     ended = kbench_process(*RUN, "--scheduler", "tcp://127.0.0.1:9", PYTHONPATH=path)
     assert ended.code in (2, 3) and "pip install" in ended.err and "distributed" in ended.err
-
-
-def test_devices_on_a_machine_without_an_accelerator_says_to_leave_the_option_out(kbench: Kbench, write: Write) -> None:
-    import torch
-
-    if torch.accelerator.is_available():
-        pytest.skip("there is an accelerator")
-    write("sweep.yaml", CONFIG)
-    write("kernels.py", PLUGIN)
-    ended = kbench(*RUN, "--devices", "0,2")
-    assert ended.code == 2 and "--devices 0,2" in ended.err and "accelerator" in ended.err
 
 
 @pytest.mark.gpu

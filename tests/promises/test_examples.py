@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
-from promises.outside import ROOT, Ended, providers_of
-from promises.recorded import MadeOnce, ended_in, folder_of, lines_with, words_of
-
-Kbench = Callable[..., Ended]
-Write = Callable[[str, str], Path]
+from promises.outside import QUICK, ROOT, Kbench, MadeOnce, Write, folder_of, kept, lines_with, providers_of, words_of
 
 CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("*.yaml"))
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-QUICK = [f"--set={key}" for key in ("rounds=2", "warmup_ms=1", "rep_ms=2", "cache=warm", "dtype=float32")]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -29,14 +24,19 @@ def blocks(page: str, language: str) -> list[str]:
 def listed(made_once: MadeOnce) -> str:
     """What `kbench list` prints with the plug-ins of all examples."""
     plugins = [f"--plugin={ROOT / 'examples' / name}.py" for name in EXAMPLES]
-    return ended_in(folder_of(made_once, "listed", {}, "list", *plugins)).out
+    return kept(folder_of(made_once, "listed", {}, "list", *plugins)).out
 
 
-def test_list_names_every_operator_of_the_docs_and_every_built_in_config(listed: str) -> None:
+def test_list_names_every_operator_of_the_docs_with_its_providers_and_every_built_in_config(listed: str) -> None:
     table = (ROOT / "docs" / "index.md").read_text().partition("## Operators")[2].partition("##")[0]
     operators = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
     assert len(operators) >= 9 and all(lines_with(listed, operator, "torch-native") for operator in operators)
     assert len(CONFIGS) >= 18 and all(lines_with(listed, config) for config in CONFIGS)
+    both = ("torch-jit", "torch-compile", "triton-row", "triton", "cuda")
+    ladder = ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle")
+    assert all(lines_with(listed, "gelu", provider) for provider in both)
+    for provider in (*both, *ladder, "torch-eager", "triton-persistent", "liger", "quack"):
+        assert lines_with(listed, "softmax", provider), provider
 
 
 @pytest.mark.parametrize("kind", ["configs", "examples"])
@@ -59,12 +59,6 @@ def test_what_a_config_names_is_listed(kind: str, listed: str) -> None:
                 assert any(parameters.keys() <= words for words in lines), f"{path.name}: {entry}"
 
 
-@pytest.mark.parametrize("name", ["matmul", "softmax-warps", "rmsnorm"])
-def test_a_built_in_config_is_run_by_its_name(name: str, kbench: Kbench) -> None:
-    ended = kbench("run", name, "--dry-run")
-    assert ended.code == 0 and re.search(r"\d+ cases?", ended.out) and "will " in ended.out, ended.text
-
-
 @pytest.mark.parametrize("name", ["add_rmsnorm_cuda", "matmul"])
 def test_an_example_can_be_run_as_it_is(name: str, kbench: Kbench) -> None:
     ended = kbench("run", ROOT / "examples" / f"{name}.yaml", "--dry-run")
@@ -83,7 +77,7 @@ def test_the_plug_in_of_the_readme_is_right_on_all_inputs(made_once: MadeOnce) -
     [plugin] = blocks("README.md", "python")
     small = ("--set", "M=8", "--set", "N=100")
     command = ("check", "softmax", "--plugin", "my_kernels.py", "--only", "mine", *small)
-    ended = ended_in(folder_of(made_once, "readme", {"my_kernels.py": plugin}, *command))
+    ended = kept(folder_of(made_once, "readme", {"my_kernels.py": plugin}, *command))
     assert ended.code == 0 and len(lines_with(ended.out, "ok")) > 10, ended.text
 
 
@@ -99,6 +93,50 @@ def test_the_cuda_kernel_of_the_docs_can_be_run_as_it_is(kbench: Kbench, write: 
     assert ended.code == 0 and lines_with(ended.out, "cuda") and lines_with(ended.out, "torch-native"), ended.text
 
 
+# ---------------------------------------------------------------- the built-in experiments
+
+LONG = {"start": 256, "stop": 12672, "step": 128}
+
+
+def test_the_experiments_of_the_write_ups_are_built_in() -> None:
+    row, ladder = (
+        {"M": 4096, "N": LONG, "dtype": "float32"},
+        ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle"),
+    )
+    experiments: dict[str, tuple[object, tuple[str, ...]]] = {
+        "softmax": (row, ("triton", "torch-native", "torch-jit", "cuda")),
+        "softmax-ladder": ({"M": 1024, "N": 32768, "dtype": "float32"}, (*ladder, "cuda", "torch-native")),
+        "softmax-persistent": ([{"M": 1823, "N": 781, "dtype": "float32"}, row], ("triton-row", "triton-persistent")),
+        "gelu": (row | {"approximate": "tanh"}, ("triton", "torch-native")),
+    }
+    for name, (sweep, providers) in experiments.items():
+        config = yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text())
+        assert config["sweep"] == sweep and set(providers) <= set(config["providers"])
+
+
+def test_dry_run_prints_every_case_and_measures_nothing(kbench: Kbench, folder: Path) -> None:
+    ended = kbench("run", "softmax", "--profile", "none", "--dry-run")
+    cases = re.findall(r"^4096 +(\d+) +forward +float32", ended.out, re.M)
+    assert ended.code == 0 and list(map(int, cases)) == list(range(256, 12673, 128))
+    assert "98 cases" in ended.out and not any(folder.iterdir())
+
+
+def test_every_combination_of_num_warps_and_num_stages_is_a_configuration(kbench: Kbench) -> None:
+    ended = kbench("run", "softmax-warps", "--profile", "none", "--dry-run")
+    found = set(re.findall(r"triton-row\[num_warps=(\d+),num_stages=(\d+)\]", ended.out))
+    assert found == {(str(warps), str(stages)) for warps in (1, 2, 4, 8, 16, 32) for stages in (1, 2, 3, 4)}
+    assert re.findall(r"^4096 +(\d+) ", ended.out, re.M) == ["1024", "4096", "8192", "16384"]
+
+
+def test_the_plan_of_the_ladder_on_a_host_says_which_steps_it_cannot_climb(kbench: Kbench) -> None:
+    if torch.accelerator.is_available():
+        pytest.skip("this machine measures an accelerator")
+    ended = kbench("run", "softmax-ladder", "--dry-run")
+    for step in ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "cuda"):
+        assert lines_with(ended.out, step, "cannot", "cuda"), ended.out
+    assert lines_with(ended.out, "torch-native", "run") and "profile cpu" in ended.err
+
+
 # ---------------------------------------------------------------- init
 
 
@@ -109,10 +147,12 @@ def started(made_once: MadeOnce) -> Path:
 
 
 def test_init_names_the_files_that_it_writes_and_what_to_type_next(started: Path) -> None:
-    ended = ended_in(started)
+    ended = kept(started)
     files = {path.name for path in started.iterdir()} - {"ended.json"}
     assert files == {"rownorm.yaml", "my_rownorm.py", "kbench-workflow.yml"} and ended.code == 0
     assert all(file in ended.out for file in files)
+    [line] = [line for line in ended.out.splitlines() if "my_rownorm.py:" in line]
+    assert "RMS norm" in line, "what the operator computes"
     assert "kbench check rownorm.yaml" in ended.out and "kbench run rownorm.yaml" in ended.out
 
 
@@ -120,7 +160,7 @@ def test_the_files_of_init_run_as_they_are(started: Path, made_once: MadeOnce) -
     files = {name: (started / name).read_text() for name in ("rownorm.yaml", "my_rownorm.py")}
     folder = folder_of(made_once, "started", files, "run", "rownorm.yaml", *QUICK)
     rows = providers_of(folder / "results" / "rownorm.csv")
-    assert ended_in(folder).code == 0
+    assert kept(folder).code == 0
     assert {row["provider"] for row in rows} == {"torch", "mine"} and {row["status"] for row in rows} <= {
         "ok",
         "checked",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from promises.outside import Ended, providers_of, run_kbench
+from promises.outside import QUICK, MadeOnce, keep, kept, providers_of, run_kbench
 
 KERNELS = """
 import torch
@@ -78,6 +77,22 @@ def elements(x, y):
 
 
 @triton.jit
+def softmax_row(y, x, N, BLOCK: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, BLOCK)
+    values = tl.load(x + row * N + columns, mask=columns < N, other=0.0)
+    terms = tl.exp(values - tl.max(values, 0))
+    tl.store(y + row * N + columns, terms / tl.sum(terms, 0), mask=columns < N)
+
+
+@kbench.operator("softmax").provider("between-powers", requires="triton")
+def between_powers(x):
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    softmax_row[(x.shape[0],)](y, x, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return y
+
+
+@triton.jit
 def misspelt(x, y, N, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     value = tl.load(x + i, mask=i < N)
@@ -126,7 +141,7 @@ CONFIGS = {
 
 
 @pytest.fixture(scope="session")
-def interpreted(made_once: Callable[..., Path]) -> Path:
+def interpreted(made_once: MadeOnce) -> Path:
     """The folder in which the kernels were run and checked in the interpreter."""
     if torch.accelerator.is_available():
         pytest.skip("a kernel runs on the accelerator")
@@ -135,8 +150,10 @@ def interpreted(made_once: Callable[..., Path]) -> Path:
         (folder / "kernels.py").write_text(KERNELS)
         for name, text in CONFIGS.items():
             (folder / f"{name}.yaml").write_text(text)
-            ended = run_kbench("run", f"{name}.yaml", "--plugin", "kernels.py", "--no-plot", folder=folder)
-            (folder / f"{name}.txt").write_text(ended.err)
+            run = ("run", f"{name}.yaml", "--plugin", "kernels.py", "--no-plot")
+            keep(run_kbench(*run, folder=folder), folder, name)
+        built_in = ("run", "softmax", "--plugin", "kernels.py", "--only", "between-powers", "--no-plot", "--set", "M=4")
+        keep(run_kbench(*built_in, *QUICK, folder=folder), folder, "built-in")
 
     return made_once("interpreted", make)
 
@@ -173,7 +190,7 @@ def test_an_error_in_a_kernel_names_the_line_in_the_kernel(interpreted: Path, pr
 
 
 def test_the_start_of_a_run_says_what_is_checked_and_not_timed(interpreted: Path) -> None:
-    before_first_case = (interpreted / "products.txt").read_text().split("[1/2]")[0]
+    before_first_case = kept(interpreted, "products").err.split("[1/2]")[0]
     (line,) = [line for line in before_first_case.splitlines() if "interpreter" in line]
     assert "not timed" in line and "slow" in line
     assert all(name in line for name in ("mine", "forgets", "triton")) and "torch-native" not in line
@@ -187,10 +204,15 @@ def test_the_plan_says_what_is_checked_and_not_timed(interpreted: Path) -> None:
     assert "interpreter" not in line
 
 
-def test_kbench_check_finds_a_right_product_right(interpreted: Path) -> None:
-    ended: Ended = run_kbench(
-        "check", "products.yaml", "--plugin", "kernels.py", "--only", "mine,forgets", "--set", "sweep.dtype=bfloat16",
-        folder=interpreted,
-    )  # fmt: skip
-    assert ended.code == 1 and "forgets: wrong" in ended.text
-    assert "mine: wrong" not in ended.text
+def test_softmax_without_a_gpu_has_a_row_length_that_is_odd(interpreted: Path) -> None:
+    """A mask that is wrong for every row length but powers of two does not pass."""
+    status = {int(row["N"]): row["status"] for row in providers_of(interpreted / "results" / "softmax.csv")}
+    assert {status[n] for n in status if n % 2} == {"wrong"}
+    assert {status[n] for n in status if n & (n - 1) == 0} == {"checked"}
+    assert kept(interpreted, "built-in").code == 1
+
+
+def test_a_checked_provider_is_right_in_these_cases_and_check_tries_more(interpreted: Path) -> None:
+    lines = kept(interpreted, "built-in").out.splitlines()
+    [line] = [line for line in lines if line.strip().startswith("between-powers: checked (")]
+    assert "(2 cases)" in line and "these cases" in line and "kbench check" in line

@@ -9,18 +9,14 @@ import resource
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.kept import keep, kept
-from promises.outside import Ended, rows_of, run_kbench, run_process, start
+from promises.outside import Ended, MadeOnce, keep, kept, rows_of, run_kbench, run_process, start, wait_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 PLUGIN = """
 import os
@@ -57,14 +53,6 @@ measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
 NAMES = ["torch-native", "waits", "copy", "empty", "repeat"]
 RUN = ("run", "sweep.yaml", "--no-plot")
 LIMIT_S = 90
-
-
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited for too long"
-        assert process is None or process.poll() is None, process.communicate()
-        time.sleep(0.02)
 
 
 def processes_of(folder: Path) -> list[bytes]:
@@ -186,13 +174,10 @@ def test_no_process_is_left_behind_however_a_run_ends(scene: Path) -> None:
     assert {path.name: path.read_text() for path in scene.glob("*.left")} == {}
 
 
-def test_ctrl_c_ends_a_run_with_130_also_while_a_provider_hangs(scene: Path) -> None:
+def test_ctrl_c_ends_a_run_with_130_and_the_command_that_continues_it(scene: Path) -> None:
     ended = kept(scene, "interrupted")
+    [line] = [line for line in ended.err.splitlines() if "--resume" in line]
     assert ended.code == 130 and "Traceback" not in ended.text
-
-
-def test_an_interrupted_run_prints_the_command_that_continues_it(scene: Path) -> None:
-    [line] = [line for line in kept(scene, "interrupted").err.splitlines() if "--resume" in line]
     assert "kbench run sweep.yaml" in line and "--no-plot" in line
 
 

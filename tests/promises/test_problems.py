@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, providers_of, run_kbench
+from promises.outside import QUICK, Kbench, MadeOnce, Row, keep, kept, providers_of, run_kbench
 
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-QUICK = (
-    "--no-plot",
-    *(word for setting in ("rounds=1", "warmup_ms=1", "rep_ms=1", "cache=warm") for word in ("--set", setting)),
-)
+RUN = (*QUICK, "--no-plot")
 
 DEFINITION = {
     "name": "scale_n8",
@@ -38,6 +33,10 @@ def run(x, a, weight):
 """,
 }
 RIGHT = "from parts import scaled\ndef run(x, a, weight):\n    return scaled(x, a, weight), x.float().sum(-1)\n"
+IN_FUNCTION = (
+    "def run(x, a, weight):\n    from parts import scaled\n    return scaled(x, a, weight), x.float().sum(-1)\n"
+)
+IN_TURN = "import parts\ndef run(x, a, weight):\n    return parts.scaled(x, a, weight), x.float().sum(-1)\n"
 PARTS = "def scaled(x, a, weight):\n    return (x.float() * a * weight.float()).to(x.dtype)\n"
 SOLUTIONS = {
     "returns": ("python", False, {"main.py": RIGHT, "parts.py": PARTS}),
@@ -48,23 +47,29 @@ def run(x, a, weight, y, total):
 """}),
     "wrong": ("python", False, {"main.py": "def run(x, a, weight):\n    return x * weight, x.float().sum(-1)\n"}),
     "zeros": ("python", False, {"main.py": "def run(x, a, weight):\n    return x * 0, x.float().sum(-1)\n"}),
+    "in-function": ("python", False, {"main.py": IN_FUNCTION, "parts.py": PARTS}),
+    "in-function-wrong": ("python", False, {"main.py": IN_FUNCTION, "parts.py": PARTS.replace("* a", "+ a")}),
+    "in-turn": ("python", False, {
+        "main.py": IN_TURN,
+        "parts.py": PARTS.replace("    return", "    from last import one\n    return one *"),
+        "last.py": "one = 1\n",
+    }),
+    "lacks": ("python", False, {"main.py": IN_FUNCTION}),
     "native": ("cuda", False, {"main.cu": "no Python"}),
     "raises": ("python", False, {"main.py": "\nraise KeyError('lost')\n"}),
     "leaves": ("python", False, {"main.py": "import os\nos._exit(7)\n"}),
 }  # fmt: skip
 
 
-def solution(name: str) -> str:
-    language, into_buffers, files = SOLUTIONS[name]
-    first = next(iter(files))
+def solution(definition: str, name: str, files: dict[str, str], language: str = "python", buffers: bool = False) -> str:
     spec = {
         "language": language,
         "target_hardware": ["local"],
-        "entry_point": f"{first}::run",
-        "destination_passing_style": into_buffers,
+        "entry_point": f"{next(iter(files))}::run",
+        "destination_passing_style": buffers,
     }
     sources = [{"path": path, "content": content} for path, content in files.items()]
-    return json.dumps({"name": name, "definition": "scale_n8", "author": "test", "spec": spec, "sources": sources})
+    return json.dumps({"name": name, "definition": definition, "author": "test", "spec": spec, "sources": sources})
 
 
 def workload(rows: int, a: float) -> dict[str, object]:
@@ -75,17 +80,16 @@ def workload(rows: int, a: float) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def trace_run(made_once: MadeOnce) -> Path:
-    """The folder of one `kbench run problem` of a definition with two workloads and seven solutions."""
+    """The folder of one `kbench run problem` of a definition with two workloads and its solutions."""
 
     def make(folder: Path) -> None:
         problem = folder / "problem"
         problem.mkdir()
         (problem / "definition.json").write_text(json.dumps(DEFINITION))
         (problem / "workload.jsonl").write_text("".join(json.dumps(workload(*w)) + "\n" for w in ((3, 2.0), (40, 0.5))))
-        for name in SOLUTIONS:
-            (problem / f"{name}.json").write_text(solution(name))
-        ended = run_kbench("run", "problem", *QUICK, folder=folder)
-        (folder / "code").write_text(str(ended.code))
+        for name, (language, buffers, files) in SOLUTIONS.items():
+            (problem / f"{name}.json").write_text(solution("scale_n8", name, files, language, buffers))
+        keep(run_kbench("run", "problem", *RUN, folder=folder), folder)
 
     return made_once("trace", make)
 
@@ -100,21 +104,25 @@ def test_each_workload_of_a_trace_is_a_case(trace_run: Path) -> None:
     assert {row["dtype"] for row in rows(trace_run, "reference")} == {"bfloat16"}
 
 
-@pytest.mark.parametrize(
-    ("provider", "status"),
-    [
-        ("reference", "ok"),
-        ("returns", "ok"),
-        ("writes", "ok"),
-        ("wrong", "wrong"),
-        ("zeros", "wrong"),
-        ("native", "unavailable"),
-        ("raises", "error"),
-        ("leaves", "crashed"),
-    ],
-)
-def test_each_solution_of_a_trace_is_a_provider(trace_run: Path, provider: str, status: str) -> None:
-    assert {row["status"] for row in rows(trace_run, provider)} == {status}
+def test_each_solution_of_a_trace_is_a_provider(trace_run: Path) -> None:
+    statuses = {
+        "reference": "ok",
+        "returns": "ok",
+        "writes": "ok",
+        "wrong": "wrong",
+        "zeros": "wrong",
+        "native": "unavailable",
+        "raises": "error",
+        "leaves": "crashed",
+    }
+    for provider, status in statuses.items():
+        assert {row["status"] for row in rows(trace_run, provider)} == {status}, provider
+
+
+def test_a_solution_imports_its_own_files_also_when_it_is_called(trace_run: Path) -> None:
+    for provider, status in {"in-function": "ok", "in-function-wrong": "wrong", "in-turn": "ok"}.items():
+        assert {row["status"] for row in rows(trace_run, provider)} == {status}, provider
+    assert all(row["status"] == "error" and "parts" in row["reason"] for row in rows(trace_run, "lacks"))
 
 
 def test_the_reason_of_a_solution_names_its_file_and_line(trace_run: Path) -> None:
@@ -132,18 +140,16 @@ def test_the_reference_is_the_baseline(trace_run: Path) -> None:
 
 
 def test_a_problem_with_a_wrong_solution_has_exit_code_1(trace_run: Path) -> None:
-    assert (trace_run / "code").read_text() == "1"
+    assert kept(trace_run).code == 1
 
 
-def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(
-    folder: Path, kbench: Callable[..., Ended]
-) -> None:
+def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(folder: Path, kbench: Kbench) -> None:
     for part in ("definitions/scaling", "workloads/scaling", "solutions/me/scaling"):
         (folder / "set" / part).mkdir(parents=True)
     (folder / "set/definitions/scaling/scale_n8.json").write_text(json.dumps(DEFINITION))
     lines = [{"definition": "scale_n8", "solution": None, "workload": workload(m, 2.0)} for m in (1, 2)]
     (folder / "set/workloads/scaling/scale_n8.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (folder / "set/solutions/me/scaling/wrong.json").write_text(solution("wrong"))
+    (folder / "set/solutions/me/scaling/wrong.json").write_text(solution("scale_n8", "wrong", SOLUTIONS["wrong"][2]))
     ended = kbench("run", "set/definitions/scaling/scale_n8.json", "--dry-run")
     assert ended.code == 0 and "2 cases x 2 providers" in ended.out and "wrong: will run" in ended.out
 
@@ -157,7 +163,7 @@ def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(
     ],
 )
 def test_a_mistake_in_a_definition_is_named_with_its_file(
-    folder: Path, kbench: Callable[..., Ended], change: dict[str, object], named: tuple[str, ...]
+    folder: Path, kbench: Kbench, change: dict[str, object], named: tuple[str, ...]
 ) -> None:
     (folder / "problem").mkdir()
     (folder / "problem/definition.json").write_text(json.dumps(DEFINITION | change, indent=2))
@@ -166,6 +172,52 @@ def test_a_mistake_in_a_definition_is_named_with_its_file(
     assert ended.code != 0 and "Traceback" not in ended.err
     assert any(all(word in line for word in named) for line in ended.err.splitlines()), ended.err
 
+
+# -- a problem whose reference does not run in float64: its own tolerance judges the outputs
+
+DOUBLE = {
+    "name": "double",
+    "axes": {"N": {"type": "var"}},
+    "inputs": {"x": {"shape": ["N"], "dtype": "float32"}},
+    "outputs": {"y": {"shape": ["N"], "dtype": "float32"}},
+    "reference": "import torch\n\n\ndef run(x):\n    assert x.dtype == torch.float32\n    return x * 2\n",
+}
+DOUBLES = {
+    "right": "def run(x):\n    return x + x\n",
+    "changes_x": "def run(x):\n    return x.mul_(2).clone()\n",
+    "one_of_1000": "def run(x):\n    y = x + x\n    y[7] += 1\n    return y\n",
+}
+
+
+@pytest.fixture
+def doubled(made_once: MadeOnce) -> dict[str, Row]:
+    """The row of each solution."""
+
+    def make(folder: Path) -> None:
+        work = {"uuid": "w", "axes": {"N": 1000}, "inputs": {"x": {"type": "random"}}}
+        (folder / "definition.json").write_text(json.dumps(DOUBLE))
+        (folder / "workload.jsonl").write_text(json.dumps({"definition": "double", "solution": None, "workload": work}))
+        for name, code in DOUBLES.items():
+            (folder / f"{name}.json").write_text(solution("double", name, {"main.py": code}))
+        run_kbench("run", ".", *RUN, "--out", "results", folder=folder)
+
+    [results] = (made_once("double", make) / "results").glob("*.csv")
+    return {row["provider"]: row for row in providers_of(results)}
+
+
+def test_a_solution_that_changes_its_input_gets_advice_that_its_author_can_follow(doubled: dict[str, Row]) -> None:
+    row = doubled["changes_x"]
+    assert row["status"] == "wrong" and "changed its input x" in row["reason"] and "copy" in row["reason"]
+    assert "mutates=" not in row["reason"]  # for providers that are registered in Python
+
+
+def test_without_a_tolerance_of_the_workload_every_element_must_be_right(doubled: dict[str, Row]) -> None:
+    assert doubled["right"]["status"] == doubled["reference"]["status"] == "ok"
+    row = doubled["one_of_1000"]
+    assert row["status"] == "wrong" and "1 of 1,000 elements" in row["reason"]
+
+
+# -- KernelBench
 
 MODEL = """
 import torch
@@ -201,6 +253,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return {result}
 """
+IMPORT = "from beside import imported  # a file beside the problem, when it is called\n        return"
 
 
 @pytest.fixture(scope="module")
@@ -213,15 +266,17 @@ def model_run(made_once: MadeOnce) -> Path:
         (problem / "1_Softmax.py").write_text(MODEL)
         (problem / "right.py").write_text(NEW.format(result="torch.softmax(self.linear(x), 1)"))
         (problem / "zeros.py").write_text(NEW.format(result="torch.zeros_like(self.linear(x))"))
+        (problem / "imports.py").write_text(NEW.format(result="imported(self.linear(x))").replace("return", IMPORT))
+        (problem / "beside.py").write_text("import torch\n\ndef imported(x):\n    return torch.softmax(x, 1)\n")
         (problem / "raises.py").write_text(NEW.format(result="x.nothing()"))
-        run_kbench("run", "problem", *QUICK, folder=folder)
+        run_kbench("run", "problem", *RUN, folder=folder)
 
     return made_once("model", make)
 
 
-@pytest.mark.parametrize(("provider", "status"), [("right", "ok"), ("zeros", "wrong"), ("raises", "error")])
-def test_each_modelnew_is_a_provider_with_the_weights_of_the_model(model_run: Path, provider: str, status: str) -> None:
-    assert {row["status"] for row in rows(model_run, provider)} == {status}
+def test_each_modelnew_is_a_provider_with_the_weights_of_the_model(model_run: Path) -> None:
+    for provider, status in {"right": "ok", "imports": "ok", "zeros": "wrong", "raises": "error"}.items():
+        assert [row["status"] for row in rows(model_run, provider)] == [status], provider
 
 
 def test_the_model_is_the_reference_and_the_baseline(model_run: Path) -> None:

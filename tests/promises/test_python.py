@@ -11,8 +11,7 @@ import pytest
 import torch
 
 import kbench as kb
-from promises.outside import ROOT
-from promises.recorded import MadeOnce
+from promises.outside import ROOT, Kbench, MadeOnce
 
 OLD, NEW = (ROOT / "results" / "h200" / "comparing" / side / "softmax.csv" for side in ("a", "slowed"))
 MEASURE = {"rounds": 2, "warmup_ms": 1, "rep_ms": 2, "cache": "warm"}
@@ -45,10 +44,11 @@ def results(made_once: MadeOnce) -> Path:
     return made_once("python", make) / "results" / "softmax.csv"
 
 
-def test_every_public_name_resolves_and_dir_lists_it() -> None:
+def test_every_public_name_resolves_and_dir_and_the_help_list_it() -> None:
     assert {"Operator", "Tensor", "operator", "run", "load", "compare", "plot", "report", "do_bench"} <= set(kb.__all__)
     for name in kb.__all__:
         assert getattr(kb, name) is not None and name in dir(kb)
+        assert name.startswith("__") or name in str(kb.__doc__), name
     assert not hasattr(kb, "no_such_name")
 
 
@@ -76,12 +76,6 @@ def test_the_columns_of_a_frame_have_types(results: Path) -> None:
         assert all(isinstance(value, str) for value in rows[name].dropna())
     timed = rows[rows.provider == "mine"]
     assert all(isinstance(rounds, tuple) and len(rounds) == 2 for rounds in timed.round_ms)
-
-
-def test_pandas_reads_the_csv_and_pivots_it(results: Path) -> None:
-    rows = pd.read_csv(results).query('role == "provider"')
-    table = rows.pivot(index="N", columns="provider", values="gbps")
-    assert list(table.index) == [64, 96, 128] and (table["mine"] > 0).all() and table["broken"].isna().all()
 
 
 def test_compare_gives_a_verdict_for_each_row() -> None:
@@ -114,8 +108,9 @@ def test_compare_takes_frames_of_selected_rows_and_labels(results: Path) -> None
 
 
 def test_plot_returns_the_paths_of_the_pictures(results: Path, folder: Path) -> None:
-    [picture] = kb.plot(kb.load(results), out=folder, formats="png")
-    assert Path(picture).parent == folder and Path(picture).read_bytes().startswith(b"\x89PNG")
+    pictures = kb.plot(kb.load(results), by="dtype,M", formats="png,svg", out=folder)
+    assert sorted(Path(picture).suffix for picture in pictures) == [".png", ".svg"]
+    assert {Path(picture).parent for picture in pictures} == {folder}
 
 
 def test_report_writes_one_page_and_returns_its_path(results: Path, folder: Path) -> None:
@@ -132,7 +127,6 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
         (lambda: kb.load("nope.csv"), kb.ResultsError, ("nope.csv",)),
         (lambda: kb.load(Path(__file__)), kb.ResultsError, ("test_python.py:1",)),
         (lambda: kb.compare(OLD, NEW, metric="mss"), kb.UsageError, ("metric", "mss", "ms")),
-        (lambda: kb.compare(OLD, NEW, where="colour=1"), kb.UsageError, ("where", "colour")),
         (lambda: kb.plot(OLD, kind="pie"), kb.UsageError, ("pie", "lines")),
     ]
     for call, error, words in calls:
@@ -145,6 +139,15 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
 def test_all_errors_have_one_base() -> None:
     for name in ("UsageError", "ConfigError", "ResultsError", "Busy", "WorkerLost", "ExecutionError"):
         assert issubclass(getattr(kb, name), kb.KbenchError)
+
+
+@pytest.mark.parametrize("sessions", [0, 1000])
+def test_a_wrong_number_of_sessions_is_blamed_on_the_argument_or_the_option(kbench: Kbench, sessions: int) -> None:
+    with pytest.raises(kb.ConfigError) as error:
+        kb.run(CONFIG, sessions=sessions)
+    assert f"sessions`={sessions}" in str(error.value) and "sets" not in str(error.value)
+    ended = kbench("run", "softmax", "--sessions", sessions)
+    assert ended.code == 2 and "--sessions" in ended.err and "--set" not in ended.err
 
 
 def test_do_bench_has_the_signature_of_triton_and_times_a_function() -> None:

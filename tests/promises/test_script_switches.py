@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import providers_of, rows_of, run_kbench
+from promises.outside import QUICK, MadeOnce, keep, kept, providers_of, rows_of, run_kbench
 
+LINES = ["none", "default-dtype", "default-device", "threads", "seed", "deterministic"]
+LINES += ["no-grad", "inference", "autocast", "sdpa-kernel"]
 SCRIPT = '''
 import contextlib
 import random
@@ -17,18 +18,6 @@ import torch
 import triton
 
 torch.set_float32_matmul_precision("high")  # for all lines
-
-FIRST = {
-    "dtype": torch.get_default_dtype(),
-    "threads": torch.get_num_threads(),
-    "grad": torch.is_grad_enabled(),
-    "inference": torch.is_inference_mode_enabled(),
-    "deterministic": torch.are_deterministic_algorithms_enabled(),
-    "math": torch.backends.cuda.math_sdp_enabled(),
-    "device": torch.get_default_device(),
-    "autocast": torch.is_autocast_enabled("cpu"),
-}
-
 
 def present():
     return {
@@ -41,6 +30,9 @@ def present():
         "device": torch.get_default_device(),
         "autocast": torch.is_autocast_enabled("cpu"),
     }
+
+
+FIRST = present()
 
 
 def checked(x, **changed):
@@ -95,10 +87,7 @@ def benchmark_of(provider, x):
             return time(checked(x, math=False))
 
 
-LINES = [
-    "none", "default-dtype", "default-device", "threads", "seed", "deterministic", "no-grad", "inference", "autocast",
-    "sdpa-kernel",
-]
+LINES = @LINES@
 
 
 @triton.testing.perf_report(
@@ -128,38 +117,25 @@ benchmark.run()
 decorated.run()
 '''
 
-QUICK = ("--set", "measure.rounds=2", "--set", "measure.rep_ms=1", "--set", "measure.warmup_ms=1", "--no-plot")
-
 
 @pytest.fixture(scope="session")
-def measured(made_once: Callable[..., Path]) -> Path:
+def measured(made_once: MadeOnce) -> Path:
     """The results folder of `kbench run` on the script."""
 
     def make(folder: Path) -> None:
-        (folder / "bench.py").write_text(SCRIPT)
-        ended = run_kbench("run", "bench.py", *QUICK, folder=folder)
-        (folder / "said.txt").write_text(f"{ended.code}\n{ended.text}")
+        (folder / "bench.py").write_text(SCRIPT.replace("@LINES@", repr(LINES)))
+        keep(run_kbench("run", "bench.py", *QUICK, "--no-plot", folder=folder), folder)
 
     return made_once("script-switches", make) / "results"
 
 
-LINES = (
-    "none", "default-dtype", "default-device", "threads", "seed", "deterministic", "no-grad", "inference", "autocast",
-    "sdpa-kernel",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_line_of_a_script_is_timed_with_its_own_switches(measured: Path, line: str) -> None:
-    (row,) = [row for row in providers_of(measured / "switches.csv") if row["provider"] == line]
-    assert row["status"] == "ok" and float(row["ms"]) > 0, row["reason"]
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_switch_of_a_script_is_noted_nowhere_as_a_fault(measured: Path, line: str) -> None:
-    (row,) = [row for row in providers_of(measured / "switches.csv") if row["provider"] == line]
-    assert row["reason"] == "" and "altered-state" not in row["flags"]
-    assert "changed" not in (measured.parent / "said.txt").read_text()
+def test_a_line_of_a_script_is_timed_with_its_own_switches_and_none_is_noted_as_a_fault(measured: Path) -> None:
+    rows = providers_of(measured / "switches.csv")
+    assert [row["provider"] for row in rows] == LINES
+    for row in rows:
+        assert row["status"] == "ok" and float(row["ms"]) > 0 and row["reason"] == "", row
+        assert "altered-state" not in row["flags"]
+    assert "changed" not in kept(measured.parent).text
 
 
 def test_the_repeat_of_the_baseline_and_the_copy_are_measured_beside_switches(measured: Path) -> None:
@@ -170,37 +146,6 @@ def test_the_repeat_of_the_baseline_and_the_copy_are_measured_beside_switches(me
 def test_a_function_below_a_mode_of_torch_is_timed_in_that_mode(measured: Path) -> None:
     (row,) = providers_of(measured / "decorated.csv")
     assert row["status"] == "ok" and float(row["ms"]) > 0, row["reason"]
-
-
-def test_a_switch_that_a_provider_of_an_operator_changes_is_still_noted(
-    kbench: Callable[..., object], write: Callable[[str, str], Path], folder: Path
-) -> None:
-    write(
-        "threads.py",
-        """
-import torch
-
-import kbench
-
-
-@kbench.operator("softmax").provider("threads")
-def threads(x):
-    torch.set_num_threads(torch.get_num_threads() + 1)
-    return torch.softmax(x, -1)
-""",
-    )
-    write(
-        "threads.yaml",
-        """
-operator: softmax
-sweep: {M: 4, N: 64, dtype: float32}
-providers: [threads]
-measure: {rounds: 2, warmup_ms: 1, rep_ms: 1, cache: warm}
-""",
-    )
-    kbench("run", "threads.yaml", "--plugin", "threads.py", "--no-plot")
-    (row,) = providers_of(folder / "results" / "threads.csv")
-    assert "torch.set_num_threads" in row["reason"] and "altered-state" in row["flags"]
 
 
 STREAMS = """
@@ -263,7 +208,7 @@ measure: {rounds: 3, warmup_ms: 5, rep_ms: 20}
 
 
 @pytest.fixture(scope="session")
-def streams(made_once: Callable[..., Path]) -> Path:
+def streams(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
         (folder / "bench.py").write_text(STREAMS)
         (folder / "kernels.py").write_text(SETS_STREAM)

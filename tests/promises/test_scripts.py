@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promises.outside import Ended, providers_of, rows_of, run_kbench, run_process
+from promises.outside import QUICK, Kbench, MadeOnce, keep, kept, providers_of, rows_of, run_kbench, run_process
 
 SCRIPT = """
 import argparse
@@ -107,8 +106,6 @@ except RuntimeError as error:
 sys.exit(int(sys.argv[1]))
 """
 
-MadeOnce = Callable[[str, Callable[[Path], object]], Path]
-
 
 @pytest.fixture(scope="module")
 def script_run(made_once: MadeOnce) -> Path:
@@ -116,12 +113,7 @@ def script_run(made_once: MadeOnce) -> Path:
 
     def make(folder: Path) -> None:
         (folder / "bench.py").write_text(SCRIPT)
-        settings = ("rounds=2", "warmup_ms=1", "rep_ms=2", "cache=warm")
-        words = [word for setting in settings for word in ("--set", setting)]
-        ended = run_kbench("run", "bench.py", *words, "--", "--rows", "4", folder=folder)
-        (folder / "code").write_text(str(ended.code))
-        (folder / "out").write_text(ended.out)
-        (folder / "err").write_text(ended.err)
+        keep(run_kbench("run", "bench.py", *QUICK, "--", "--rows", "4", folder=folder), folder)
 
     return made_once("script", make)
 
@@ -165,11 +157,8 @@ def test_the_output_of_a_line_is_compared_with_that_of_the_baseline(script_run: 
     assert all(row["agreement"].startswith("differs by ") for row in lines(script_run, "other"))
 
 
-def test_script_ms_is_what_do_bench_reads_by_itself(script_run: Path) -> None:
-    assert all(float(row["script_ms"]) > 0 for row in lines(script_run, "torch"))
-
-
 def test_a_line_that_raises_costs_its_own_rows_and_its_words_and_place_are_the_reason(script_run: Path) -> None:
+    assert kept(script_run).code == 1
     for row in lines(script_run, "raises"):
         assert row["status"] == "error" and row["ms"] == ""
         assert "not for this size" in row["reason"] and "bench.py:" in row["reason"]
@@ -184,10 +173,6 @@ def test_triton_lines_are_unsupported_on_a_host(script_run: Path) -> None:
     assert {row["status"] for row in lines(script_run, "kernel")} == {"unsupported"}
 
 
-def test_a_script_with_a_failed_line_has_exit_code_1(script_run: Path) -> None:
-    assert (script_run / "code").read_text() == "1"
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -197,14 +182,14 @@ def test_a_script_with_a_failed_line_has_exit_code_1(script_run: Path) -> None:
     ],
 )
 def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: Path, words: tuple[str, ...]) -> None:
-    printed = (script_run / "out").read_text()
+    printed = kept(script_run).out
     audit = printed[: printed.index("provider ")]
     assert any(all(word in line for word in words) for line in audit.splitlines())
 
 
 def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_that_is_said(script_run: Path) -> None:
     assert len(lines(script_run, "torch")) == 2
-    assert "64" in "".join(line for line in (script_run / "err").read_text().splitlines() if "once" in line)
+    assert "64" in "".join(line for line in kept(script_run).err.splitlines() if "once" in line)
 
 
 def test_show_and_compare_read_the_results_of_a_script(script_run: Path, folder: Path) -> None:
@@ -213,11 +198,16 @@ def test_show_and_compare_read_the_results_of_a_script(script_run: Path, folder:
     assert "manual" in run_kbench("compare", f"a={file}", f"b={file}", folder=folder).out
 
 
-def test_init_turns_a_script_into_a_config_and_a_plug_in(folder: Path, kbench: Callable[..., Ended]) -> None:
+def test_init_turns_a_script_into_a_config_and_a_plug_in_and_overwrites_neither(folder: Path, kbench: Kbench) -> None:
     (folder / "bench.py").write_text(SCRIPT)
-    ended = kbench("init", "bench.py")
-    assert ended.code == 0 and (folder / "bench_plugin.py").exists()
-    assert "operator: softmax-lines" in (folder / "bench.yaml").read_text()
+    made = kbench("init", "bench.py")
+    assert made.code == 0 and "bench.yaml" in made.out and "bench_plugin.py" in made.out
+    files = {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+    assert set(files) == {"bench.py", "bench.yaml", "bench_plugin.py"}
+    assert "operator: softmax-lines" in files["bench.yaml"]
+    again = kbench("init", "bench.py")
+    assert again.code == 2 and "bench.yaml: exists already" in again.err
+    assert files == {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
     planned = kbench("run", "bench.yaml", "--dry-run")
     assert planned.code == 0 and "manual" in planned.out
 
@@ -231,7 +221,7 @@ def test_init_turns_a_script_into_a_config_and_a_plug_in(folder: Path, kbench: C
     ],
 )
 def test_a_script_that_cannot_be_measured_is_named_with_its_line(
-    folder: Path, kbench: Callable[..., Ended], source: str, named: str
+    folder: Path, kbench: Kbench, source: str, named: str
 ) -> None:
     (folder / "bench.py").write_text(source)
     ended = kbench("run", "bench.py")
@@ -245,22 +235,14 @@ def program_run(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
         (folder / "loop.py").write_text(PROGRAM)
         (folder / "helper.py").write_text("NAME = 'beside'\n")
-        ended = run_process("exec", "--", sys.executable, "loop.py", "7", folder=folder)
-        (folder / "code").write_text(str(ended.code))
-        (folder / "out").write_text(ended.out)
-        (folder / "err").write_text(ended.err)
+        keep(run_process("exec", "--", sys.executable, "loop.py", "7", folder=folder), folder)
 
     return made_once("program", make)
 
 
-def test_exec_ends_with_the_exit_code_of_the_program(program_run: Path) -> None:
-    assert (program_run / "code").read_text() == "7"
-
-
-def test_exec_runs_the_program_as_it_is_and_its_do_bench_returns_times_in_the_form_that_it_asks_for(
-    program_run: Path,
-) -> None:
-    printed = (program_run / "out").read_text()
+def test_exec_runs_the_program_as_it_is_and_has_its_exit_code(program_run: Path) -> None:
+    printed = kept(program_run).out
+    assert kept(program_run).code == 7
     assert "arguments ['7'] helper beside times 2 True" in printed
 
 
@@ -277,21 +259,10 @@ def test_exec_measures_each_call_of_do_bench_in_the_order_of_its_provider(progra
 
 
 def test_a_closure_that_raises_raises_in_the_program_and_is_the_reason_of_its_row(program_run: Path) -> None:
-    assert "raised RuntimeError" in (program_run / "out").read_text()
+    assert "raised RuntimeError" in kept(program_run).out
     assert [row["status"] for row in providers_of(program_run / "results" / "loop.csv")].count("error") == 1
 
 
-def test_exec_of_a_program_that_does_not_exist_names_it(folder: Path, kbench_process: Callable[..., Ended]) -> None:
+def test_exec_of_a_program_that_does_not_exist_names_it(folder: Path, kbench_process: Kbench) -> None:
     ended = kbench_process("exec", "--", "no-such-program")
     assert ended.code == 2 and "no-such-program" in ended.err
-
-
-def test_kbench_do_bench_is_a_timer_with_the_arguments_of_tritons() -> None:
-    import torch
-
-    import kbench
-
-    x = torch.randn(64, 64)
-    low, high = kbench.do_bench(lambda: torch.exp(x), warmup=1, rep=3, quantiles=[0.1, 0.9])
-    assert 0 < low <= high
-    assert kbench.do_bench(lambda: torch.exp(x), warmup=1, rep=3, return_mode="min") > 0

@@ -30,11 +30,6 @@ def in_place_and_wrong(x, y, *, a):
     y.add_(x)
 
 
-@axpy.provider("undeclared")
-def undeclared(x, y, *, a):
-    return y.add_(x, alpha=a)
-
-
 @axpy.provider("imprecise")
 def imprecise(x, y, *, a):
     """Off by 64 to 128 units in the last place of float32, or by 4 to 8 of bfloat16."""
@@ -49,8 +44,3 @@ def buffer(x, y, *, a, z):
 @axpy.provider("empty-buffer", out=["z"])
 def empty_buffer(x, y, *, a, z):
     pass
-
-
-@axpy.provider("returns-input")
-def returns_input(x, y, *, a):
-    return y

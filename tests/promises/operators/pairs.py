@@ -96,11 +96,6 @@ def other_device(x, weight, index, *, factor, form):
     return compute(x, weight, index, factor, form)
 
 
-@pairs.provider("raises")
-def raises(x, weight, index, *, factor, form):
-    raise RuntimeError("a fuse blew")
-
-
 @pairs.provider("second-wrong")
 def second_wrong(x, weight, index, *, factor, form):
     y, picked = compute(x, weight, index, factor, form)
@@ -112,26 +107,7 @@ def one_output(x, weight, index, *, factor, form):
     return compute(x, weight, index, factor, form)[0]
 
 
-@pairs.provider("other-shape")
-def other_shape(x, weight, index, *, factor, form):
-    y, picked = compute(x, weight, index, factor, form)
-    return y, picked[:, None]
-
-
-@pairs.provider("other-dtype")
-def other_dtype(x, weight, index, *, factor, form):
-    y, picked = compute(x, weight, index, factor, form)
-    return y, picked.double()
-
-
 @pairs.provider("expanded")
 def expanded(x, weight, index, *, factor, form):
     y, picked = compute(x, weight, index, factor, form)
     return y, picked[:1].expand(8)
-
-
-@pairs.provider("changes-input")
-def changes_input(x, weight, index, *, factor, form):
-    outputs = compute(x, weight, index, factor, form)
-    weight.mul_(2)
-    return outputs

@@ -1,0 +1,262 @@
+"""`kbench check`: a provider on random and edge inputs, and what is said of one that is not right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from promises.outside import Ended, Kbench, MadeOnce, Write, keep, kept, providers_of, run_kbench
+
+FAULTY = """
+import os
+import torch
+import kbench
+
+softmax = kbench.operator("softmax")
+
+
+def right(x):
+    return torch.softmax(x, -1)
+
+
+@softmax.provider("right")
+def right_everywhere(x):
+    return right(x)
+
+
+@softmax.provider("odd")
+def odd(x):
+    y = right(x)
+    if x.shape[1] % 2:
+        y[:, -1] = 0
+    return y
+
+
+@softmax.provider("strided")
+def strided(x):
+    return right(x if x.is_contiguous() else torch.as_strided(x, x.shape, (x.shape[1], 1)))
+
+
+@softmax.provider("empty")
+def empty(x):
+    return right(x) if x.numel() else x.new_zeros(1, 1)
+
+
+@softmax.provider("nan")
+def nan(x):
+    return right(torch.nan_to_num(x, nan=0.0, posinf=float("inf"), neginf=-float("inf")))
+
+
+@softmax.provider("inf")
+def inf(x):
+    return right(x.clamp(min=-1e30))
+
+
+@softmax.provider("large")
+def large(x):
+    e = torch.exp(x)
+    return e / e.sum(-1, keepdim=True)
+
+
+@softmax.provider("imprecise")
+def imprecise(x):
+    return right(x) * (1 + 2**-14)
+
+
+@softmax.provider("crash")
+def crash(x):
+    if x.shape[0] == 1:
+        os.abort()
+    return right(x)
+"""
+
+OWN = """
+import torch
+import kbench
+
+own = kbench.Operator(
+    "own", axes=("M", "N"), inputs={"x": kbench.Tensor("M", "N")}, outputs={"y": kbench.Tensor("M", "N")},
+    reference=lambda x: x / x.abs().sum(-1, keepdim=True), tolerance=1, output_ulps=1, scale=lambda case, y, x: y,
+    edges={"odd columns": lambda case, x: (x[:, 1:].contiguous(),)},
+)
+
+
+@own.provider("even-only")
+def even_only(x):
+    y = right(x)
+    return y if x.shape[1] % 2 == 0 else torch.zeros_like(y)
+
+
+@own.provider("a-little-off")
+def right(x):
+    y = (x.double() / x.double().abs().sum(-1, keepdim=True)).float()
+    return y
+
+
+@own.provider("one-row-off")
+def one_row_off(x):
+    y = right(x)
+    y[:1] *= 1 + 2**-20
+    return y
+"""
+
+ALIGNED = """
+import torch
+import kbench
+
+
+@kbench.operator("rmsnorm").provider("reads-16-bytes")
+def reads_16_bytes(x, weight, *, eps):
+    if x.data_ptr() % 16:
+        raise RuntimeError("misaligned address")
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+@kbench.operator("rmsnorm").provider("says-so")
+def says_so(x, weight, *, eps):
+    if x.data_ptr() % 16:
+        raise kbench.Unsupported("x must begin at a multiple of 16 bytes")
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+"""
+
+SWEEP = "operator: {}\nplugins: [mine.py]\nsweep: {{M: 4, N: 16, dtype: {}, mode: forward}}\nproviders: [{}]\n"
+CHECKS = {
+    "softmax": (FAULTY, SWEEP.format("softmax", "float32", "right, odd, strided, empty, nan, inf, large, imprecise, crash")),
+    "own": (OWN, SWEEP.format("own", "float32", "even-only, a-little-off, one-row-off").replace(", mode: forward", "")),
+    "rmsnorm": (ALIGNED, SWEEP.format("rmsnorm", "bfloat16", "torch-native, reads-16-bytes, says-so")),
+}
+
+
+@pytest.fixture
+def checked(made_once: MadeOnce) -> Path:
+    """The folder in which `kbench check` has met the faulty providers of three operators."""
+
+    def make(folder: Path) -> None:
+        for name, (plugin, config) in CHECKS.items():
+            (folder / "mine.py").write_text(plugin)
+            (folder / f"{name}.yaml").write_text(config)
+            keep(run_kbench("check", f"{name}.yaml", folder=folder), folder, name)
+
+    return made_once("checked", make)
+
+
+def line_of(ended: Ended, start: str, *words: str) -> str:
+    """The only line that begins with this text and has these words."""
+    [line] = [line for line in ended.out.splitlines() if line.startswith(start) and all(word in line for word in words)]
+    return line
+
+
+def cells_of(ended: Ended, edge: str) -> str:
+    """The line of an input in the last table that `kbench check` printed."""
+    return [line for line in ended.out.splitlines() if line.startswith(edge)][-1].removeprefix(edge)
+
+
+def test_a_kernel_that_is_wrong_on_one_kind_of_input_only_is_found(checked: Path) -> None:
+    ended = kept(checked, "softmax")
+    faults = {
+        "odd": "odd columns",
+        "strided": "strided",
+        "empty": "no rows",
+        "nan": "NaN",
+        "inf": "-inf",
+        "large": "large offset",
+        "crash": "one row",
+    }
+    for provider, inputs in faults.items():
+        assert re.search(rf"^ *{provider}: (wrong|crashed) .*{inputs}", ended.text, re.M), (provider, ended.text)
+    assert not re.search(r"^ *right: ", ended.text, re.M) and "Traceback" not in ended.text
+    assert ended.code == 1 and not (checked / "results").exists()
+
+
+def test_a_failure_names_the_shape_of_the_input_on_which_it_failed(checked: Path) -> None:
+    line = line_of(kept(checked, "own"), "even-only: ")
+    assert "odd columns (x 4x15)" in line and "M=4 N=16" in line
+
+
+def test_a_wider_tolerance_is_proposed_for_few_wrong_elements_of_an_operator_of_ones_own(checked: Path) -> None:
+    line = line_of(kept(checked, "own"), "one-row-off: ", "random")
+    assert "to allow more, raise" in line and "operator own" in line
+
+
+def test_no_tolerance_of_an_operator_of_kbench_is_proposed(checked: Path) -> None:
+    lines = [line for line in kept(checked, "softmax").out.splitlines() if line.startswith("imprecise: wrong")]
+    assert lines and not any("raise" in line for line in lines)
+
+
+def test_a_kernel_that_needs_aligned_rows_fails_at_an_odd_offset_only_and_the_reason_names_it(checked: Path) -> None:
+    ended = kept(checked, "rmsnorm")
+    words = cells_of(ended, "odd offset").split()
+    assert ended.code == 1 and words[0] == "ok" and words[-2:] == ["error", "declined"]
+    assert "error" not in cells_of(ended, "random") and "error" not in cells_of(ended, "strided rows")
+    line = line_of(ended, "reads-16-bytes: error on ")
+    assert "odd offset" in line and "misaligned address" in line
+
+
+@pytest.mark.parametrize(("operator", "first"), [("softmax", "right"), ("rmsnorm", "torch-native")])
+def test_explain_knows_every_input_that_check_prints(checked: Path, operator: str, first: str, kbench: Kbench) -> None:
+    lines = kept(checked, operator).out.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("input "))
+    width = lines[head].index(first)
+    printed = {line[:width].strip() for line in lines[head + 1 : lines.index("", head)]} - {""}
+    assert len(printed) > 3 and "random" in printed
+    for name in printed:
+        ended = kbench("explain", name)
+        assert ended.code == 0 and ended.out.startswith(name), ended.text
+
+
+# -- the operators that kbench brings along
+
+NOTHING = """
+operator: matmul
+sweep: {M: 4, N: 3, K: 0, dtype: bfloat16, mode: [forward, backward, full]}
+providers: [torch-native, triton]
+measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
+"""
+
+
+def test_a_matrix_product_over_nothing_is_zero_in_every_mode(kbench: Kbench, write: Write, folder: Path) -> None:
+    write("nothing.yaml", NOTHING)
+    ended = kbench("run", "nothing.yaml", "--no-plot")
+    rows = providers_of(folder / "results" / "nothing.csv")
+    assert ended.code == 0, ended.text
+    assert len(rows) == 6 and {row["status"] for row in rows} <= {"ok", "checked"}
+    assert {row["max_ulp"] for row in rows} == {"0.0"}
+
+
+OURS = {
+    "softmax": "cuda, cuda-naive, cuda-online, cuda-shared, cuda-shuffle, triton, triton-row, triton-persistent",
+    "rmsnorm": "cuda, triton",
+    "add_rmsnorm": "cuda, cuda-in-place, triton, triton-in-place",
+    "layernorm": "cuda, triton",
+    "cross_entropy": "cuda, cuda-in-place, triton, triton-in-place",
+    "swiglu": "triton",
+    "gelu": "cuda, triton, triton-row",
+    "quantize_fp8": "triton",
+    "matmul": "triton",
+}
+"""The providers with kernels of kbench's own."""
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("operator", OURS)
+def test_kernels_of_kbench_are_right_on_every_input_of_a_check(
+    operator: str, dtype: str, kbench: Kbench, write: Write
+) -> None:
+    """Also where it begins at an odd element: short and long rows, few and many of them, in every mode."""
+    columns = {"cross_entropy": "V", "matmul": "K"}.get(operator, "N")
+    modes = "" if operator in ("gelu", "quantize_fp8") else ", mode: [forward, backward, full]"
+    more = ", N: 300" if operator == "matmul" else ""
+    write(
+        "sweep.yaml",
+        f"operator: {operator}\nproviders: [{OURS[operator]}]\nsweep:\n"
+        f"  - {{M: 300, {columns}: [300, 4096, 65536], dtype: {dtype}{more}{modes}}}\n"
+        f"  - {{M: 600, {columns}: 16384, dtype: {dtype}{more}{modes}}}\n",
+    )
+    ended = kbench("check", "sweep.yaml", "--all")
+    assert ended.code == 0 and "unavailable" not in ended.out, ended.text
+    assert "ok" in cells_of(ended, "odd offset")

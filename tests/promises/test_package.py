@@ -1,0 +1,162 @@
+"""kbench as a package: how it starts, what its wheel holds, and what the README asks of a machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promises.outside import ROOT, Ended, Kbench, MadeOnce, Write
+
+README = (ROOT / "README.md").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DEPENDENCIES = [
+    *PROJECT["dependencies"],
+    *(name for extra in PROJECT["optional-dependencies"].values() for name in extra),
+]
+
+
+def run_python(*arguments: str, folder: Path, path: Path = ROOT) -> Ended:
+    """Run Python in a folder, with the kbench of this path."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+# -- its start
+
+
+def test_help_needs_less_than_a_fifth_of_a_second_of_cpu(kbench_process: Kbench) -> None:
+    kbench_process("--help")  # Python compiles the modules once
+    spent_s = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ended = kbench_process("--help")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        assert ended.code == 0 and "kbench run softmax" in ended.out
+    assert min(spent_s) < 0.2
+
+
+def test_importing_kbench_imports_nothing_heavy_and_leaves_the_search_path_as_it_was(folder: Path) -> None:
+    heavy = {"torch", "triton", "pandas", "numpy", "matplotlib", "rich"}
+    source = "import sys; before = list(sys.path); import kbench; "
+    source += f"print(sorted({heavy} & set(sys.modules)), sys.path == before)"
+    ended = run_python("-c", source, folder=folder)
+    assert ended.out == "[] True\n", ended.err
+
+
+def test_a_package_that_imports_kbench_still_finds_the_modules_of_its_folder(folder: Path, write: Write) -> None:
+    write("mypkg/__init__.py", "import kbench\n")
+    write("mypkg/__main__.py", "import helper\nprint(helper.word)\n")
+    write("helper.py", "word = 'found'\n")
+    ended = run_python("-m", "mypkg", folder=folder)
+    assert ended.out == "found\n", ended.err
+
+
+def test_python_m_kbench_imports_nothing_from_the_working_folder(kbench_process: Kbench, write: Write) -> None:
+    for name in ("queue", "signal", "json", "statistics", "torch"):
+        write(f"{name}.py", "raise SystemExit('imported from the working folder')\n")
+    ended = kbench_process("explain", "noisy")
+    assert ended.code == 0 and ended.out.startswith("noisy"), ended.text
+
+
+def test_python_m_kbench_is_the_command(kbench_process: Kbench, folder: Path) -> None:
+    installed = Path(sys.executable).with_name("kbench")
+    if not installed.exists():
+        pytest.skip("the command is not installed beside this Python")
+    done = subprocess.run([installed, "--version"], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == kbench_process("--version").out
+
+
+# -- its wheel, built from the tree and unpacked into a folder elsewhere
+
+
+@pytest.fixture
+def unpacked(made_once: MadeOnce) -> Path:
+    def build(folder: Path) -> None:
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+        [wheel] = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder / "unpacked")
+
+    return made_once("wheel", build) / "unpacked"
+
+
+@pytest.fixture
+def installed(unpacked: Path, folder: Path) -> Callable[..., Ended]:
+    """Run kbench of the wheel, in a folder without anything of the clone."""
+    return lambda *words: run_python("-m", "kbench", *words, folder=folder, path=unpacked)
+
+
+def test_run_finds_the_built_in_configs_of_the_wheel(installed: Callable[..., Ended], unpacked: Path) -> None:
+    ended = installed("run", "softmax", "--dry-run", "--only", "torch-native")
+    assert ended.code == 0 and "torch-native" in ended.out, ended.err
+    assert str(unpacked) in ended.err and str(ROOT) not in ended.text
+
+
+def test_list_of_the_wheel_names_every_config_of_the_clone(installed: Callable[..., Ended]) -> None:
+    ended = installed("list")
+    names = {line.split()[0] for line in ended.out.splitlines() if line.strip()}
+    assert ended.code == 0 and {path.stem for path in (ROOT / "configs").glob("*.yaml")} <= names
+
+
+def test_init_of_the_wheel_writes_its_files(installed: Callable[..., Ended], folder: Path) -> None:
+    assert installed("init", "rownorm").code == 0
+    assert {"rownorm.yaml", "my_rownorm.py"} <= {path.name for path in folder.iterdir()}
+
+
+def test_the_wheel_has_types_kernels_the_command_and_no_tests(unpacked: Path) -> None:
+    assert (unpacked / "kbench" / "py.typed").exists()
+    inside = {path.relative_to(unpacked).parts[0] for path in unpacked.rglob("*") if path.is_file()}
+    assert {name for name in inside if not name.endswith(".dist-info")} == {"kbench"}
+    sources = {path.relative_to(ROOT) for path in (ROOT / "kbench").rglob("*.cu*")}
+    assert sources and all((unpacked / path).exists() for path in sources)
+    [points] = unpacked.glob("*.dist-info/entry_points.txt")
+    assert "\nkbench = kbench" in points.read_text()
+
+
+# -- its versions, and what the README says to somebody who has just cloned the repository
+
+
+def release(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def test_every_dependency_has_a_lowest_version_and_the_versions_that_make_installs_are_allowed() -> None:
+    assert [name for name in DEPENDENCIES if not re.match(r"[A-Za-z0-9-]+>=[0-9.]+", name)] == []
+    lowest = dict(re.findall(r"([\w-]+)>=([0-9.]+)", "\n".join(DEPENDENCIES).lower()))
+    pinned = re.findall(r"^([\w-]+)==([0-9.]+)$", (ROOT / "constraints.txt").read_text().lower(), re.MULTILINE)
+    assert len(pinned) > 20
+    for name, version in pinned:
+        assert release(version) >= release(lowest.get(name, "0")), f"{name}=={version}"
+
+
+@pytest.mark.parametrize(("target", "does"), [("bench", "configs/softmax.yaml"), ("test", "pytest")])
+def test_the_readme_names_a_make_target_that_exists(target: str, does: str) -> None:
+    assert re.search(rf"^make {target} ", README, re.MULTILINE)
+    planned = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert planned.returncode == 0 and does in planned.stdout, planned.stderr
+
+
+def test_the_readme_says_what_kbench_needs_and_how_to_install_it() -> None:
+    [torch] = [name for name in PROJECT["dependencies"] if name.startswith("torch")]
+    assert f"{torch.removeprefix('torch>=')} or newer" in README
+    assert f"Python {PROJECT['requires-python'].removeprefix('>=')}" in README
+    assert f"`{PROJECT['name']}`" in README and "Linux" in README and "macOS" in README
+    assert "pip install -c constraints.txt ." in README and (ROOT / "constraints.txt").is_file()

@@ -1,0 +1,110 @@
+"""`kbench why`: reasons for a time, from results. It measures nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from promises.outside import ROOT, Kbench, providers_of
+
+PROVIDERS = ROOT / "results" / "h200" / "softmax-providers.csv"
+
+
+def why(kbench: Kbench, row: str, *arguments: object) -> list[dict[str, Any]]:
+    """What `kbench why --json` says of a row of the committed results, and of the one beside it."""
+    ended = kbench("why", PROVIDERS, "--row", row, "--json", *arguments)
+    assert ended.code == 0, ended.err
+    rows: list[dict[str, Any]] = json.loads(ended.out)["rows"]
+    return rows
+
+
+def committed(provider: str, m: int, n: int, dtype: str = "float32") -> dict[str, str]:
+    terms = {"provider": provider, "M": str(m), "N": str(n), "dtype": dtype}
+    [row] = [row for row in providers_of(PROVIDERS) if terms.items() <= row.items()]
+    return row
+
+
+def reason(row: dict[str, Any], kind: str) -> str:
+    [sentence] = [reason["sentence"] for reason in row["reasons"] if reason["kind"] == kind]
+    return str(sentence)
+
+
+def test_many_kernels_are_a_reason_with_their_number(kbench: Kbench) -> None:
+    [row] = why(kbench, "provider=torch-eager,M=4096,N=4096,dtype=fp32")
+    kernels = committed("torch-eager", 4096, 4096)["kernels"]
+    assert row["reasons"][0]["kind"] == "many-kernels" and re.search(
+        rf"\b{kernels} kernels", reason(row, "many-kernels")
+    )
+    assert len(row["launches"]) == int(kernels)
+
+
+def test_more_bytes_than_needed_are_a_reason_with_their_factor(kbench: Kbench) -> None:
+    [row] = why(kbench, "provider=torch-eager,M=4096,N=4096,dtype=fp32")
+    found = committed("torch-eager", 4096, 4096)
+    factor = float(found["achieved_gbps"]) / float(found["gbps"])
+    assert f"{factor:.1f}" in reason(row, "extra-bytes")
+
+
+def test_too_few_blocks_are_a_reason_with_the_blocks_and_the_multiprocessors(kbench: Kbench) -> None:
+    [row] = why(kbench, "provider=cuda-naive,M=4096,N=4096,dtype=fp32")
+    [launch] = row["launches"]
+    blocks, multiprocessors = launch["grid"][0], row["device_limits"]["multiprocessors"]
+    assert blocks < multiprocessors
+    assert {str(blocks), str(multiprocessors)} <= set(re.findall(r"\d+", reason(row, "few-blocks")))
+
+
+def test_a_launch_that_takes_longer_than_the_kernel_is_a_reason_with_both_times(kbench: Kbench) -> None:
+    [row] = why(kbench, "provider=cuda,M=4096,N=256,dtype=fp32")
+    found = committed("cuda", 4096, 256)
+    sentence = reason(row, "host-bound")
+    assert all(f"{float(found[column]) * 1000:.2f} us" in sentence for column in ("launch_ms", "ms"))
+
+
+def test_a_kernel_near_the_limit_is_said_to_have_little_to_gain_with_its_share(kbench: Kbench) -> None:
+    [row] = why(kbench, "provider=cuda,M=4096,N=12672,dtype=fp32")
+    found = committed("cuda", 4096, 12672)
+    assert f"{float(found['copy_fraction']):.0%}" in reason(row, "at-speed")
+
+
+def test_a_row_without_a_time_has_its_status_and_reason(kbench: Kbench) -> None:
+    [row] = why(kbench, "provider=liger,M=64")
+    found = committed("liger", 64, 151936, "bfloat16")
+    assert [reason["kind"] for reason in row["reasons"]] == ["no-time"]
+    assert found["status"] in reason(row, "no-time") and found["reason"] in reason(row, "no-time")
+
+
+def test_versus_puts_another_provider_of_the_case_beside_it(kbench: Kbench) -> None:
+    rows = why(kbench, "provider=torch-eager,M=4096,N=4096,dtype=fp32", "--versus", "cuda")
+    assert [row["name"] for row in rows] == ["torch-eager", "cuda"]
+    assert [row["ms"] for row in rows] == [float(committed(row["name"], 4096, 4096)["ms"]) for row in rows]
+
+
+def test_why_lists_each_kernel_with_blocks_threads_registers_and_occupancy(kbench: Kbench) -> None:
+    ended = kbench("why", PROVIDERS, "--row", "provider=triton,M=4096,N=4096,dtype=fp32")
+    [row] = why(kbench, "provider=triton,M=4096,N=4096,dtype=fp32")
+    [launch] = row["launches"]
+    [line] = [line for line in ended.out.splitlines() if " blocks of " in line]
+    for number in (launch["grid"][0], launch["block"][0], launch["kernel"]["registers"]):
+        assert re.search(rf"\b{number}\b", line)
+    assert launch["kernel"]["name"] in line and "occupancy" in line
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([PROVIDERS], ["--row", "N", "provider"]),
+        ([PROVIDERS, "--row", "provider=triton"], ["--row", "N", "more than one"]),
+        ([PROVIDERS, "--row", "provider=tritn,N=4096"], ["tritn", "triton"]),
+        ([PROVIDERS, "--row", "provider=triton,N=5"], ["N=5", "4096"]),
+        ([PROVIDERS, "--row", "provider=triton,N=4096,dtype=fp32", "--versus", "cudda"], ["--versus", "cudda", "cuda"]),
+    ],
+    ids=["no row", "several rows", "no provider", "no size", "no versus"],
+)
+def test_why_names_what_it_cannot_find_and_what_there_is(
+    kbench: Kbench, arguments: list[object], words: list[str]
+) -> None:
+    ended = kbench("why", *arguments)
+    assert ended.code == 2 and ended.out == "" and all(word in ended.err for word in words)
