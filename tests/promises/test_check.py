@@ -121,10 +121,13 @@ def says_so(x, weight, *, eps):
     return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
 """
 
-SWEEP = "operator: {}\nplugins: [mine.py]\nsweep: {{M: 4, N: 16, dtype: {}, mode: forward}}\nproviders: [{}]\n"
+SWEEP = "operator: {}\nplugins: [mine.py]\nsweep: {{M: 4, N: 16, dtype: {}}}\nproviders: [{}]\n"
 CHECKS = {
-    "softmax": (FAULTY, SWEEP.format("softmax", "float32", "right, odd, strided, empty, nan, inf, large, imprecise, crash")),
-    "own": (OWN, SWEEP.format("own", "float32", "even-only, a-little-off, one-row-off").replace(", mode: forward", "")),
+    "softmax": (
+        FAULTY,
+        SWEEP.format("softmax", "float32", "right, odd, strided, empty, nan, inf, large, imprecise, crash"),
+    ),
+    "own": (OWN, SWEEP.format("own", "float32", "even-only, a-little-off, one-row-off")),
     "rmsnorm": (ALIGNED, SWEEP.format("rmsnorm", "bfloat16", "torch-native, reads-16-bytes, says-so")),
 }
 

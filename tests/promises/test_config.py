@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from promises.outside import Ended, Kbench, Write, MadeOnce, kept, folder_of, lines_with
+from promises.outside import Ended, Kbench, MadeOnce, Write, folder_of, kept, lines_with
 
 Plan = Callable[..., Ended]
 

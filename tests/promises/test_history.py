@@ -12,8 +12,6 @@ import pytest
 from promises.nightly import CHANGED, HISTORY_SIZES, Run, add, make_history, night, nights
 from promises.outside import Ended, Kbench, MadeOnce, Write, run_kbench
 
-Row = Mapping[str, object]
-
 
 def lost(status: str, reason: str = "") -> dict[str, object]:
     """The fields of a row without a time."""

@@ -251,24 +251,24 @@ class ModelNew(nn.Module):
         self.linear = nn.Linear(features, 2 * features)
 
     def forward(self, x):
-        return {result}
+        {body}
 """
-IMPORT = "from beside import imported  # a file beside the problem, when it is called\n        return"
+IMPORTS = "from beside import imported\n        return imported(self.linear(x))"
 
 
 @pytest.fixture(scope="module")
 def model_run(made_once: MadeOnce) -> Path:
-    """The folder of one `kbench run problem` of a KernelBench problem with three solutions."""
+    """The folder of one `kbench run problem` of a KernelBench problem with its solutions."""
 
     def make(folder: Path) -> None:
         problem = folder / "problem"
         problem.mkdir()
         (problem / "1_Softmax.py").write_text(MODEL)
-        (problem / "right.py").write_text(NEW.format(result="torch.softmax(self.linear(x), 1)"))
-        (problem / "zeros.py").write_text(NEW.format(result="torch.zeros_like(self.linear(x))"))
-        (problem / "imports.py").write_text(NEW.format(result="imported(self.linear(x))").replace("return", IMPORT))
+        (problem / "right.py").write_text(NEW.format(body="return torch.softmax(self.linear(x), 1)"))
+        (problem / "zeros.py").write_text(NEW.format(body="return torch.zeros_like(self.linear(x))"))
+        (problem / "imports.py").write_text(NEW.format(body=IMPORTS))
         (problem / "beside.py").write_text("import torch\n\ndef imported(x):\n    return torch.softmax(x, 1)\n")
-        (problem / "raises.py").write_text(NEW.format(result="x.nothing()"))
+        (problem / "raises.py").write_text(NEW.format(body="return x.nothing()"))
         run_kbench("run", "problem", *RUN, folder=folder)
 
     return made_once("model", make)
