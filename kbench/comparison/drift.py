@@ -118,11 +118,11 @@ def drift(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: fl
     """
     if "device" not in axes:
         return _between(old, new, axes, noise, baseline)
-    devices = sorted({row.device for row in old} & {row.device for row in new})
-    parts = {device: [[row for row in rows if row.device == device] for rows in (old, new)] for device in devices}
-    return Drift(
-        noise=noise, devices={device: _between(*rows, axes, noise, baseline) for device, rows in parts.items()}
-    )
+    parts = {}
+    for device in sorted({row.device for row in old} & {row.device for row in new}):
+        here, there = ([row for row in rows if row.device == device] for rows in (old, new))
+        parts[device] = _between(here, there, axes, noise, baseline)
+    return Drift(noise=noise, devices=parts)
 
 
 def _between(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: float, baseline: str | None) -> Drift:
