@@ -74,11 +74,11 @@ def _samples(rng: np.random.Generator, times: Array, shared: Array, samples: int
 def kbench(old: File, new: File) -> Array:
     """What `kbench compare` says of the kernels: -1 faster, 1 slower, 0 anything else; of shape (cases,). The unchanged
     baselines are rows of the comparison, too."""
-    sides = [(old.kernels, new.kernels)]
-    times = _controls("copy control", old.copies, new.copies)
+    sides = [_medians(old.kernels, new.kernels)]
+    times = _controls("copy control", *_medians(old.copies, new.copies))
     if old.baselines is not None and new.baselines is not None:
-        sides.append((old.baselines, new.baselines))
-        times |= _controls("unchanged baseline", old.baselines, new.baselines)
+        sides.append(_medians(old.baselines, new.baselines))
+        times |= _controls("unchanged baseline", *sides[1])
     pairs = [
         Pair(_key(provider, row), "new", _side(before[:, row]), _side(after[:, row]))
         for provider, (before, after) in enumerate(sides)
@@ -93,14 +93,16 @@ def _key(provider: int, row: int) -> Key:
     return Key("simulated", ("kernel", "baseline")[provider], "", (("row", row),), "float32")
 
 
-def _side(samples: Array) -> Side:
-    medians = np.median(samples, axis=1)
+def _medians(*sides: Array) -> list[Array]:
+    return [np.median(samples, axis=2) for samples in sides]
+
+
+def _side(medians: Array) -> Side:
     readings = [Reading(session, float(ms), float(ms), samples=SAMPLES) for session, ms in enumerate(medians)]
     return Side(tuple(readings), len(readings), len(readings))
 
 
-def _controls(kind: str, *sides: Array) -> dict[ControlKey, ControlTimes]:
-    medians = [np.median(samples, axis=2) for samples in sides]
+def _controls(kind: str, *medians: Array) -> dict[ControlKey, ControlTimes]:
     return {
         ControlKey(_key(0, row).case, kind): {
             (side, session): math.log(ms)
@@ -246,7 +248,7 @@ def after_drift(
             assert old.baselines is not None and new.baselines is not None
             new = File(new.kernels * kernels * np.exp(changed)[:, None], new.copies * copies, new.baselines * baselines)
             answers = kbench(*(file if shares.baseline else File(file.kernels, file.copies) for file in (old, new)))
-            found += bool(changed.any()) and answers[cases // 2] == np.sign(change)
+            found += bool(changed.any() and answers[cases // 2] == np.sign(change))
             false += bool(answers[changed == 0].any()) and not changed.any()
     return false / runs, found / runs
 

@@ -118,11 +118,11 @@ def drift(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: fl
     """
     if "device" not in axes:
         return _between(old, new, axes, noise, baseline)
-    devices: dict[str, Drift] = {}
+    parts = {}
     for device in sorted({row.device for row in old} & {row.device for row in new}):
-        before, after = ([row for row in rows if row.device == device] for rows in (old, new))
-        devices[device] = _between(before, after, axes, noise, baseline)
-    return Drift(noise=noise, devices=devices)
+        here, there = ([row for row in rows if row.device == device] for rows in (old, new))
+        parts[device] = _between(here, there, axes, noise, baseline)
+    return Drift(noise=noise, devices=parts)
 
 
 def _between(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: float, baseline: str | None) -> Drift:

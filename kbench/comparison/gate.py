@@ -10,6 +10,9 @@ from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
+MAY_BE_UNCLEAR = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME}
+"""The verdicts that an unclear row would have with better measurements. A gate for others decides without times."""
+
 
 class Judged(Protocol):
     """What a gate has to know of a comparison: see model.Comparison."""
@@ -80,7 +83,7 @@ class Gate:
             none = " or ".join(filter(None, [", ".join(self.fail_on[:-1]), self.fail_on[-1]]))
             more = ",".join([*self.fail_on, Verdict.UNCLEAR])
             left = f"no row is {none}, but {unclear} of {total} {verb} unclear (--fail-on {more} fails on them)"
-        if not comparison.decided:
+        if not comparison.decided and (not self.fail_on or MAY_BE_UNCLEAR.intersection(self.fail_on)):
             return GateResult("undecided", f"nothing was decided: {left}")
         if not self._options:
             return GateResult("passed", "")

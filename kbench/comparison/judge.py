@@ -172,13 +172,12 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
     explained = low - half_width <= change.effect <= high + half_width
     drifted = max(-low, high) > asked
     certain = q <= ERROR_RATE if q is not None else size >= half_width
-    moved = _describe_drift(drift, rules)
     if (drifted and (explained or shown_same)) or (certain and explained and not shown_same):
-        return Verdict.UNCLEAR, moved
+        return Verdict.UNCLEAR, _describe_drift(drift, rules)
     if shown_same:
         return Verdict.SAME, note
     if certain and size > ticks:
-        return direction, _join(note, moved) if drifted else note
+        return direction, _join(note, _describe_drift(drift, rules)) if drifted else note
     if size <= ticks and ticks > asked:
         return Verdict.UNCLEAR, _join(
             note, "the change is less than two ticks of the clock; on a GPU, timer: graph resolves smaller changes"

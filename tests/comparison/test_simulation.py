@@ -38,6 +38,13 @@ def test_one_session(simulation: ModuleType) -> None:
 
 
 @pytest.mark.slow
+def test_a_machine_that_drifted(simulation: ModuleType) -> None:
+    for name, shares in simulation.SHARES.items():
+        false, found = simulation.after_drift(shares, 0.12, cases=5, sessions=3, runs=20)
+        assert false == 0 and found >= 0.8, name
+
+
+@pytest.mark.slow
 def test_the_simulation_can_tell_a_bad_rule(simulation: ModuleType) -> None:
     """Samples of one process taken for trials: nearly every row is called changed, corrected or not."""
     outcome = simulation.simulate("the same, Benjamini-Hochberg", 5)
