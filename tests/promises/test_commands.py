@@ -119,11 +119,6 @@ def test_a_folder_with_several_results_files_or_none_is_refused(kbench: Kbench, 
         assert none.code == 2 and "none: no results file" in none.err
 
 
-def test_version_prints_the_version(kbench: Kbench) -> None:
-    ended = kbench("--version")
-    assert ended.code == 0 and re.fullmatch(r"kbench \d+\.\d+.*\n", ended.out)
-
-
 def test_an_error_has_no_traceback_unless_it_is_asked_for(kbench: Kbench) -> None:
     assert "Traceback" not in kbench("show", "nope.csv").text
     asked = kbench("--traceback", "show", "nope.csv")

@@ -69,8 +69,11 @@ def test_dispatch_writes_a_function_that_names_the_fastest_provider_of_each_shap
         assert choose(M=4096, N=n, dtype="float32") == min(times, key=lambda name: times[name])
 
 
-def test_the_written_file_imports_nothing(dispatched: Path) -> None:
-    tree = ast.parse((dispatched / "chosen.py").read_text())
+def test_the_written_file_imports_nothing_and_names_its_results_device_and_date(dispatched: Path) -> None:
+    source = (dispatched / "chosen.py").read_text()
+    head = "\n".join(source.splitlines()[:8])
+    assert all(word in head for word in ("results.csv", "NVIDIA H200", "2026-11-20", "softmax"))
+    tree = ast.parse(source)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [getattr(node, "module", "") for node in imports] == ["__future__"] * len(imports)
 
@@ -104,11 +107,6 @@ def test_dispatch_writes_the_decision_as_json_and_as_a_picture_too(dispatched: P
     decision = json.loads((dispatched / "chosen.json").read_text())
     assert decision["operator"] == "softmax" and set(decision["providers"]) == {"part", "short", "long"}
     assert (dispatched / "chosen.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_written_file_names_its_results_device_and_date(dispatched: Path) -> None:
-    head = "\n".join((dispatched / "chosen.py").read_text().splitlines()[:8])
-    assert all(word in head for word in ("results.csv", "NVIDIA H200", "2026-11-20", "softmax"))
 
 
 @pytest.mark.parametrize(

@@ -306,14 +306,11 @@ def test_a_provider_that_takes_its_process_down_in_two_cases_in_a_row_is_not_tri
     assert f"N={SECOND}" in reasons[THIRD]
 
 
-def test_a_setting_that_a_provider_leaves_changed_is_flagged_and_named(rows: Rows) -> None:
+def test_a_setting_that_a_provider_leaves_changed_is_flagged_named_and_put_back(rows: Rows) -> None:
     settings = {"default-dtype": "default_dtype", "threads": "num_threads", "no-grad": "grad_enabled"}
     for provider, setting in settings.items():
         for row in rows_with(rows, provider):
             assert "altered-state" in row["flags"].split(";") and setting in row["reason"]
-
-
-def test_a_changed_setting_is_put_back_before_another_provider_runs(rows: Rows) -> None:
     for row in rows_with(rows, "asks-settings"):
         assert row["status"] == "ok" and "altered-state" not in row["flags"]
 

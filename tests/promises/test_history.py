@@ -172,14 +172,20 @@ def test_a_provider_that_fails_is_failed_on_that_day(kbench: Kbench, folder: Pat
     assert "still failing" in ended.out
 
 
-def test_a_provider_that_works_again_is_fixed(changes: Callable[..., Any]) -> None:
-    runs = statuses(lost("error", "no kernel"), lost("error", "no kernel"), OK, OK)
-    assert changes(runs) == [("fixed", "2026-09-03")] * len(HISTORY_SIZES)
-
-
-def test_a_provider_that_declines_what_it_timed_before_is_missing(changes: Callable[..., Any]) -> None:
-    runs = statuses(OK, OK, lost("unsupported", "N is too large"))
-    assert changes(runs) == [("missing", "2026-09-03")] * len(HISTORY_SIZES)
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        ((lost("error", "no kernel"), OK), "fixed"),
+        ((OK, lost("unsupported", "N is too large")), "missing"),
+        ((lost("checked"), lost("wrong", "every element NaN")), "failed"),
+        ((OK, {"timer": "graph"}), "incomparable"),
+    ],
+    ids=["works again", "declines what it timed", "wrong on a machine that only checks", "another timer"],
+)
+def test_a_change_of_a_status_has_a_kind_and_a_day(
+    changes: Callable[..., Any], last: tuple[Mapping[str, object], ...], kind: str
+) -> None:
+    assert changes(statuses(last[0], *last)) == [(kind, "2026-09-03")] * len(HISTORY_SIZES)
 
 
 def test_a_provider_that_is_absent_from_three_runs_is_missing(kbench: Kbench, folder: Path) -> None:
@@ -204,18 +210,6 @@ def test_a_change_between_states_without_a_time_fails_no_gate(
     ended = kbench("history", "check", history, "--fail-on", "change")
     assert ended.code == 0, ended.text
     assert "2 untimed" in ended.out
-
-
-def test_what_was_checked_and_is_wrong_is_failed(changes: Callable[..., Any]) -> None:
-    """A machine without an accelerator checks and does not time."""
-    assert changes(statuses(lost("checked"), lost("wrong", "every element NaN"))) == [("failed", "2026-09-02")] * len(
-        HISTORY_SIZES
-    )
-
-
-def test_another_timer_begins_a_new_series(changes: Callable[..., Any]) -> None:
-    runs = statuses(OK, OK, {"timer": "graph"})
-    assert changes(runs) == [("incomparable", "2026-09-03")] * len(HISTORY_SIZES)
 
 
 # -- choices and mistakes

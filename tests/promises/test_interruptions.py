@@ -155,12 +155,9 @@ def test_a_second_run_on_a_device_names_the_process_that_uses_it_and_with_no_wai
     assert not (scene / "other" / "sweep.csv").exists()
 
 
-def test_a_second_run_on_a_device_says_so_and_waits(scene: Path) -> None:
+def test_a_second_run_on_a_device_says_so_and_waits_until_sigterm_ends_it_with_130(scene: Path) -> None:
     said, pid = (scene / "waiting").read_text(), (scene / "pid").read_text()
     assert re.search(rf"\b{pid}\b.*wait", said) and "--no-wait" in said
-
-
-def test_sigterm_ends_a_run_that_waits_with_130(scene: Path) -> None:
     ended = kept(scene, "waits")
     assert ended.code == 130 and "Traceback" not in ended.text
 

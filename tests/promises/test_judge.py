@@ -11,8 +11,8 @@ import pytest
 
 from promises.outside import QUICK, Ended, Kbench, MadeOnce, Write, keep, kept, rows_of, run_kbench, run_process
 
-JUDGE = ("--against", "softmax", "--baseline", "torch-native", *QUICK)
-JUDGE += ("--set", "mode=forward", "--set", "M=8", "--set", "N=64")
+CASE = ("--set", "mode=forward", "--set", "M=8", "--set", "N=64")
+JUDGE = ("--against", "softmax", "--baseline", "torch-native", *QUICK, *CASE)
 
 FILE = """
 import time

@@ -75,12 +75,14 @@ def test_python_m_kbench_imports_nothing_from_the_working_folder(kbench_process:
     assert ended.code == 0 and ended.out.startswith("noisy"), ended.text
 
 
-def test_python_m_kbench_is_the_command(kbench_process: Kbench, folder: Path) -> None:
+def test_python_m_kbench_is_the_command_and_version_prints_the_version(kbench_process: Kbench, folder: Path) -> None:
+    version = kbench_process("--version")
+    assert version.code == 0 and re.fullmatch(r"kbench \d+\.\d+.*\n", version.out)
     installed = Path(sys.executable).with_name("kbench")
     if not installed.exists():
         pytest.skip("the command is not installed beside this Python")
     done = subprocess.run([installed, "--version"], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and done.stdout == kbench_process("--version").out
+    assert done.returncode == 0 and done.stdout == version.out
 
 
 # -- its wheel, built from the tree and unpacked into a folder elsewhere
@@ -110,13 +112,10 @@ def test_run_finds_the_built_in_configs_of_the_wheel(installed: Callable[..., En
     assert str(unpacked) in ended.err and str(ROOT) not in ended.text
 
 
-def test_list_of_the_wheel_names_every_config_of_the_clone(installed: Callable[..., Ended]) -> None:
+def test_list_and_init_of_the_wheel_have_the_files_of_the_clone(installed: Callable[..., Ended], folder: Path) -> None:
     ended = installed("list")
     names = {line.split()[0] for line in ended.out.splitlines() if line.strip()}
     assert ended.code == 0 and {path.stem for path in (ROOT / "configs").glob("*.yaml")} <= names
-
-
-def test_init_of_the_wheel_writes_its_files(installed: Callable[..., Ended], folder: Path) -> None:
     assert installed("init", "rownorm").code == 0
     assert {"rownorm.yaml", "my_rownorm.py"} <= {path.name for path in folder.iterdir()}
 
@@ -147,16 +146,12 @@ def test_every_dependency_has_a_lowest_version_and_the_versions_that_make_instal
         assert release(version) >= release(lowest.get(name, "0")), f"{name}=={version}"
 
 
-@pytest.mark.parametrize(("target", "does"), [("bench", "configs/softmax.yaml"), ("test", "pytest")])
-def test_the_readme_names_a_make_target_that_exists(target: str, does: str) -> None:
-    assert re.search(rf"^make {target} ", README, re.MULTILINE)
-    planned = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert planned.returncode == 0 and does in planned.stdout, planned.stderr
-
-
 def test_the_readme_says_what_kbench_needs_and_how_to_install_it() -> None:
     [torch] = [name for name in PROJECT["dependencies"] if name.startswith("torch")]
     assert f"{torch.removeprefix('torch>=')} or newer" in README
     assert f"Python {PROJECT['requires-python'].removeprefix('>=')}" in README
     assert f"`{PROJECT['name']}`" in README and "Linux" in README and "macOS" in README
     assert "pip install -c constraints.txt ." in README and (ROOT / "constraints.txt").is_file()
+    for target, does in {"bench": "configs/softmax.yaml", "test": "pytest"}.items():
+        planned = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert re.search(rf"^make {target} ", README, re.MULTILINE) and does in planned.stdout

@@ -134,11 +134,8 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
             call()
         assert all(word in str(caught.value) for word in words), caught.value
         assert isinstance(caught.value, kb.KbenchError) and caught.value.exit_status == 2
-
-
-def test_all_errors_have_one_base() -> None:
     for name in ("UsageError", "ConfigError", "ResultsError", "Busy", "WorkerLost", "ExecutionError"):
-        assert issubclass(getattr(kb, name), kb.KbenchError)
+        assert issubclass(getattr(kb, name), kb.KbenchError), "all errors have one base"
 
 
 @pytest.mark.parametrize("sessions", [0, 1000])

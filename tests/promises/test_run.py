@@ -82,7 +82,7 @@ def swept(made_once: MadeOnce) -> Path:
         (folder / "mine.py").write_text(PLUGIN)
         (folder / "sweep.yaml").write_text(SWEEP)
         variables = {"HOME": str(folder), "TORCH_CUDA_TOKEN": "s3cret", "TRITON_PTXAS_PATH": f"{folder}/ptxas"}
-        keep(run_process(*command_of(folder), folder=folder, **variables), folder)
+        keep(run_process(*command_of(folder), folder=folder, timeout_s=240, **variables), folder)
 
     return made_once("swept", make)
 

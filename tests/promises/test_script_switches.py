@@ -136,9 +136,6 @@ def test_a_line_of_a_script_is_timed_with_its_own_switches_and_none_is_noted_as_
         assert row["status"] == "ok" and float(row["ms"]) > 0 and row["reason"] == "", row
         assert "altered-state" not in row["flags"]
     assert "changed" not in kept(measured.parent).text
-
-
-def test_the_repeat_of_the_baseline_and_the_copy_are_measured_beside_switches(measured: Path) -> None:
     controls = [row for row in rows_of(measured / "switches.csv") if row["role"] == "control"]
     assert controls and all(row["status"] == "ok" for row in controls)
 
