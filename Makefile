@@ -18,7 +18,7 @@ install: $(VENV)/.installed
 bench: install
 	$(BIN)/kbench run configs/softmax.yaml
 
-test: checks pytest
+test: checks promises pytest
 
 # mypy needs one core for as long as the first import needs another one.
 checks: $(VENV)/.installed-test
@@ -37,10 +37,10 @@ promises: $(VENV)/.installed-test
 
 # Three processes keep two cores busy: many tests wait for a time limit or for another process.
 pytest: $(VENV)/.installed-test
-	$(PYTEST) --numprocesses 3 --dist worksteal
+	$(PYTEST) --ignore tests/promises --numprocesses 3 --dist worksteal
 
 quick: checks
-	$(PYTEST) --numprocesses 2 --dist worksteal -m "not slow"
+	$(PYTEST) --ignore tests/promises --numprocesses 2 --dist worksteal -m "not slow"
 
 # The stamps make a second call install nothing again.
 $(VENV)/bin/python:

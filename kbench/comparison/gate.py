@@ -76,18 +76,23 @@ class Gate:
         if self.strict and (refused := len(comparison.refused)):
             rows = "row was" if refused == 1 else "rows were"
             return GateResult("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")
-        unclear, total = comparison.counts.get(Verdict.UNCLEAR, 0), sum(comparison.counts.values())
-        verb = "is" if unclear == 1 else "are"
-        left = f"{unclear} of {total} rows {verb} unclear"
-        if self.fail_on:
-            none = " or ".join(filter(None, [", ".join(self.fail_on[:-1]), self.fail_on[-1]]))
-            more = ",".join([*self.fail_on, Verdict.UNCLEAR])
-            left = f"no row is {none}, but {unclear} of {total} {verb} unclear (--fail-on {more} fails on them)"
         if not comparison.decided and (not self.fail_on or MAY_BE_UNCLEAR.intersection(self.fail_on)):
-            return GateResult("undecided", f"nothing was decided: {left}")
+            return GateResult("undecided", f"nothing was decided: {self._describe_unclear(comparison)}")
         if not self._options:
             return GateResult("passed", "")
-        return GateResult("passed", f"gate passed: {left}" if unclear else f"gate passed ({self._options})")
+        if Verdict.UNCLEAR in comparison.counts:
+            return GateResult("passed", f"gate passed: {self._describe_unclear(comparison)}")
+        return GateResult("passed", f"gate passed ({self._options})")
+
+    def _describe_unclear(self, comparison: Judged) -> str:
+        """`no row is slower, but 2 of 6 are unclear (--fail-on slower,unclear fails on them)`"""
+        unclear, total = comparison.counts[Verdict.UNCLEAR], sum(comparison.counts.values())
+        verb = "is" if unclear == 1 else "are"
+        if not self.fail_on:
+            return f"{unclear} of {total} rows {verb} unclear"
+        none = " or ".join(filter(None, [", ".join(self.fail_on[:-1]), self.fail_on[-1]]))
+        more = ",".join([*self.fail_on, Verdict.UNCLEAR])
+        return f"no row is {none}, but {unclear} of {total} {verb} unclear (--fail-on {more} fails on them)"
 
     @property
     def _options(self) -> str:

@@ -109,6 +109,12 @@ def test_swapping_the_files_turns_slower_into_faster(compared: Compared) -> None
     assert verdicts(document, "kernel") == ["faster"] * len(SIZES)
 
 
+def test_chance_alone_makes_no_row_slower_or_faster(compared: Compared) -> None:
+    """With almost no margin, every row differs a little."""
+    document = compared(BEFORE, BEFORE, "--margin", "0.01%", code=3)
+    assert set(verdicts(document, "kernel") + verdicts(document, "other")) == {"unclear"}
+
+
 def test_a_change_below_the_margin_is_the_same(compared: Compared) -> None:
     assert verdicts(compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), "--margin", "10%"), "kernel") == ["same"] * len(
         SIZES
@@ -129,7 +135,7 @@ def test_machine_drift_is_subtracted_from_a_real_change(compared: Compared) -> N
 
 
 def test_a_single_session_shows_a_large_change_and_no_small_one(compared: Compared) -> None:
-    document = compared(BEFORE, scaled(BEFORE, 1.025, "kernel"), sessions=1)
+    document = compared(BEFORE, scaled(BEFORE, 1.025, "kernel"), sessions=1, code=3)
     assert set(verdicts(document, "kernel")) <= {"unclear"}
     assert all("1 session" in row["reason"] for row in document["rows"] if row["key"]["provider"] == "kernel")
     assert verdicts(compared(BEFORE, scaled(BEFORE, 1.2, "kernel"), sessions=1), "kernel") == ["slower"] * len(SIZES)

@@ -62,7 +62,10 @@ def test_compare_show_and_plot_read_the_results_of_a_script(kbench: Kbench, tmp_
         kbench("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--set", "N=200", "--out", out)
     shown = kbench("show", "new/softmax-rows.csv")
     assert shown.returncode == 0 and "unchecked" in shown.stdout
-    assert kbench("compare", "old/softmax-rows.csv", "new/softmax-rows.csv").returncode in (0, 1)
+    assert kbench("compare", "old/softmax-rows.csv", "new/softmax-rows.csv").returncode in (
+        0,
+        3,
+    )  # 3: all rows are unclear
     assert kbench("plot", "new/softmax-rows.csv").returncode == 0
     assert kbench("report", "new/softmax-rows.csv").returncode == 0
 

@@ -142,13 +142,13 @@ def test_comparisons_and_charts_in_every_encoding(tmp_path: Path, results: Calla
     path = str(results("Device™ µ 統"))
     legacy = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     for command, variables in (
-        (["compare", path, path], legacy),
+        (["compare", path, path, "--margin", "20%"], legacy),
         (["plot", path, "--term"], {"PYTHONIOENCODING": "cp1252"}),
     ):
         done = kbench_in_shell(tmp_path, command, "", **variables)
         assert done.returncode == 0, done.stderr
         assert b"Device" in done.stdout
-    assert kbench_in_shell(tmp_path, ["compare", path, path], ">&-", **legacy).returncode == 0
+    assert kbench_in_shell(tmp_path, ["compare", path, path, "--margin", "20%"], ">&-", **legacy).returncode == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every name of a file is Unicode")
@@ -161,7 +161,7 @@ def test_a_folder_whose_name_is_not_unicode(
     monkeypatch.setattr(sys, "stdout", Stream(sys.stdout))
     exports = [option for name in ("json", "junit", "markdown") for option in ("--export", f"{name}={folder / name}")]
     for command in (
-        ["compare", path, path, *exports],
+        ["compare", path, path, "--margin", "20%", *exports],
         ["plot", path, "--format", "svg"],
         ["plot", path, "--term"],
         ["report", path, "-o", folder / "r.html"],
