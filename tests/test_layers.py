@@ -1,12 +1,10 @@
-"""Who may import whom, and that a public name has one meaning. A room is a folder of kbench/; each module at the top is a room
-of its own."""
+"""Who may import whom. A room is a folder of kbench/; each module at the top is a room of its own."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -133,21 +131,6 @@ MAY_IMPORT = {
 }
 """Every room and the rooms that it may import from. A new arrow needs a reason, and its line here."""
 
-MOST_FILES = 12
-"""Of a room, and of loose modules at the top."""
-
-ACCEPTED = {
-    "the Python API, the command of the same name, and what both call": "compare do_bench judge plot report run",
-    "the start of a process": "main",
-    "one for each format of results or of problems": "load",
-    "one for each file format": "schema text",
-    "one for each kind of picture": "draw extent",
-    "one for each family of kernels": "long_rows",
-    "a command and what it calls, and the choice of a kernel in an operator": "dispatch",
-    "limits of a file that kbench reads": "MAX_BYTES MAX_DEPTH MAX_LINES MAX_VALUES",
-}
-"""Names that stand in several modules, by what they have in common."""
-
 
 def modules() -> dict[str, Path]:
     found = {}
@@ -194,31 +177,6 @@ def arrows() -> dict[str, set[str]]:
     return found
 
 
-def names_of(module: str) -> Iterator[str]:
-    """The public names that a module defines at its top. Names that it imports are no definitions."""
-    for node in tree(module).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found = [node.name]
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            parts = [part for target in targets for part in ast.walk(target)]
-            found = [part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
-        else:
-            continue
-        yield from (name for name in found if not name.startswith("_"))
-
-
-def places() -> dict[str, set[str]]:
-    """The modules of each public name. All operators are one place, as each may have a provider of the same name; files of
-    kbench/templates become a user's own."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for module in MODULES:
-        if room(module) != "templates":
-            for name in names_of(module):
-                found[name].add("kbench.operators" if room(module) == "operators" else module)
-    return found
-
-
 def test_no_room_imports_from_a_room_that_it_may_not() -> None:
     drawn = {name: sorted(others) for name, others in sorted(arrows().items())}
     allowed = {name: sorted(others.split()) for name, others in sorted(MAY_IMPORT.items())}
@@ -229,27 +187,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     TopologicalSorter({module: imported(module) for module in MODULES}).prepare()  # raises CycleError
 
 
-def test_no_room_has_too_many_files() -> None:
-    counts = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in MODULES.values())
-    assert {name: count for name, count in counts.items() if count > MOST_FILES} == {}
-
-
 def test_the_folders_that_contributing_names_for_new_files_exist() -> None:
     text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
     folders = {PACKAGE.parent / found for found in re.findall(r"`(kbench/[a-z_/]+/)(?:<name>\.py)?`", text)}
     assert PACKAGE / "measure" / "timing" in folders
     assert all(list(folder.glob("*.py")) for folder in folders)
-
-
-def test_a_public_name_stands_in_one_module() -> None:
-    shared = {name: sorted(modules) for name, modules in places().items() if len(modules) > 1}
-    accepted = {name for names in ACCEPTED.values() for name in names.split()}
-    new = [
-        f"{name} stands in {' and in '.join(modules)}. Give it a fuller name in one of them, or a leading underscore where "
-        "no other module uses it. If it means the same in all of them, add it to ACCEPTED."
-        for name, modules in sorted(shared.items())
-        if name not in accepted
-    ]
-    assert not new, "\n".join(new)
-    old = sorted(accepted - shared.keys())
-    assert not old, f"{', '.join(old)}: no longer in two modules; remove it from ACCEPTED"
