@@ -36,6 +36,7 @@ def rows_of(frame: pd.DataFrame) -> list[Row]:
     values["round_ms"] = [
         rounds.parse_rounds(cell) if ok else () for cell, ok in zip(cells["round_ms"], timed, strict=True)
     ]
+    values["not_tried"] = [False] * len(timed)
     return list(map(Row, *(values[name] for name in _FIELDS)))
 
 

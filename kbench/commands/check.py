@@ -151,7 +151,6 @@ def _check(config: Config, found: CheckedCases, *, every_case: bool, keep_trying
 
 def _report(found: CheckedCases) -> ExitStatus:
     """Print one table per dtype, choice and mode, and below them what is not right."""
-    from kbench.execute.executor import NOT_TRIED
     from kbench.results.vocabulary import Status
 
     assert found.sweep
@@ -162,7 +161,7 @@ def _report(found: CheckedCases) -> ExitStatus:
         print(line)
     for name, why in found.unavailable.items():
         print(f"{name}: unavailable: {why}")
-    if names := sorted({one.configuration_name for one in every if one.result.reason.startswith(NOT_TRIED)}):
+    if names := sorted({one.configuration_name for one in every if one.result.not_tried}):
         terminal.note(f"to try {', '.join(names)} on every input, run again with --keep-trying")
     if any(one.result.status.failed for one in every):
         return ExitStatus.FAILED
@@ -215,14 +214,13 @@ def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], u
 def _word(cell: Sequence[Checked]) -> str:
     """The worst outcome of a configuration on one input, over the checked cases."""
     from kbench import summary
-    from kbench.execute.executor import NOT_TRIED
     from kbench.results.vocabulary import Status
 
     if not cell:
         return EMPTY_CELL
     order = list(Status)
     results = [one.result for one in cell]
-    tried = [result for result in results if not result.reason.startswith(NOT_TRIED)]
+    tried = [result for result in results if not result.not_tried]
     if not tried:
         return "not tried"
     worst = max(tried, key=lambda result: (result.status.failed, order.index(result.status)))

@@ -264,7 +264,6 @@ def _side_by_side(places: Sequence[str]) -> str:
 def _report(outcome: RunResult) -> None:
     from kbench import summary
     from kbench.analysis import analyse
-    from kbench.execute.executor import NOT_TRIED
 
     found = analyse(outcome.rows, outcome.plan.sweep.baseline)
     summary.print_summary(found, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(outcome.csv))}")
@@ -273,7 +272,7 @@ def _report(outcome: RunResult) -> None:
     if (wanted := outcome.plan.sweep.measure.precision) is not None:
         terminal.print_paragraph(summary.precision_reached(outcome.rows, wanted))
     print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")
-    if names := sorted({row.configuration_name for row in outcome.rows if row.reason.startswith(NOT_TRIED)}):
+    if names := sorted({row.configuration_name for row in outcome.rows if row.not_tried}):
         terminal.note(f"to try {', '.join(names)} in every case, run again with --keep-trying")
     if outcome.moved:
         first, *others = outcome.moved

@@ -20,9 +20,6 @@ from kbench.results.vocabulary import Status
 LOSS_LIMIT = 2
 """How many devices may be lost while they measure a task. Then the task is given up: it may be the cause."""
 
-NOT_TRIED = "not tried again"
-"""The reason of a row begins so when its configuration took the worker down in the cases before."""
-
 
 @dataclass(frozen=True)
 class Finished:
@@ -92,8 +89,10 @@ def give_up(task: Task, reason: str, device: DeviceInfo, machine: MachineInfo, p
     return Finished(task, rows, device, machine, place)
 
 
-def make_failed_row(task: Task, configuration: Configuration, status: Status, reason: str | None) -> Row:
-    """The row of a configuration for which no worker made one."""
+def make_failed_row(
+    task: Task, configuration: Configuration, status: Status, reason: str | None, *, not_tried: bool = False
+) -> Row:
+    """The row of a configuration for which no worker made one. `not_tried`: it was given up in the cases before."""
     return Row(
         case=task.case,
         provider=configuration.provider,
@@ -104,4 +103,5 @@ def make_failed_row(task: Task, configuration: Configuration, status: Status, re
         timer=task.settings.timer,
         cache=task.settings.cache,
         started_at=now(),
+        not_tried=not_tried,
     )

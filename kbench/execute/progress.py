@@ -9,7 +9,6 @@ from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kbench.execute.executor import NOT_TRIED
 from kbench.execute.plan import Task
 from kbench.protocol import Message, RoundTimed, StepBegun
 from kbench.protocol.events import STEPS
@@ -78,7 +77,7 @@ class PlainProgress:
 
     def failures(self, rows: Sequence[Row]) -> list[str]:
         """A line for each row that failed. Of the rows of a configuration that is not tried again, only the first has one."""
-        again = {row.configuration_name for row in rows if row.reason.startswith(NOT_TRIED)}
+        again = {row.configuration_name for row in rows if row.not_tried}
         shown = [row for row in rows if row.configuration_name not in again & self._given_up]
         self._given_up |= again
         return describe_failures(shown)

@@ -90,7 +90,7 @@ RANDOM = "random"
 @dataclass(frozen=True)
 class EdgeResult:
     """What `kbench check` found for a configuration on one edge input. `shapes` are those of the inputs that have other shapes
-    than in the case: `x 256x255`."""
+    than in the case: `x 256x255`. `not_tried`: the configuration was given up after earlier inputs."""
 
     index: int
     edge: str
@@ -100,6 +100,7 @@ class EdgeResult:
     max_rel_err: float | None = None
     deterministic: bool | None = None
     shapes: str = ""
+    not_tried: bool = False
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class Row:
     env_id: str = ""
     model: str = ""
     weight: float | None = None
+    not_tried: bool = False  # no column: this run gave the configuration up after it took the worker down
 
     def __post_init__(self) -> None:
         self.status = Status(self.status)

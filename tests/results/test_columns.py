@@ -19,7 +19,7 @@ CASE = Case("softmax", {"M": 4, "N": 8}, "float32")
 
 def test_a_row_has_a_field_for_every_column_in_the_order_of_the_file() -> None:
     fields = [field.name for field in dataclasses.fields(Row)]
-    assert fields == ["case", "provider", "params", *OUTCOME_COLUMNS]
+    assert fields == ["case", "provider", "params", *OUTCOME_COLUMNS, "not_tried"]
     assert list(Row(CASE, "torch", ms=1.0).cells()) == csv_header(CASE.axes)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kbench.execute.executor import NOT_TRIED
 from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.protocol import Configuration
 from kbench.results.vocabulary import Status
@@ -47,4 +46,4 @@ class FailureHistory:
             return None
         last = failures[-1]
         where = ", ".join(f"{each.status.value} on {each.where}" for each in failures[-MAX_FAILURES:])
-        return last.status, f"{NOT_TRIED}: {where} ({last.reason})"
+        return last.status, f"not tried again: {where} ({last.reason})"

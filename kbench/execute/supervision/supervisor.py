@@ -161,7 +161,7 @@ class WorkerSupervisor:
                     operator = self.ready(task).catalog.operators[task.case.operator]
                     for edge in (RANDOM, *operator.edges[task.case.mode]):
                         if edge not in done:
-                            yield one, EdgeResult(0, edge, *given_up)
+                            yield one, EdgeResult(0, edge, *given_up, not_tried=True)
                     break
                 edge = RANDOM
                 try:
@@ -224,7 +224,7 @@ class WorkerSupervisor:
         if not task.keep_trying:
             for one in task.configurations:
                 if given_up := self._history.give_up(one):
-                    failed[one.name] = make_failed_row(task, one, *given_up)
+                    failed[one.name] = make_failed_row(task, one, *given_up, not_tried=True)
         tried = [one for one in task.configurations if one.name not in failed]
         suspects = [one for one in tried if self._history.failed_last(one)]
         losses = self._try_alone(task, suspects, "crashed or timed out in the previous case", listener)
