@@ -1,7 +1,9 @@
-"""A results file with planted outcomes: who is fastest where, what ties, what cannot be told, and what failed."""
+"""Results files with planted outcomes: who is fastest where, what ties, what cannot be told, what failed, and what changed."""
 
 from __future__ import annotations
 
+import math
+import random
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,6 +68,46 @@ def planted(sessions: int = 1) -> list[Row]:
 def lost(provider: str, n: int, status: str, reason: str, **fields: object) -> Row:
     """A row without a time."""
     return {"provider": provider, "N": n, "status": status, "reason": reason, **fields}
+
+
+Times = Mapping[str, Mapping[int, float | str]]
+"""Provider -> N -> milliseconds, or a status without a time."""
+
+UNCHANGED, EDITED = {"source_hash": "a1", "env_id": "e1"}, {"source_hash": "b1", "env_id": "e1"}
+"""Whether the code of a provider is known to be the same in two files."""
+
+
+def write_sessions(
+    path: Path,
+    times: Times,
+    *,
+    sessions: int = 3,
+    noise: float = 0.002,
+    stamps: Mapping[str, Row] | None = None,
+    **fields: object,
+) -> Path:
+    """A results file of these times, in which each time of a session has its own deviation. `copy` and `repeat` are controls;
+    `stamps` are further columns of a provider, `fields` of all rows."""
+    draw = random.Random(path.name)
+    rows: list[Row] = []
+    for session in range(sessions):
+        for provider, by_size in times.items():
+            kind = {"provider": provider, "session": session, **fields, **(stamps or {}).get(provider, {})}
+            if provider in ("copy", "repeat"):
+                kind["role"] = "control"
+            for n, value in by_size.items():
+                if isinstance(value, str):
+                    rows.append(
+                        kind | {"N": n, "status": value, "reason": fields.get("reason", f"{provider} is {value} here")}
+                    )
+                    continue
+                ms = value * math.exp(draw.gauss(0, noise))
+                rounds = [ms * math.exp(draw.gauss(0, noise / 4)) for _ in range(5)]
+                rows.append(
+                    kind | {"N": n, "ms": statistics.median(rounds), "round_ms": ";".join(map(repr, rounds)), "samples": 100,
+                            "gbps": 2 * 4096 * n * 4 / ms / 1e6}
+                )  # fmt: skip
+    return write_results(path, rows)
 
 
 def write_planted(path: Path, sessions: int = 1) -> Path:
