@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from kbench.errors import ResultsError
 from kbench.results import table
 from kbench.results.case import Case
-from kbench.results.columns import NUMERIC_COLUMNS, csv_header
-from kbench.results.row import Row
+from kbench.results.row import NUMERIC_COLUMNS, Row, csv_header
 from kbench.results.vocabulary import Role, Status
 
 random_damage = settings(max_examples=200, derandomize=True, deadline=None, database=None)

@@ -25,7 +25,7 @@ from kbench import errors, explain
 from kbench.cli import app
 from kbench.config import builtin, schema
 from kbench.models import DIMENSIONS, MODELS
-from kbench.results.columns import COLUMNS
+from kbench.results.row import COLUMNS
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -123,7 +123,7 @@ def columns() -> str:
     """Every column of a results file but the axes."""
     entries: dict[str, list[str]] = {}
     for column in COLUMNS.values():
-        kind = f"{column.kind.value}, {column.unit}" if column.unit else column.kind.value
+        kind = f"{column.kind}, {column.unit}" if column.unit else column.kind
         entries.setdefault(f"{kind}): {_text(column.explanation)}", []).append(f"`{column.name}`")
     return "\n".join(f"- {', '.join(names)} ({text}" for text, names in entries.items())
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.analysis import rounds
 from kbench.results.case import Case
-from kbench.results.columns import NUMERIC_COLUMNS, axis_columns
-from kbench.results.row import Row
+from kbench.results.row import NUMERIC_COLUMNS, Row, axis_columns
 from kbench.results.vocabulary import Status
 
 if TYPE_CHECKING:

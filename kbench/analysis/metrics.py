@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kbench.errors import UsageError
-from kbench.results.columns import COLUMNS
+from kbench.results.row import COLUMNS
 from kbench.results.vocabulary import Role, Status
 from kbench.text.suggest import unknown
 

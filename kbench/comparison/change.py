@@ -20,7 +20,7 @@ from kbench.comparison import stats
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Pair, Side
 from kbench.comparison.options import Rules
-from kbench.results.columns import CONDITION_COLUMNS
+from kbench.results.row import CONDITION_COLUMNS
 
 FLOOR = 0.03
 """The smallest change that a single session on a side can show. Sessions of the same code differ by 0.5 to 1 % each, and a

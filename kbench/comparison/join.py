@@ -19,8 +19,7 @@ from kbench.errors import ResultsError, UsageError
 from kbench.launches.code_change import RanKernels
 from kbench.results import table
 from kbench.results.case import FORWARD, Value, configuration_name, value_order
-from kbench.results.columns import CONDITION_COLUMNS
-from kbench.results.row import Row
+from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
 from kbench.text.suggest import list_words

@@ -24,9 +24,8 @@ from kbench.errors import ResultsError
 from kbench.execute.environment_record import MACHINE, RESOLVED, find_differences, read_recorded_environment
 from kbench.execute.plan import MAX_TASKS, Plan, Task
 from kbench.results.case import configuration_name, format_params
-from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES, header_fault
-from kbench.results.row import Row
+from kbench.results.row import Row, csv_header
 from kbench.results.vocabulary import Control, Role, Status
 
 REFUSAL, ADVICE = ": cannot be continued: ", "; undo that, or start a new file"

@@ -19,10 +19,9 @@ from kbench import files
 from kbench.errors import ResultsError
 from kbench.execute.lock import lock_open_results
 from kbench.launches.kernels_file import kernels_path
-from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
-from kbench.results.row import Row
+from kbench.results.row import Row, csv_header
 
 ROWS_STAY = "the rows measured so far are kept"
 """What becomes of the rows if a results file cannot be written any more."""

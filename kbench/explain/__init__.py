@@ -1,7 +1,7 @@
 """What `kbench explain` says: a paragraph for each status, flag, control, edge input, column, verdict and word.
 
 Every word is explained where it is declared: statuses, flags, controls and edge inputs in results/vocabulary.py,
-columns in results/columns.py, verdicts in comparison/verdict.py, all other words in glossary.py.
+columns in results/row.py, verdicts in comparison/verdict.py, all other words in glossary.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kbench.comparison.verdict import Verdict
 from kbench.explain.glossary import ALIASES, HEADS, WORDS
-from kbench.results.columns import COLUMNS
+from kbench.results.row import COLUMNS
 from kbench.results.vocabulary import Control, EdgeInput, Flag, Status
 
 ALSO_A_VERDICT = Verdict.SUSPECT.value

@@ -57,7 +57,7 @@ class Contender:
     index: int
     name: str
     params: Mapping[str, Value]
-    role: str = Role.PROVIDER
+    role: Role = Role.PROVIDER
     provider: Provider | None = None
     stage: Stage | None = None
     calls: Sequence[Call] = ()

@@ -21,7 +21,7 @@ import pandas as pd
 
 from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file
-from kbench.results.columns import LINE, Kind, columns_of, csv_header
+from kbench.results.row import COLUMNS, LINE, csv_header
 
 ResultsSource = str | Path | pd.DataFrame
 
@@ -33,7 +33,7 @@ def typed(frame: pd.DataFrame) -> pd.DataFrame:
     found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
     rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]
     found["round_ms"] = pd.Series(rounds, frame.index, dtype="object")
-    for name in columns_of(Kind.INTEGER):
+    for name in (column.name for column in COLUMNS.values() if column.kind == "integer"):
         known = frame[name].dropna()
         if (known % 1 == 0).all():  # somebody may have written a fraction, which is kept
             found[name] = frame[name].astype("Int64")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kbench.analysis.files import ResultsFile
 from kbench.reporting.json_columns import Json
-from kbench.results.columns import CONDITION_COLUMNS
+from kbench.results.row import CONDITION_COLUMNS
 from kbench.results.vocabulary import Role, Status
 
 OF_THE_RUN = (

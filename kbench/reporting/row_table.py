@@ -10,7 +10,7 @@ from kbench.analysis.files import ResultsFile
 from kbench.plotting.selection.points import axis_names, curves_of, fixed_columns
 from kbench.reporting.json_columns import Json, number_column, word_column
 from kbench.results.case import configuration_name
-from kbench.results.columns import COLUMNS
+from kbench.results.row import COLUMNS
 
 NUMBER_FORMATS = {
     "ms": "us",

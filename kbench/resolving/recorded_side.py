@@ -29,8 +29,7 @@ from kbench.execute.run import PreparedRun, RunOptions, RunResult, execute, exec
 from kbench.protocol import MeasureSettings
 from kbench.results import table
 from kbench.results.case import Case
-from kbench.results.columns import csv_header
-from kbench.results.row import Row
+from kbench.results.row import Row, csv_header
 from kbench.results.stamps import digest
 from kbench.results.vocabulary import Role
 

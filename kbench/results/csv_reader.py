@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.results.columns import LINE, OPTIONAL_COLUMNS, axis_columns, csv_header
+from kbench.results.row import LINE, OPTIONAL_COLUMNS, axis_columns, csv_header
 
 MAX_BYTES = 64 * 2**20
 """A longer file is an error. This size holds 130,000 rows, the result of more than a day, and takes ten times the memory."""

@@ -7,7 +7,7 @@ refuses a name that one of these readers could not use, in the plug-in or config
 from __future__ import annotations
 
 from kbench.results.case import Case
-from kbench.results.columns import LINE, csv_header
+from kbench.results.row import LINE, csv_header
 from kbench.text.printable import FORMULA_SIGNS, NAME_LIMIT
 
 

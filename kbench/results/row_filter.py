@@ -23,7 +23,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype
 from kbench.errors import UsageError
 from kbench.results import table
 from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, FORWARD, LIKE_NUMBER, configuration_name
-from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
+from kbench.results.row import CONDITION_COLUMNS, IDENTITY_COLUMNS
 from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
 

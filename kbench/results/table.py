@@ -12,8 +12,8 @@ import pandas as pd
 
 from kbench.errors import ResultsError
 from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER, configuration_name
-from kbench.results.columns import COLUMNS, CONDITION_COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns, csv_header
 from kbench.results.csv_reader import check_header, records, shown
+from kbench.results.row import COLUMNS, CONDITION_COLUMNS, LINE, OPTIONAL_COLUMNS, axis_columns, csv_header
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import safe_reason
 
@@ -72,7 +72,7 @@ def _check_each_row_once(path: Path, frame: pd.DataFrame) -> None:
 
 def _unknown(name: str, index: pd.Index) -> pd.Series[Any]:
     """A column that a file of an earlier version lacks."""
-    if COLUMNS[name].kind in (Kind.NUMBER, Kind.INTEGER):
+    if COLUMNS[name].kind in ("number", "integer"):
         return pd.Series(float("nan"), index, "float64")
     return pd.Series("", index, "str")
 
@@ -249,17 +249,20 @@ _FLAG = _Rule(_flag, "neither True nor False", "bool")
 _NUMBER = _Rule(_number, "not a number", "float64")
 _LABEL = _Rule(_label, "not printable text", "str")
 _BY_KIND = {
-    Kind.NAME: _Rule(_name, "not a name", "str"),
-    Kind.WORD: _LABEL,
-    Kind.TEXT: _Rule(safe_reason, "", "str"),
-    Kind.DTYPE: _Rule(_dtype, "not a name", "str"),
-    Kind.ROLE: _one_of(*Role),
-    Kind.STATUS: _one_of(*Status),
-    Kind.FLAGS: _LABEL,
-    Kind.SESSION: _Rule(_session, "not a session number", "int64"),
-    Kind.INTEGER: _NUMBER,
-    Kind.NUMBER: _NUMBER,
-    Kind.NUMBERS: _Rule(_numbers, "not numbers", "str"),
-    Kind.BOOLEAN: _TEXT,
+    "text": _LABEL,
+    "role": _one_of(*Role),
+    "status": _one_of(*Status),
+    "words": _LABEL,
+    "count": _Rule(_session, "not a session number", "int64"),
+    "integer": _NUMBER,
+    "number": _NUMBER,
+    "numbers": _Rule(_numbers, "not numbers", "str"),
+    "boolean": _TEXT,
 }
-_RULES = {name: _BY_KIND[column.kind] for name, column in COLUMNS.items()}
+_NAME = _Rule(_name, "not a name", "str")
+_RULES = {name: _BY_KIND[column.kind] for name, column in COLUMNS.items()} | {
+    "operator": _NAME,
+    "provider": _NAME,
+    "dtype": _Rule(_dtype, "not a name", "str"),
+    "reason": _Rule(safe_reason, "", "str"),
+}

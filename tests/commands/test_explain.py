@@ -16,7 +16,7 @@ from kbench.measure import flags
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.timing.do_bench import MAX_PREFILL_MS
 from kbench.results.case import MODES
-from kbench.results.columns import csv_header
+from kbench.results.row import csv_header
 from kbench.results.vocabulary import Flag, Status
 
 

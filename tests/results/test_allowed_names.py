@@ -28,8 +28,7 @@ from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 from kbench.results import table
 from kbench.results.case import Case
-from kbench.results.columns import csv_header
-from kbench.results.row import Row
+from kbench.results.row import Row, csv_header
 
 UGLY = {
     "a line break": "a\nb",

@@ -10,8 +10,7 @@ from common import ROOT
 
 import kbench
 from kbench.results.case import Case
-from kbench.results.columns import COLUMNS, OUTCOME_COLUMNS, Kind, csv_header, parse_cell
-from kbench.results.row import Row
+from kbench.results.row import COLUMNS, OUTCOME_COLUMNS, Row, csv_header, parse_cell
 from kbench.results.vocabulary import Control, Flag, Role, Status
 
 CASE = Case("softmax", {"M": 4, "N": 8}, "float32")
@@ -49,7 +48,7 @@ def test_a_frame_of_an_older_file_has_all_columns_in_their_order(tmp_path: Path)
 
 
 def test_an_empty_cell_is_not_known() -> None:
-    assert [parse_cell(kind, "") for kind in (Kind.NUMBER, Kind.INTEGER, Kind.BOOLEAN)] == [None] * 3
+    assert [parse_cell(kind, "") for kind in ("number", "integer", "boolean")] == [None] * 3
 
 
 def test_explanations_name_every_word_of_their_cells() -> None:

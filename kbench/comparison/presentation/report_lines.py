@@ -14,7 +14,7 @@ from kbench.comparison.model import Comparison, Geomean
 from kbench.comparison.presentation import row_names
 from kbench.comparison.presentation.wording import Quantity, factor, format_change, plain, quantity
 from kbench.comparison.verdict import DRIFT_REASON, TOO_NOISY_REASON, Verdict
-from kbench.results.columns import CONDITION_COLUMNS
+from kbench.results.row import CONDITION_COLUMNS
 
 WEIGHTS = {
     Weight.REFUSE: "forbids the comparison",

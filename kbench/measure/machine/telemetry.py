@@ -13,7 +13,7 @@ from typing import Any, Protocol
 Quantities = Mapping[str, float | tuple[str, ...] | None]
 """Quantities by column: a number, words such as throttle reasons, or None if the device does not report it.
 
-The columns are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`. results/columns.py declares them.
+The columns are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`. results/row.py declares them.
 `ENERGY` is not a column: it is the reading of a counter.
 """
 

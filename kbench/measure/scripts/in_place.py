@@ -35,7 +35,7 @@ from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest, now
 from kbench.results.timers import default_cache
-from kbench.results.vocabulary import CALL_ORDER, Noticed, Status
+from kbench.results.vocabulary import CALL_ORDER, Noticed, Role, Status
 from kbench.sources.scripts import PROGRAM, ROWS_FILE
 from kbench.sources.scripts.arguments import dtype_of, word
 from kbench.sources.scripts.bench_call import BenchCall, place_of
@@ -141,7 +141,9 @@ class InPlace:
             common=self._how(case, started_at),
             unchecked=True,
         )
-        empty = Contender(1, "empty", {}, "control", rounds=self._measured.empty(self.timer, self.timer.cache).rounds)
+        empty = Contender(
+            1, "empty", {}, Role.CONTROL, rounds=self._measured.empty(self.timer, self.timer.cache).rounds
+        )
         [row, _] = make_rows(context, [contender, empty])
         row.gbps = row.gbps_p20 = row.gbps_p80 = row.sol = None
         row.noticed = ";".join(noticed)

@@ -15,7 +15,7 @@ from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError
 from kbench.results import table
 from kbench.results.case import configuration_name
-from kbench.results.columns import CONDITION_COLUMNS
+from kbench.results.row import CONDITION_COLUMNS
 from kbench.results.vocabulary import Control, Flag, Role, Status
 
 COPY_CURVE = "copy (control)"

@@ -10,7 +10,7 @@ from pathlib import Path
 from kbench.analysis import rows_of
 from kbench.errors import UsageError
 from kbench.results import table
-from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
+from kbench.results.row import CONDITION_COLUMNS, IDENTITY_COLUMNS
 from kbench.results.row_filter import FILTERABLE, RowFilter
 from kbench.results.vocabulary import Role
 
