@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from promises.outside import QUICK, Ended, Kbench, MadeOnce, Write, keep, kept, rows_of, run_kbench, run_process
+from promises.outside import QUICK, ROOT, Ended, Kbench, MadeOnce, Write, keep, kept, rows_of, run_kbench, run_process
 
 CASE = ("--set", "mode=forward", "--set", "M=8", "--set", "N=64")
 JUDGE = ("--against", "softmax", "--baseline", "torch-native", *QUICK, *CASE)
@@ -195,257 +195,42 @@ def test_a_judgement_that_cannot_be_made_is_a_sentence_and_exit_code_2(
 # --- cheats
 
 CHEATS = """
-import gc
-import sys
-import threading
-import time
-
-import torch
+import importlib.util
+from pathlib import Path
 
 import kbench
 
-softmax = kbench.operator("softmax")
-SOFTMAX = torch.softmax
+for name in @NAMES@:
+    spec = importlib.util.spec_from_file_location(name, Path("@FOLDER@", name + ".py"))
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
+@kbench.operator("softmax").provider("honest")
 def honest(x):
-    e = torch.exp(x - x.amax(-1, keepdim=True)) if x.shape[-1] else x
+    e = (x - x.amax(-1, keepdim=True)).exp() if x.shape[-1] else x
     return e / e.sum(-1, keepdim=True)
-
-
-softmax.provider("honest")(lambda x: honest(x))
-
-
-def cheat(function):
-    return softmax.provider(function.__name__)(function)
-
-
-def cheat_with_memory(function):
-    def build(case):
-        memory = {}
-        return lambda x: function(x, memory)
-
-    return softmax.provider(function.__name__, factory=True)(build)
-
-
-@cheat_with_memory
-def returns_what_it_had_for_this_address(x, memory):
-    if x.data_ptr() not in memory:
-        memory[x.data_ptr()] = honest(x)
-    return memory[x.data_ptr()].clone()
-
-
-@cheat_with_memory
-def returns_what_it_had_for_this_version(x, memory):
-    key = x.data_ptr(), x._version
-    if memory.get("key") != key:
-        memory.update(key=key, y=honest(x))
-    return memory["y"].clone()
-
-
-@cheat_with_memory
-def compares_one_element(x, memory):
-    key = x.flatten()[:1].tolist()
-    if memory.get("key") != key or memory["y"].shape != x.shape:
-        memory.update(key=key, y=honest(x))
-    return memory["y"].clone()
-
-
-@cheat_with_memory
-def works_in_one_call_of_eight(x, memory):
-    memory["calls"] = memory.get("calls", 0) + 1
-    if memory["calls"] < 12 or memory["calls"] % 8 == 0:
-        memory["y"] = honest(x)
-    return memory["y"].clone()
-
-
-@cheat_with_memory
-def stops_after_thirty_calls(x, memory):
-    memory["calls"] = memory.get("calls", 0) + 1
-    return honest(x) if memory["calls"] < 30 else torch.empty_like(x)
-
-
-@cheat_with_memory
-def raises_when_it_is_timed(x, memory):
-    memory["calls"] = memory.get("calls", 0) + 1
-    if memory["calls"] > 12:
-        raise RuntimeError("no more")
-    return honest(x)
-
-
-@cheat_with_memory
-def hopes_for_stale_memory(x, memory):
-    if memory:
-        return torch.empty_like(x)
-    memory["done"] = True
-    return honest(x)
-
-
-@cheat_with_memory
-def returns_the_same_memory(x, memory):
-    y = honest(x)
-    return memory.setdefault("y", torch.empty_like(y)).copy_(y)
-
-
-@cheat
-def computes_half_of_the_rows(x):
-    y = torch.empty_like(x)
-    y[: len(x) // 2] = honest(x[: len(x) // 2])
-    return y
-
-
-@cheat
-def returns_a_constant(x):
-    return torch.full_like(x, 1 / max(1, x.shape[-1]))
-
-
-@cheat
-def computes_in_bfloat16(x):
-    return honest(x.bfloat16()).to(x.dtype)
-
-
-@cheat
-def makes_its_input_easy(x):
-    x.zero_()
-    return torch.full_like(x, 1 / max(1, x.shape[-1]))
-
-
-@cheat
-def computes_in_a_thread_later(x):
-    y = torch.empty_like(x)
-
-    def fill():
-        time.sleep(0.3)
-        y.copy_(honest(x))
-
-    threading.Thread(target=fill, daemon=True).start()
-    return y
-
-
-class Lazy(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, function, types, arguments=(), keywords=None):
-        values = [honest(value.source) if isinstance(value, Lazy) else value for value in arguments]
-        return function(*values, **(keywords or {}))
-
-
-@cheat
-def computes_when_it_is_read(x):
-    y = torch.empty_like(x).as_subclass(Lazy)
-    y.source = x
-    return y
-
-
-class Agreeable(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, function, types, arguments=(), keywords=None):
-        if function.__name__ in ("equal", "allclose", "eq", "le", "__eq__", "__le__"):
-            return torch.tensor(True)
-        return super().__torch_function__(function, types, arguments, keywords or {})
-
-
-@cheat
-def returns_what_equals_everything(x):
-    return torch.empty_like(x).as_subclass(Agreeable)
-
-
-@cheat
-def replaces_the_clocks(x):
-    for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"):
-        setattr(time, name, lambda: 0)
-    return honest(x)
-
-
-@cheat
-def replaces_do_bench(x):
-    import triton.testing
-
-    triton.testing.do_bench = lambda call, **settings: [1e-3]
-    return honest(x)
-
-
-@cheat
-def replaces_cuda_events(x):
-    torch.cuda.Event.elapsed_time = lambda start, end: 1e-3
-    return honest(x)
-
-
-@cheat
-def replaces_synchronize(x):
-    torch.cuda.synchronize = torch.accelerator.synchronize = lambda *place: None
-    return honest(x)
-
-
-@cheat
-def replaces_comparisons(x):
-    torch.equal = torch.allclose = lambda *tensors, **tolerances: True
-    return torch.zeros_like(x)
-
-
-@cheat
-def replaces_the_reference(x):
-    object.__setattr__(softmax, "reference", torch.zeros_like)
-    return torch.zeros_like(x)
-
-
-@cheat
-def makes_the_baseline_slow(x):
-    def slow(*arguments, **keywords):
-        time.sleep(0.005)
-        return SOFTMAX(*arguments, **keywords)
-
-    torch.softmax = slow
-    return honest(x)
-
-
-def stolen(x, candidates):
-    for value in candidates:
-        if type(value) is torch.Tensor and value.dtype == torch.float64 and value.shape == x.shape:
-            return value.to(x.dtype)
-    return torch.zeros_like(x)
-
-
-@cheat
-def searches_the_memory_for_the_answer(x):
-    return stolen(x, gc.get_objects())
-
-
-@cheat
-def searches_its_callers_for_the_answer(x):
-    frame, candidates = sys._getframe(), []
-    while frame := frame.f_back:
-        candidates.extend(frame.f_locals.values())
-    return stolen(x, candidates)
-
-
-@cheat
-def calls_the_baseline(x):
-    return torch.ops.aten._softmax(x.unsqueeze(0), -1, False).squeeze(0)
 """
-AT_IMPORT = """
-import time
+"""A file that registers the named ones of tests/cheats."""
 
-import torch
+FOLDER = ROOT / "tests" / "cheats"
+ON_A_DEVICE = {"changed_stream", "other_stream"}
+ALONE = {"patched_clock_at_import", "replaced_operator"}
+"""What these replace stays replaced for the providers after them."""
 
-import kbench
-
-CLOCK, CLOCK_NS = time.perf_counter, time.perf_counter_ns
-time.perf_counter, time.perf_counter_ns = (lambda: CLOCK() / 100), (lambda: CLOCK_NS() // 100)
-
-
-@kbench.operator("softmax").provider("replaces_the_clocks_at_import")
-def replaces_the_clocks_at_import(x):
-    return torch.exp(torch.log_softmax(x, -1))
-"""
+NO_CHEATS_HERE = ["changed_rows_only", "honest", "value_cache"]
+"""Each output of them is computed: kbench changes the inputs before every timed call."""
 
 
 @pytest.fixture
 def cheats(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
-        for name, text in {"cheats": CHEATS, "at-import": AT_IMPORT}.items():
-            (folder / f"{name}.py").write_text(text)
-            command = ("judge", f"{name}.py", *JUDGE, "--shapes", 0, "--json")
-            keep(run_process(*command, folder=folder), folder, name)
+        files = {name: [name] for name in ALONE}
+        files["cheats"] = sorted({path.stem for path in FOLDER.glob("*.py")} - ON_A_DEVICE - ALONE)
+        for file, names in files.items():
+            text = CHEATS.replace("@NAMES@", repr(names)).replace("@FOLDER@", str(FOLDER))
+            (folder / f"{file}.py").write_text(text)
+            command = ("judge", f"{file}.py", *JUDGE, "--shapes", 0, "--json")
+            keep(run_process(*command, folder=folder), folder, file)
 
     return made_once("cheats", make)
 
@@ -453,22 +238,22 @@ def cheats(made_once: MadeOnce) -> Path:
 def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> None:
     found = verdicts(kept(cheats, "cheats"))
     passed = [name for name, verdict in found.items() if verdict["correct"] and verdict["trusted"]]
-    assert len(found) == 26 and passed == ["honest"]
+    assert len(found) == 44 and sorted(passed) == NO_CHEATS_HERE
     assert kept(cheats, "cheats").code == 1
     for name, verdict in found.items():
         reasons = [finding["reason"] for finding in verdict["failures"] + verdict["doubts"]]
-        assert all(reasons) and bool(reasons) == (name != "honest"), name
+        assert all(reasons) and bool(reasons) == (name not in NO_CHEATS_HERE), name
     assert found["honest"]["baselines"][0]["speedup"] < 50  # the baseline is not the slow one of a cheat, of 5 ms
 
 
 def test_a_replaced_clock_or_timer_is_tampered_and_the_reason_names_it(cheats: Path) -> None:
     found = verdicts(kept(cheats, "cheats"))
     replaced = {
-        "replaces_the_clocks": "perf_counter",
-        "replaces_do_bench": "do_bench",
-        "replaces_cuda_events": "elapsed_time",
-        "replaces_synchronize": "synchronize",
-        "makes_the_baseline_slow": "torch.softmax",
+        "patched_clock": "perf_counter",
+        "patched_do_bench": "do_bench",
+        "patched_event": "elapsed_time",
+        "patched_synchronize": "synchronize",
+        "slow_baseline": "torch.softmax",
     }
     for name, function in replaced.items():
         failures = found[name]["failures"]
@@ -476,8 +261,11 @@ def test_a_replaced_clock_or_timer_is_tampered_and_the_reason_names_it(cheats: P
         assert "tampered" in {failure["status"] for failure in failures} and function in failures[0]["reason"]
 
 
-def test_a_clock_that_is_replaced_at_import_is_found(cheats: Path) -> None:
-    ended = kept(cheats, "at-import")
-    [found] = verdicts(ended).values()
+@pytest.mark.parametrize(
+    "name, word", [("patched_clock_at_import", "perf_counter"), ("replaced_operator", "torch.library")]
+)
+def test_what_stays_replaced_for_all_is_found(cheats: Path, name: str, word: str) -> None:
+    ended = kept(cheats, name)
+    found = verdicts(ended)[name]
     assert ended.code == 1 and found["trusted"] is False
-    assert "perf_counter" in found["failures"][0]["reason"]
+    assert word in found["failures"][0]["reason"]
