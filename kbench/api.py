@@ -87,8 +87,8 @@ def run(
             names = functions.by_name(providers)
             if isinstance(config, Mapping):
                 config = {"providers": list(names), **config}
-            operator = load_config(config, sets=changes, profile=profile).document.entries["operator"].plain
-            files += map(str, functions.write_plugins(names, str(operator), Path(folder)))
+            operator = load_config(config, sets=changes, profile=profile).operator
+            files += map(str, functions.write_plugins(names, operator, Path(folder)))
         wanted = None if shapes is None else Path(shapes)
         loaded = load_config(config, sets=changes, only=_several(only), profile=profile, plugins=files, shapes=wanted)
         outcome = _execute(loaded, options)

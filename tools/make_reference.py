@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from kbench import errors, explain
 from kbench.cli import app
 from kbench.config import builtin, schema
-from kbench.models import DIMENSIONS, MODELS
+from kbench.contract.models import DIMENSIONS, MODELS
 from kbench.results.row import COLUMNS
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"

@@ -1,20 +1,34 @@
-"""The format of a config file, as pydantic models. They check the structure of a file and generate its JSON Schema.
+"""The format of a config file, as pydantic models. They check the structure of a document and generate its JSON Schema.
 
-The models do not know operators and providers; `kbench/config/load.py` looks up those names.
+The models do not know operators and providers; `kbench/config/resolve.py` looks up those names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import GenerateJsonSchema
 
-from kbench.config.yaml_source import Location
-from kbench.models import MODELS
+from kbench.config.document import Location, Node
+from kbench.contract.models import MODELS
+from kbench.errors import ConfigIssue
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, Value
 from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS, timers_in_words
+from kbench.text.suggest import as_written, candidates, nearest, unknown
 
 if TYPE_CHECKING:
     TimerName = str
@@ -30,27 +44,18 @@ PRECISE_REP_MS = 8.0
 """How long a round takes samples, in ms, if the config asks for a precision and does not say. Several short rounds tell more
 than a long one: they are in another order each time, and a provider can leave earlier."""
 
-PRECISION = (1e-4, 0.5)
-"""The smallest and the largest share that a config can ask for."""
-
 
 def _share(value: Any) -> Any:
-    """A share from `0.5%` or 0.005."""
-    text = value.strip() if isinstance(value, str) else ""
-    try:
-        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else value
-    except ValueError:
-        share = value
-    if value is None:
-        return None
-    number = isinstance(share, (int, float)) and not isinstance(share, bool)
-    if not number or not PRECISION[0] <= share <= PRECISION[1]:
-        raise ValueError(f"a percentage from {PRECISION[0]:.2%} to {PRECISION[1]:.0%}, or a share: 0.5% or 0.005")
-    return float(share)
+    """A share of 0.005 from `0.5%`."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        with suppress(ValueError):
+            return float(value.strip().removesuffix("%")) / 100
+    return value
 
 
 Share = Annotated[
     float,
+    Field(ge=1e-4, le=0.5),
     BeforeValidator(_share, json_schema_input_type=float | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]),
 ]
 
@@ -137,13 +142,6 @@ class Powers(StrictModel):
         min_length=2, max_length=2, description="The smallest and the largest exponent."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one_form(cls, given: Any) -> Any:
-        if isinstance(given, dict) and any(key in given for key in Range.model_fields):
-            raise ValueError("either pow2, or start, stop and step")
-        return given
-
     @model_validator(mode="after")
     def _ascending(self) -> Powers:
         if self.pow2[0] > self.pow2[1]:
@@ -187,7 +185,7 @@ Points = Annotated[
     Discriminator(_shape),
 ]
 """The values of an axis (integers), of a scalar (numbers or booleans) or of a choice (words). Their types depend on the
-operator, so config/points.py checks them."""
+operator, so config/values.py checks them."""
 
 ModelName = Annotated[str, WithJsonSchema({"enum": list(MODELS)})]
 
@@ -292,11 +290,72 @@ def schema() -> dict[str, Any]:
     return head | File.model_json_schema(schema_generator=_Untitled) | {"title": "kbench config"}
 
 
-def keys(location: Location) -> Iterable[str]:
-    """The keys allowed in the mapping at this place of a file. Error messages suggest one for a misspelt key."""
-    section = location[2:] if location[:1] == ("profiles",) else location
-    if section[:1] == ("measure",):
+EXPECTED = {
+    "bool_type": "true or false",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a word",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "too_short": "{min_length} or more elements",
+    "too_long": "{max_length} or fewer elements",
+    "value_error": "{error}",
+}
+"""pydantic's types of error, as the end of the sentence "expected ..."."""
+
+
+def check(document: Node, model: type[BaseModel] = File) -> list[ConfigIssue]:
+    """What keeps a document from being a config, or a part of one that a profile may change.
+
+    The tags of discriminated unions appear in pydantic's locations; ours are written `<tag>` and are dropped here.
+    """
+    try:
+        model.model_validate(document.plain)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    else:
+        return []
+    issues: list[ConfigIssue] = []
+    missing: dict[Location, ConfigIssue] = {}
+    meant: set[Location] = set()
+    for detail in details:
+        location = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
+        node, parent = document.at(location), location[:-1]
+        name = next((part for part in reversed(location) if isinstance(part, str)), "")
+        context = detail.get("ctx", {})
+        if detail["type"] == "missing":
+            missing[location] = ConfigIssue(node.where, f'missing key "{name}"')
+        elif detail["type"] == "extra_forbidden":
+            known = candidates(name, _keys(model, parent, present := document.at(parent).entries), present)
+            meant.add((*parent, nearest(name, known) or ""))
+            issues.append(ConfigIssue(node.key, unknown("key", name, known)))
+        elif detail["type"] == "literal_error":
+            known = re.findall(r"'([^']*)'", context["expected"])
+            issues.append(ConfigIssue(node.where, unknown(name, node.plain, known)))
+        elif detail["type"] in EXPECTED:
+            what = EXPECTED[detail["type"]].format(**context)
+            issues.append(ConfigIssue(node.where, expected(name, what, node.plain)))
+        else:
+            issues.append(ConfigIssue(node.where, f"{name}: {detail['msg']}"))
+    # a misspelt key is one mistake, not an unknown key and a missing one
+    return issues + [issue for location, issue in missing.items() if location not in meant]
+
+
+def _keys(model: type[BaseModel], location: Location, present: Container[str]) -> Iterable[str]:
+    """The keys allowed in the mapping at this place, which has the keys `present`."""
+    if location[:1] == ("profiles",):
+        return _keys(Overlay, location[2:], present)
+    if location[:1] == ("measure",):
         return Measure.model_fields
-    if section:
-        return [*Powers.model_fields, *Range.model_fields]
-    return Overlay.model_fields if location else File.model_fields
+    kind = model if not location else Powers if "pow2" in present else Range
+    return kind.model_fields
+
+
+def expected(name: str, what: str, got: Any) -> str:
+    return f"{name + ': ' if name else ''}expected {what}; got {as_written(got)}"

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from kbench.contract.declaration import Declaration
 from kbench.contract.fills import Integers, Normal, Uniform
 from kbench.contract.layout import SAME
+from kbench.contract.models import DIMENSIONS, TOKENS
 from kbench.contract.signature import named_after, takes_any
 from kbench.contract.sizes import SizeError, axes_of
 from kbench.contract.tensor import Tensor
-from kbench.models import DIMENSIONS, TOKENS
 from kbench.results.case import FLOATING, INTEGER_LIMIT, ITEMSIZE, LIKE_NUMBER
 from kbench.results.names import fault, taken, value_fault
 from kbench.text.printable import printable

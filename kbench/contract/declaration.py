@@ -55,7 +55,7 @@ class Declaration:
                bytes per second. `case.mode` is the mode
     flops      `(case) -> int`: the floating-point operations. They give TFLOP/s and the share of the speed of light
     model_axes what the axes are in a language model, so that a sweep can name models: axis -> dimension, such as
-               `{"M": "tokens", "N": "hidden"}`. The dimensions are those of kbench/models.py; `tokens` comes from the sweep. A
+               `{"M": "tokens", "N": "hidden"}`. The dimensions are in contract/models.py; `tokens` comes from the sweep. A
                value may be arithmetic on dimensions, such as `(heads + 2*kv_heads)*head_dim`. For an operator that a model
                uses with several shapes, such as a matrix product, it is a list of such mappings with the same axes. A model
                that lacks a dimension of a mapping has no such shape

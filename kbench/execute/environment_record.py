@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from kbench.clocks.lock_card import LockedClock
+from kbench.config.resolve import MAX_TASKS
 from kbench.errors import ResultsError
 from kbench.execute.git_revision import find_revision
-from kbench.execute.plan import MAX_TASKS, Plan
+from kbench.execute.plan import Plan
 from kbench.protocol import Catalog, MachineInfo
 from kbench.results import environment_file
 from kbench.results.stamps import digest, now

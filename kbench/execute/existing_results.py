@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbench import files
-from kbench.config.resolve import Sweep
+from kbench.config.resolve import MAX_TASKS, Sweep
 from kbench.errors import ResultsError
 from kbench.execute.environment_record import MACHINE, RESOLVED, find_differences, read_recorded_environment
-from kbench.execute.plan import MAX_TASKS, Plan, Task
+from kbench.execute.plan import Plan, Task
 from kbench.results.case import configuration_name, format_params
 from kbench.results.csv_reader import MAX_BYTES, header_fault
 from kbench.results.row import Row, csv_header

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field, fields
 from math import ceil
 
 from kbench.config.resolve import Sweep
-from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role
-
-MAX_TASKS = 1_000_000
-"""Highest number of cases times sessions. A run of this size takes weeks."""
 
 MOST_SIZED = 100_000
 """How many cases are compared with the memory of the device: that takes about two seconds."""
@@ -149,14 +145,8 @@ class Plan:
 
 def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> Plan:
     """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
-    sweep. Raises ConfigError."""
+    sweep."""
     measure = sweep.measure
-    if len(sweep.cases) * measure.sessions > MAX_TASKS:
-        what = (
-            f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions are too many; "
-            f"cases times sessions may be at most {MAX_TASKS:,}"
-        )
-        raise ConfigError([ConfigIssue(SourceLocation(str(sweep.path)), what)])
     settings = MeasureSettings(**{field.name: getattr(measure, field.name) for field in fields(MeasureSettings)})
     providers = catalog.providers(sweep.operator)
     known = [one for one in sweep.configurations if not one.error]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from common import ROOT, Kbench
+from common import ROOT
 from fake_executor import machine_info
+from sample_configs import CONFIGS, names
 
 from kbench import registry
 from kbench.config import builtin
@@ -29,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", builtin.config_names())
 def test_every_built_in_config_loads_by_its_name_and_says_what_it_is_for(here: Path, name: str) -> None:
-    assert load_config(name).document.entries["operator"].value in shipped()
+    assert load_config(name).operator in shipped()
     [title] = [config.about for config in builtin.described() if config.name == name]
     assert 20 < len(title) < TITLE_LIMIT and not title.startswith("#")
 
@@ -40,14 +42,14 @@ def test_a_file_here_wins_over_the_built_in_config(here: Path) -> None:
     Path("softmax.yaml").write_text(mine)
     assert load_config("softmax").text == load_config("softmax.yaml").text == mine
     Path("softmax").write_text("{operator: gelu, sweep: {M: 7, N: 7, dtype: float32}, providers: [triton]}")
-    assert load_config("softmax").document.entries["operator"].value == "gelu"
+    assert load_config("softmax").operator == "gelu"
 
 
 def test_a_folder_of_that_name_does_not_hide_the_built_in_config(here: Path) -> None:
     Path("softmax").mkdir()
     assert load_config("softmax").path.name == "softmax.yaml"
     Path("bench").mkdir()
-    with pytest.raises(ConfigError, match=r"^bench: is a folder"):
+    with pytest.raises(ConfigError, match=r"^bench: is a directory"):
         load_config("bench")
 
 
@@ -75,10 +77,34 @@ def test_an_unknown_name_suggests_a_near_one(here: Path, given: str, message: st
     assert message in str(raised.value)
 
 
-def test_the_help_names_the_built_in_configs(kbench: Kbench) -> None:
-    text = "".join(kbench("run", "--help").stdout.replace("│", " ").split())  # a line may end within a name
-    assert all(f"{name}," in text for name in builtin.config_names()[:-1])
-    assert "Start with: kbench run softmax" in kbench("--help").stdout
+@pytest.fixture(scope="module")
+def catalog() -> Callable[[str], Catalog]:
+    """The catalog of what comes with kbench, as seen from a machine with some device."""
+    operators = {}
+    for name in shipped():
+        one = registry.operator(name)
+        providers = {p.name: ProviderInfo(p.label, p.parameters) for p in one.providers.values()}
+        operators[name] = replace(describe_operator(one), providers=providers)
+    return lambda device: Catalog(DeviceInfo(device, ""), (), operators, (), machine_info())
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_every_built_in_config_resolves_with_each_profile(
+    path: Path, device: str, catalog: Callable[[str], Catalog]
+) -> None:
+    for profile in (None, "none", *load_config(path).document.section("profiles")):
+        sweep = load_config(path, profile=profile).resolve(catalog(device))
+        assert sweep.cases and sweep.baseline
+        assert max(sweep.info.needed_bytes(case) for case in sweep.cases) <= 60e9  # of an 80 GB device
+        if sweep.profile == "cpu":
+            assert sum(case.M for case in sweep.cases) <= 1024  # each row is a millisecond to Triton's interpreter
+
+
+def test_softmax_yaml_is_the_published_sweep(catalog: Callable[[str], Catalog]) -> None:
+    sweep = load_config(ROOT / "configs" / "softmax.yaml").resolve(catalog("cuda"))
+    assert [(case.M, case.N) for case in sweep.cases] == [(4096, 128 * i) for i in range(2, 100)]
+    assert names(sweep) == ["triton", "torch-native", "torch-jit", "cuda"]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +115,10 @@ def test_the_help_names_the_built_in_configs(kbench: Kbench) -> None:
         *((name, {14336, 12288, 18432, 2048, 2880}) for name in ("swiglu", "gelu")),
     ],
 )
-def test_the_row_operators_have_a_profile_with_the_shapes_of_models(here: Path, name: str, sizes: set[int]) -> None:
-    operator = registry.operator(name)
-    providers = {each: ProviderInfo(parameters=found.parameters) for each, found in operator.providers.items()}
-    described = {name: replace(describe_operator(operator), providers=providers)}
-    catalog = Catalog(DeviceInfo("cuda", ""), (), described, (), machine_info())
-    found = load_config(name, profile="models").resolve(catalog)
-    assert {case.axes[operator.axes[1]] for case in found.cases} == sizes
+def test_the_row_operators_have_a_profile_with_the_shapes_of_models(
+    name: str, sizes: set[int], catalog: Callable[[str], Catalog]
+) -> None:
+    found = load_config(name, profile="models").resolve(catalog("cuda"))
+    assert {case.axes[registry.operator(name).axes[1]] for case in found.cases} == sizes
     assert {case.dtype for case in found.cases} == {"bfloat16"}
     assert all(case.key in found.models for case in found.cases)

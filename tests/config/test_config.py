@@ -1,14 +1,17 @@
-"""Configs: what a good one becomes."""
+"""Configs: what a good one becomes, and what lies over it: profiles, --set, --only and --plugin."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from common import ROOT
-from sample_configs import SOFTMAX, errors, minimal, names, resolve, sizes
+from sample_configs import BROKEN, SOFTMAX, catalog, errors, minimal, names, resolve, sizes
 
+from kbench.config import load as configs
 from kbench.config.schema import Measure
 from kbench.protocol import Configuration
 
@@ -42,26 +45,6 @@ def test_values_of_an_axis(values: str, expected: list[int]) -> None:
     assert sizes(resolve(minimal(f"{{M: 1, N: {values}}}"))) == expected
 
 
-def test_the_last_axis_varies_fastest_and_dtypes_slowest() -> None:
-    sweep = resolve(minimal("{N: [1, 2], dtype: [fp16, bf16], M: [3, 4]}"))
-    points = [(case.dtype, case.M, case.N) for case in sweep.cases]
-    assert points == [(d, m, n) for d in ("float16", "bfloat16") for m in (3, 4) for n in (1, 2)]
-    assert list(sweep.cases[0].axes) == ["M", "N"]
-
-
-def test_a_list_of_mappings_is_a_list_of_products_and_shared_cases_count_once() -> None:
-    sweep = resolve(minimal("[{M: 1, N: [2, 3]}, {M: [1, 4], N: 3}]"))
-    assert [(case.M, case.N) for case in sweep.cases] == [(1, 2), (1, 3), (4, 3)]
-
-
-def test_choices_are_columns_and_default_to_their_first_word() -> None:
-    sweep = resolve(minimal(operator="gelu"))
-    assert sweep.axes == ("M", "N", "approximate")
-    assert sweep.cases[0].axes == {"M": 1, "N": 2, "approximate": "tanh"}
-    sweep = resolve(minimal("{M: 1, N: 2, approximate: [none, tanh]}", operator="gelu"))
-    assert sizes(sweep, "approximate") == ["none", "tanh"]
-
-
 def test_every_combination_of_parameters_is_a_configuration_named_in_the_providers_own_order() -> None:
     both = "triton-row: {num_stages: [2, 3], num_warps: [4, 8]}"
     sweep = resolve(minimal(providers=f"[{both}, triton-row: {{num_warps: null}}]"))
@@ -93,12 +76,6 @@ def test_aliases_and_quotes_are_yaml_as_usual() -> None:
     assert len(sweep.cases) == 4 and names(sweep) == ["triton", "cuda"]
 
 
-def test_merge_keys_are_refused_by_their_name() -> None:
-    text = minimal("[&a {M: 1, N: 2}, {<<: *a, N: 3}, {<<: [*a]}]")
-    line = "merge keys (<<) are not supported; write the keys out"
-    assert errors(text) == [f"x.yaml:2:27: {line}", f"x.yaml:2:43: {line}"]
-
-
 def test_a_byte_order_mark_is_ignored() -> None:
     mark = b"\xef\xbb\xbf"
     assert resolve(mark + minimal().encode()).operator == "softmax"
@@ -111,3 +88,123 @@ def test_nothing_heavy_is_imported() -> None:
     code = "import sys, kbench.config.load; print({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
+
+
+# Profiles, --set, --only, --plugin.
+@pytest.mark.parametrize(("profile", "cases"), [("cpu", 2), ("quick", 98), ("none", 98)])
+def test_a_profile_that_was_asked_for_is_not_automatic(profile: str, cases: int) -> None:
+    sweep = resolve(SOFTMAX, "cpu", profile=profile)
+    assert len(sweep.cases) == cases
+    assert (sweep.profile, sweep.profile_automatic) == (None if profile == "none" else profile, False)
+
+
+def test_a_mapping_under_sweep_is_laid_over_each_mapping_and_a_list_replaces_them() -> None:
+    profiles = "profiles: {a: {sweep: {N: 5}}, b: {sweep: [{M: 7, N: 8}]}}"
+    base = minimal("[{M: 1, N: 2}, {M: 3, N: {pow2: [2, 4]}}]", rest=profiles)
+    assert [(c.M, c.N) for c in resolve(base, profile="a").cases] == [(1, 5), (3, 5)]
+    assert [(c.M, c.N) for c in resolve(base, profile="b").cases] == [(7, 8)]
+
+
+def test_a_range_is_replaced_and_not_merged() -> None:
+    base = minimal("{M: 1, N: {pow2: [2, 4]}}", rest="profiles: {a: {sweep: {N: {start: 1, stop: 2, step: 1}}}}")
+    assert sizes(resolve(base, profile="a")) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [("N=1024,4096", [1024, 4096]), ("N=7", [7]), ("N=[7, 8]", [7, 8]), ("N={pow2: [8, 10]}", [256, 512, 1024]),
+     (" sweep.N = 3 ", [3]), ("N={start: 1, stop: 3, step: 2}", [1, 3])],
+)  # fmt: skip
+def test_set_an_axis(argument: str, expected: list[int]) -> None:
+    assert sizes(resolve(SOFTMAX, sets=[argument])) == expected
+
+
+def test_set_wins_over_the_profile_and_the_last_set_over_earlier_ones() -> None:
+    sweep = resolve(SOFTMAX, profile="quick", sets=["rounds=7", "measure.rep_ms=0.5", "rounds=8", "cache=warm"])
+    assert (sweep.measure.rounds, sweep.measure.rep_ms, sweep.measure.cache) == (8, 0.5, "warm")
+
+
+@pytest.mark.parametrize("written", ["0.5%", "0.5 %", 0.005, "'0.5%'"])
+def test_a_precision_makes_rounds_short(written: object) -> None:
+    fixed, precise = resolve(minimal()).measure, resolve(minimal(rest=f"measure: {{precision: {written}}}")).measure
+    assert (fixed.precision, fixed.rep_ms, fixed.rounds) == (None, 100, 5)
+    assert (precise.precision, precise.rep_ms, precise.rounds) == (pytest.approx(0.005), 8, 5)
+
+
+def test_a_precision_may_come_from_a_profile_or_the_command_line() -> None:
+    config = minimal(rest="measure: {rep_ms: 20}\nprofiles: {precise: {measure: {precision: 1%, max_ms: 50}}}")
+    measure = resolve(config, profile="precise").measure
+    assert (measure.precision, measure.max_ms, measure.rep_ms) == (0.01, 50, 20)
+    measure = resolve(minimal(), sets=["measure.precision=1%"]).measure
+    assert (measure.precision, measure.rep_ms) == (0.01, 8)
+    assert resolve(config, profile="precise", sets=["precision=0.002"]).measure.precision == 0.002
+    assert resolve(config, profile="precise", sets=["precision=null"]).measure.precision is None
+
+
+def test_set_a_choice_and_a_baseline() -> None:
+    sweep = resolve(
+        minimal(operator="gelu", providers="[triton, torch-native]"),
+        sets=["approximate=none,tanh", "baseline=torch-native"],
+    )
+    assert (sizes(sweep, "approximate"), sweep.baseline) == (["none", "tanh"], "torch-native")
+    text = minimal(providers="[triton, triton-row: {num_warps: 4, num_stages: [1, 2]}]")
+    configuration = "triton-row[num_warps=4,num_stages=2]"
+    assert resolve(text, sets=[f"baseline={configuration}"]).baseline == configuration
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        (["triton"], ["triton"]),
+        (["triton,", " , cuda"], ["triton", "cuda"]),  # an empty word is none
+        (["torch-native,triton"], ["triton", "torch-native"]),  # in the order of the file
+        (["torch-native", "triton"], ["triton", "torch-native"]),
+        (["triton-row"], [f"triton-row[num_warps={w},num_stages=1]" for w in (4, 8)]),
+        (["triton, triton-row[num_warps=8,num_stages=1]"], ["triton", "triton-row[num_warps=8,num_stages=1]"]),
+    ],
+)
+def test_only_keeps_providers_and_configurations(only: list[str], expected: list[str]) -> None:
+    providers = "[triton, torch-native, triton-row: {num_warps: [4, 8], num_stages: 1}]"
+    assert names(resolve(minimal(providers=providers), only=only)) == expected
+
+
+def test_a_baseline_that_only_leaves_out_is_no_baseline() -> None:
+    assert resolve(SOFTMAX, only=["triton"]).baseline is None
+    assert resolve(SOFTMAX, only=["triton,torch-native"]).baseline == "torch-native"
+
+
+def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to_here() -> None:
+    folder = Path("sub")
+    folder.mkdir()
+    for file in (folder / "a.py", Path("b.py")):
+        file.touch()
+    (folder / "x.yaml").write_text(minimal(rest="plugins: [a.py, ./a.py]"))
+    config = configs.load_config(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
+    assert config.plugins == (str(Path("sub/a.py").resolve()), str(Path("b.py").resolve()))
+    assert config.resolve(catalog()).plugins == config.plugins
+
+
+def test_a_broken_installed_plugin_costs_its_own_configurations_only() -> None:
+    text = minimal(providers="[triton, mine: {block: [1, 2]}]")
+    sweep = resolve(text, failures=(BROKEN,))
+    assert names(sweep) == ["triton", "mine[block=1]", "mine[block=2]"]
+    assert sweep.configurations[0].error is None
+    assert (
+        sweep.configurations[1].error == "plug-in mine (my.kernels) failed: my.py:3: NameError: name 'x' is not defined"
+    )
+    assert names(resolve(minimal(), failures=(BROKEN,))) == ["triton"]
+    assert errors(text) == ['x.yaml:3:21: unknown provider "mine"; choose from triton, torch-native, cuda, triton-row']
+    [line] = errors(minimal(), failures=(BROKEN,), only=["mine"])
+    assert line.startswith('--only mine: unknown provider "mine"; ') and "my.py:3: NameError" in line
+
+
+@pytest.mark.parametrize("only", [[], ["mine"]])
+def test_a_plugin_that_was_asked_for_has_to_import(only: list[str]) -> None:
+    """Whether or not a provider of it is missed: one that fails half way has registered the others."""
+    for name in ("a.py", "b.py"):
+        Path(name).touch()
+    failures = tuple(replace(BROKEN, plugin=str(Path(name).resolve())) for name in ("a.py", "b.py"))
+    assert errors(minimal(rest="plugins: [a.py]"), failures=failures, plugins=["b.py"], only=only) == [
+        "--plugin b.py: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
+        "x.yaml:4:11: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
+    ]

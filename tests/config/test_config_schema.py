@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from sample_configs import CONFIGS, SOFTMAX, minimal
 
-from kbench.config.schema import File, keys
+from kbench.config.document import parse
+from kbench.config.schema import check
 from kbench.config.schema import schema as config_schema
-from kbench.config.validation import validate
-from kbench.config.yaml_source import parse
 
 
 # The JSON Schema, and the configs that come with kbench.
@@ -46,7 +45,7 @@ def test_the_schema_judges_structure_as_kbench_does(text: str, right: bool) -> N
     validator.check_schema(config_schema())
     assert validator.is_valid(document.plain) == right
     if "int3" not in text:  # kbench asks the catalog which dtypes there are
-        assert (validate(File, document, keys) == []) == right
+        assert (check(document) == []) == right
 
 
 def test_the_schema_documents_every_key_of_measure_and_refuses_unknown_ones() -> None:

@@ -11,8 +11,8 @@ from fake_executor import machine_info
 from kbench.config import load as configs
 from kbench.config.resolve import Sweep
 from kbench.contract.layout import Layout
+from kbench.contract.models import DIMENSIONS, MODELS
 from kbench.errors import ConfigError
-from kbench.models import DIMENSIONS, MODELS
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
 MATRIX = {"x": Layout(("M", "N"))}
@@ -127,12 +127,12 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
         (
             "{model: llama-3-8b}",
             "norm",
-            "x.yaml:2:9: norm takes the sizes of M from tokens; give tokens, for example tokens: [1, 4096], or sizes of M",
+            "x.yaml:2:16: norm takes the sizes of M from tokens; give tokens, or sizes of M",
         ),
         (
             "{tokens: 4}",
             "norm",
-            "x.yaml:2:8: sweep: no values for N; give sizes of N, or a model (norm takes the sizes of N from hidden)",
+            "x.yaml:2:8: norm takes the sizes of N from hidden; give a model, or sizes of N",
         ),
         (
             "{model: deepseek-v3, tokens: 4, S: 8}",
@@ -149,8 +149,7 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
         (
             "{model: llama-3-8b, tokens: 4}",
             "plain",
-            "x.yaml:2:9: plain takes no sizes from a model; remove the keys model and tokens, and give sizes of M and N; in an "
-            'operator of your own, you can declare model_axes={"M": "tokens", ...}',
+            "x.yaml:2:9: plain takes no sizes from a model; give sizes of M and N instead",
         ),
         ("{modle: llama-3-8b, tokens: 4}", "norm", 'x.yaml:2:9: unknown axis "modle"; did you mean "model"?'),
     ],

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from kbench.config.validation import expected
-from kbench.config.yaml_source import FLOAT, Node
+from kbench.config.document import Node, scalar
+from kbench.config.schema import expected
 from kbench.errors import SourceLocation
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE
 from kbench.text.suggest import as_written, unknown
 
 INTEGERS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
-
-NUMBERS = "a number or a list of numbers"
 
 MAX_SIZE = 2**62
 """The limit of sizes and of integer scalars: tensors count their elements in 64 bits."""
@@ -48,14 +45,19 @@ def read_integers(name: str, node: Node, report: ReportIssue, least: int = 0, wh
 
 def read_scalars(name: str, default: float, node: Node, report: ReportIssue) -> Sequence[bool | int | float]:
     """Values of a scalar, in the type of its default. Integers and text such as "1e-6" are numbers too."""
-    if isinstance(default, bool):
-        return _read_booleans(name, node, report)
-    if isinstance(default, int):
+    if type(default) is int:
         return read_integers(name, node, report, -MAX_SIZE, f", like the default {default}")
-    if node.entries:
-        report(node.where, expected(name, NUMBERS, node.plain))
-        return []
-    return [value for each in node.elements if (value := _number(name, each, node, report)) is not None]
+    found: list[bool | float] = []
+    for element in node.elements:
+        value = scalar(element.value) if isinstance(element.value, str) else element.value
+        if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, (int, float)):
+            what = "true or false" if isinstance(default, bool) else "a number"
+            report(element.where, expected(name, what, element.plain))
+        elif not math.isfinite(value):
+            report(element.where, expected(name, "a finite number", element.plain))
+        else:
+            found.append(value if isinstance(value, bool) else float(value) + 0.0)  # -0.0 becomes 0.0, the same case
+    return found
 
 
 def read_words(name: str, known: Mapping[str, str], node: Node, report: ReportIssue) -> list[str]:
@@ -73,28 +75,3 @@ def read_words(name: str, known: Mapping[str, str], node: Node, report: ReportIs
         else:
             report(element.where, unknown("dtype", element.plain, list(known)))
     return found
-
-
-def _read_booleans(name: str, node: Node, report: ReportIssue) -> list[bool]:
-    found = []
-    for element in node.elements:
-        if isinstance(element.value, bool):
-            found.append(element.value)
-        else:
-            report(element.where, expected(name, "true or false", element.plain))
-    return found
-
-
-def _number(name: str, element: Node, node: Node, report: ReportIssue) -> float | None:
-    value: Any = element.value
-    if isinstance(value, str) and FLOAT.fullmatch(value):
-        value = float(value)
-    if type(value) not in (int, float):
-        report(element.where, expected(name, NUMBERS if element is node else "a number", element.plain))
-        return None
-    if isinstance(value, int) and abs(value) > MAX_SIZE:
-        value = math.inf
-    if not math.isfinite(value):
-        report(element.where, expected(name, "a finite number", element.plain))
-        return None
-    return float(value) + 0.0  # -0.0 becomes 0.0, which is the same case
