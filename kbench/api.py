@@ -121,20 +121,17 @@ def load(path: str | Path) -> pd.DataFrame:
 @errors_name_parameters
 def compare(
     *sources: ResultsSource | Mapping[str, ResultsSource],
-    by: str = "file",
-    baseline: str | None = None,
     where: str = "",
     metric: str = "ms",
-    margin: float | None = None,
+    margin: float = 0.02,
     vary: str | Sequence[str] = (),
     fail_on: str | Sequence[str] = (),
 ) -> ComparisonView:
-    """Tell results apart, row by row: each against the first, or against the one labelled `baseline`.
+    """Tell two results apart, row by row: the old ones, then the new ones.
 
     A source is a path, `LABEL=path`, or a frame that `load` or `run` returned, of which rows may be chosen; a mapping
-    `{label: source}` names several. `by="provider"` compares the providers of one. `margin` is the smallest change of
-    interest, as a share (default: 2 %; of providers, what the noise allows). `fail_on` has the verdicts with which `passed`
-    is false. Raises UsageError.
+    `{label: source}` names both. `margin` is the smallest change of interest, as a share. `fail_on` has the verdicts with
+    which `passed` is false. Raises UsageError.
     """
     from dataclasses import replace
 
@@ -143,12 +140,12 @@ def compare(
     from kbench.notebook import frames
     from kbench.notebook.comparison_view import ComparisonView
 
-    options = CompareOptions(by, baseline, where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
+    options = CompareOptions(where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:
         found = compare_results(*files.sources, options=options)
     parameters = inspect.signature(compare).parameters
     notes = [name_parameters(files.readable(note), parameters) for note in found.notes if files.of_a_file(note)]
-    return ComparisonView.of(replace(found, source=files.readable(found.source), notes=tuple(notes)))
+    return ComparisonView.of(replace(found, notes=tuple(notes)))
 
 
 @errors_name_parameters
@@ -158,7 +155,6 @@ def plot(
     kind: str = "lines",
     x: str | None = None,
     by: str | Sequence[str] = (),
-    baseline: str | None = None,
     margin: float = 0.02,
     where: str = "",
     theme: str = "light",
@@ -174,7 +170,7 @@ def plot(
     from kbench.notebook import frames
     from kbench.notebook.pictures import Pictures
 
-    choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, baseline, margin)
+    choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, margin)
     with frames.as_files(*sources) as files:
         folder = out if out is not None else files.home
         return Pictures(plotting.write_pictures(files.sources, choices, folder, _words(formats), where=where))

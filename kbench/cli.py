@@ -18,7 +18,7 @@ from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
 from kbench.commands import check, doctor, explain, init, inspect, judge, run
-from kbench.commands.comparing import ab, bisect, compare
+from kbench.commands.comparing import ab, compare
 from kbench.commands.history.add import history_add
 from kbench.commands.history.check import history_check
 from kbench.commands.history.plot import history_plot
@@ -35,7 +35,6 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "judge": judge.judge,
     "compare": compare.compare,
     "ab": ab.ab,
-    "bisect": bisect.bisect,
     "dispatch": dispatch.dispatch,
     "plot": plot.plot,
     "show": show.show,

@@ -22,7 +22,7 @@ class ExitStatus(enum.IntEnum):
 
     OK = 0
     FAILED = 1
-    """A row failed, a comparison did not pass its gate, or a bisect found no commit."""
+    """A row failed, or a comparison did not pass its gate."""
     BAD_INPUT = 2
     """An option, a config or a file cannot be used."""
     NOTHING = 3

@@ -40,7 +40,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("export", ["", "markdown=-", "csv=-", "benchfmt=-", "junit=-"])
+@pytest.mark.parametrize("export", ["", "markdown=-", "csv=-"])
 def test_no_line_of_a_comparison_is_a_command(
     pair: tuple[str, str], export: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,22 +17,16 @@ MAY_IMPORT = {
     "__init__": "api contract errors kernels measure/scripts registry results version",
     "__main__": "cli interrupts",
     "analysis": "errors results text",
-    "api": ("comparison config errors execute execute/executors notebook plotting reporting results"),
+    "api": "comparison config errors execute execute/executors notebook plotting reporting results",
     "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
     "clocks": "errors files protocol results",
     "commands": (
-        "analysis clocks comparison/formats config contract disturbances errors execute execute/executors "
-        "execute/supervision execute/worker explain files history/presentation history/storage interrupts judging packages "
-        "plotting protocol resolving results revisions/bisecting sources summary text"
+        "analysis clocks config contract disturbances errors execute execute/executors execute/supervision execute/worker "
+        "explain files interrupts judging packages plotting protocol results sources summary text"
     ),
-    "commands/comparing": (
-        "commands comparison comparison/formats errors files resolving revisions revisions/bisecting text"
-    ),
+    "commands/comparing": "commands comparison comparison/formats errors files revisions text",
     "commands/history": "commands errors files history history/presentation history/storage plotting text",
-    "commands/reading": (
-        "analysis commands counters dispatching errors launches listings plotting reporting resolving results summary text "
-        "why"
-    ),
+    "commands/reading": "analysis commands dispatching errors listings plotting reporting results summary text why",
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
     "comparison/presentation": "analysis comparison errors results text",
@@ -43,9 +37,7 @@ MAY_IMPORT = {
     "disturbances": "clocks files",
     "errors": "text",
     "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
-    "execute/executors": (
-        "config errors execute execute/supervision execute/worker files packages protocol results version"
-    ),
+    "execute/executors": "config errors execute execute/supervision execute/worker files packages protocol results version",
     "execute/supervision": "errors execute execute/worker protocol results text",
     "execute/worker": "errors protocol results text",
     "explain": "comparison results",
@@ -55,8 +47,8 @@ MAY_IMPORT = {
     "history/storage": "analysis comparison errors files results text",
     "interrupts": "errors",
     "judging": (
-        "analysis config contract errors execute execute/executors execute/supervision execute/worker interrupts "
-        "protocol results text"
+        "analysis config contract errors execute execute/executors execute/supervision execute/worker interrupts protocol "
+        "results text"
     ),
     "kernels": "contract results",
     "kernels/norms": "contract kernels kernels/norms/dispatch",
@@ -64,17 +56,14 @@ MAY_IMPORT = {
     "launches": "files results text",
     "listings": "errors files launches text",
     "measure": (
-        "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/profiling "
-        "measure/salting measure/scripts measure/session measure/tampering measure/timing plugins protocol registry results "
-        "sources sources/scripts text version"
+        "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/salting "
+        "measure/scripts measure/session measure/tampering measure/timing plugins protocol registry results sources "
+        "sources/scripts text version"
     ),
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results",
     "measure/definition": "contract files measure/machine results text",
     "measure/launches": "files kernels launches measure/machine packages results text",
     "measure/machine": "kernels protocol text",
-    "measure/profiling": (
-        "contract measure measure/definition measure/launches measure/machine measure/tampering protocol results text"
-    ),
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol results "
         "sources sources/scripts text"
@@ -92,8 +81,7 @@ MAY_IMPORT = {
         "plotting/selection plotting/style plotting/terminal text"
     ),
     "plotting/changes": (
-        "analysis comparison comparison/presentation errors plotting/page plotting/panels plotting/selection "
-        "plotting/style"
+        "analysis comparison comparison/presentation errors plotting/page plotting/panels plotting/selection plotting/style"
     ),
     "plotting/over_time": (
         "history history/presentation plotting/changes plotting/page plotting/panels plotting/selection plotting/style"
@@ -110,12 +98,8 @@ MAY_IMPORT = {
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
         "plotting/selection plotting/style results summary version"
     ),
-    "resolving": (
-        "analysis comparison config errors execute execute/executors execute/worker launches protocol results revisions text"
-    ),
     "results": "errors files text",
     "revisions": "comparison config errors execute files interrupts launches results",
-    "revisions/bisecting": "analysis comparison comparison/presentation errors interrupts results revisions text",
     "sources": "config contract errors packages protocol sources/problems sources/scripts text",
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
     "sources/huggingface": "contract packages protocol results sources sources/problems",

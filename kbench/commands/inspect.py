@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,56 +56,30 @@ def list_providers(
     return report_plugins(catalog)
 
 
-CONFIG, COMPARE, JUDGE, BISECT, HISTORY, HISTORY_FILE = (
-    "config",
-    "compare",
-    "judge",
-    "bisect",
-    "history",
-    "history-file",
-)
+SCHEMAS = {
+    "config": "kbench.config.schema:schema",
+    "compare": "kbench.comparison.formats.json_report:schema",
+    "judge": "kbench.judging.json_document:schema",
+    "history": "kbench.history.presentation.json_changes:history_schema",
+    "history-file": "kbench.history.storage.stored_run:stored_schema",
+}
+"""By the name of a schema, where the function is that makes it."""
 
 
 def schema(
-    what: Annotated[
-        str, typer.Argument(metavar="config|compare|judge|bisect|history|history-file", help="The kind of file.")
-    ] = CONFIG,
+    what: Annotated[str, typer.Argument(metavar="|".join(SCHEMAS), help="The kind of file.")] = "config",
 ) -> ExitStatus:
     """Print a JSON Schema of kbench's files.
 
     With the schema `config`, an editor can check config files. The schema `compare` describes the output of
-    `kbench compare --export json`. The schemas `judge`, `bisect` and `history` describe the output of
-    `kbench judge --json`, `kbench bisect --json` and `kbench history check --json`. The schema `history-file` describes the
+    `kbench compare --export json`. The schemas `judge` and `history` describe the output of
+    `kbench judge --json` and `kbench history check --json`. The schema `history-file` describes the
     files of a history folder.
     """
-    if what == CONFIG:
-        from kbench.config import schema as config_schema
-
-        found = config_schema.schema()
-    elif what == COMPARE:
-        from kbench.comparison.formats import json_report
-
-        found = json_report.schema()
-    elif what == JUDGE:
-        from kbench.judging import json_document
-
-        found = json_document.schema()
-    elif what == BISECT:
-        from kbench.revisions.bisecting import json_document as bisect_document
-
-        found = bisect_document.schema()
-    elif what == HISTORY:
-        from kbench.history.presentation import json_changes
-
-        found = json_changes.history_schema()
-    elif what == HISTORY_FILE:
-        from kbench.history.storage import stored_run
-
-        found = stored_run.stored_schema()
-    else:
-        known = (CONFIG, COMPARE, JUDGE, BISECT, HISTORY, HISTORY_FILE)
-        raise UsageError(f"kbench schema: {unknown('schema', what, known)}")
-    print(json.dumps(found, indent=2))
+    if what not in SCHEMAS:
+        raise UsageError(f"kbench schema: {unknown('schema', what, tuple(SCHEMAS))}")
+    module, function = SCHEMAS[what].split(":")
+    print(json.dumps(getattr(import_module(module), function)(), indent=2))
     return ExitStatus.OK
 
 

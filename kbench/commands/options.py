@@ -96,18 +96,7 @@ RowTerms = Annotated[
         "Comparisons: = != < <= > >=.",
     ),
 ]
-Margin = Annotated[
-    Optional[str], typer.Option("--margin", metavar="SHARE", help="The smallest change that matters. Default: 2%.")
-]
-MarginOrNone = Annotated[
-    Optional[str],
-    typer.Option(
-        "--margin",
-        metavar="SHARE",
-        help="The smallest change that matters. Default: 2%. With --by provider there is no default: every change above the "
-        "noise counts.",
-    ),
-]
+Margin = Annotated[str, typer.Option("--margin", metavar="SHARE", help="The smallest change that matters.")]
 FailOn = Annotated[
     Optional[str],
     typer.Option(
@@ -128,8 +117,8 @@ Exports = Annotated[
     typer.Option(
         "--export",
         metavar="FORMAT=FILE",
-        help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, junit, github, "
-        "github-action-benchmark, bencher, benchfmt. Can be given several times.",
+        help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, github. "
+        "Can be given several times.",
     ),
 ]
 GitHub = Annotated[

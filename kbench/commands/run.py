@@ -22,7 +22,6 @@ from kbench.commands.options import (
     parse_clock,
 )
 from kbench.commands.plan_table import ONLY_CHECKED, print_plan
-from kbench.commands.repeat import repeat_row
 from kbench.config import builtin
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.text import terminal
@@ -49,11 +48,11 @@ PROBLEMS = (
 
 def run(
     config: Annotated[
-        Path | None,
+        Path,
         typer.Argument(
-            metavar="[CONFIG]", help=f"A YAML file, or a built-in config: {', '.join(builtin.config_names())}."
+            metavar="CONFIG", help=f"A YAML file, or a built-in config: {', '.join(builtin.config_names())}."
         ),
-    ] = None,
+    ],
     arguments: Annotated[
         Optional[list[str]], typer.Argument(metavar="[-- ARGUMENTS]", help="The arguments of a script.")
     ] = None,
@@ -109,24 +108,6 @@ def run(
     lock_clocks: LockClocks = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot at the end.")] = True,
-    repeat: Annotated[
-        Path | None,
-        typer.Option(
-            "--repeat",
-            metavar="FILE.csv",
-            help="Instead of a config: measure one row of this results file again, with the same case, parameters, settings "
-            "and baseline. --row names the row. The results go into the subfolder `repeat` of the --out folder.",
-        ),
-    ] = None,
-    row: Annotated[
-        str,
-        typer.Option(
-            "--row",
-            metavar="TERMS",
-            help="With --repeat: the provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. TERMS are "
-            "written as for --where in other commands.",
-        ),
-    ] = "",
 ) -> int:
     """Check all providers, and time the correct ones.
 
@@ -159,16 +140,6 @@ def run(
     )
     changes = [*(sets or ()), *([f"--sessions={sessions}"] if sessions is not None else [])]
     try:
-        if repeat is not None:
-            if config or arguments or changes or only or profile or plugin or shapes or dry_run or options != usual:
-                raise UsageError(
-                    "--repeat takes all settings from the results file; give only --row, --out and --no-wait with it"
-                )
-            return repeat_row(repeat, row, replace(usual, out=out / "repeat"))
-        if row:
-            raise UsageError("--row names a row of a results file; add --repeat FILE.csv")
-        if config is None:
-            raise UsageError("kbench run needs a CONFIG, or --repeat FILE.csv and --row; see kbench run --help")
         if source_of(config) is SourceKind.CONFIG:
             if arguments:
                 what = f"{config}: a config takes no arguments, but got {shlex.join(arguments)}"

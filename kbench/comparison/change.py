@@ -1,8 +1,7 @@
 """How large a change is: one effect and one interval from the sessions of two sides.
 
 With two or more sessions on each side, `stats` computes both. With one session, nothing is known about how sessions differ:
-the interval is then a fixed floor, or wider where the rounds vary more. Providers of one file are told apart by
-`kbench.analysis`, by the same rule as at the end of a run.
+the interval is then a fixed floor, or wider where the rounds vary more.
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.analysis import CaseKey, Noise, PairwiseComparison, rounds
-from kbench.analysis.pairwise import judge_difference, paired_difference
+from kbench.analysis import rounds
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Pair, Side
 from kbench.comparison.options import Rules
-from kbench.results.row import CONDITION_COLUMNS
 
 FLOOR = 0.03
 """The smallest change that a single session on a side can show. Sessions of the same code differ by 0.5 to 1 % each, and a
@@ -34,7 +31,6 @@ class Change:
     half_width  of the 95 % interval
     p           the p value of "no change"; None where sessions do not give one
     sd          standard deviation between the sessions of one side
-    pairwise    how two providers of one file were told apart
     """
 
     pair: Pair
@@ -42,17 +38,12 @@ class Change:
     half_width: float
     p: float | None = None
     sd: float = 0.0
-    pairwise: PairwiseComparison | None = None
 
 
-def changes(
-    pairs: Sequence[Pair], drift: Drift, rules: Rules, noise: Noise | None = None
-) -> tuple[list[Change], tuple[float, float] | None]:
+def changes(pairs: Sequence[Pair], drift: Drift, rules: Rules) -> tuple[list[Change], tuple[float, float] | None]:
     """The changes of one contender's pairs, in the order of the pairs, and the interval of their geometric mean, which is
-    None unless all pairs have several sessions. `noise` is the noise of the file, for providers of one file."""
-    if noise is not None:
-        return [_between_providers(pair, noise, rules) for pair in pairs], None
-    replicated = [pair for pair in pairs if pair.sessions(paired=rules.paired) > 1]
+    None unless all pairs have several sessions."""
+    replicated = [pair for pair in pairs if pair.sessions > 1]
     if not replicated:
         return [_of_one_session(pair, drift, rules) for pair in pairs], None
     resolution = np.array([pair.timer_step for pair in replicated])
@@ -63,10 +54,7 @@ def changes(
     effects = stats.estimate_effects(old, new, resolution, weights / weights.max(), scatter)
     columns = zip(replicated, effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
     estimated = iter([Change(pair, float(e), float(h), float(p), float(sd)) for pair, e, h, p, sd in columns])
-    found = [
-        next(estimated) if pair.sessions(paired=rules.paired) > 1 else _of_one_session(pair, drift, rules)
-        for pair in pairs
-    ]
+    found = [next(estimated) if pair.sessions > 1 else _of_one_session(pair, drift, rules) for pair in pairs]
     whole = len(replicated) == len(pairs)
     return found, rules.interval(effects.mean, effects.mean_half_width) if whole else None
 
@@ -80,28 +68,6 @@ def _of_one_session(pair: Pair, drift: Drift, rules: Rules) -> Change:
     floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * own))
     scatter = math.hypot(*(rounds.uncertainty(rounds.logs(side.readings[0].rounds)) for side in (old, new)))
     return Change(pair, after - before, max(math.log1p(floor), scatter))
-
-
-def _between_providers(pair: Pair, noise: Noise, rules: Rules) -> Change:
-    """The change between two providers of one file, by the rule of `kbench.analysis`."""
-    old, new = (
-        {
-            each.session: (each.value**-rules.compared.sign, each.rounds if rules.compared.by_round else ())
-            for each in side.readings
-        }
-        for side in pair.sides
-    )
-    found = paired_difference(old, new)
-    pairwise = judge_difference(found, noise.at(_case_key(pair)), math.log1p(2 * pair.timer_step))
-    return Change(pair, found.effect, found.half_width, pairwise=pairwise)
-
-
-def _case_key(pair: Pair) -> CaseKey:
-    """The case of a pair whose sides were measured under the same conditions."""
-    old, _ = pair.sides
-    how = {name: old.conditions[name][0] for name in CONDITION_COLUMNS}
-    axes = tuple((name, value) for name, value in pair.key.axes if name != "device")
-    return CaseKey((pair.key.operator, axes, pair.key.dtype), **how)
 
 
 def _log_times(pair: Pair, drift: Drift, rules: Rules) -> list[dict[int, float]]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis import Analysis, Noise, analyse, rows_of
+from kbench.analysis import Analysis, analyse, rows_of
 from kbench.comparison.drift import Drift, drift
 from kbench.comparison.environment_differences import EnvironmentDifference, differences, unknown_names
-from kbench.comparison.join import Sides, common_axes, files, nothing_common, pairs, providers
+from kbench.comparison.join import Sides, common_axes, files, nothing_common, pairs
 from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions, Rules
@@ -20,49 +20,37 @@ from kbench.errors import UsageError
 from kbench.results import environment_file, table
 from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import Role
-from kbench.text.suggest import unknown
 
 DEFAULT_OPTIONS = CompareOptions()
 
 
 def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTIONS) -> Comparison:
-    """Compare results files with the first of them, or with the one labelled `options.baseline`.
+    """Compare two results files, the old one first. A source is a path or `LABEL=path`.
 
-    A source is a path or `LABEL=path`. With `by="provider"` there is one file, and its providers are compared with the
-    baseline provider, session by session and round by round. Raises UsageError and ResultsError.
+    Raises UsageError and ResultsError.
     """
+    if len(sources) != 2:
+        raise UsageError(
+            f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
+        )
     rules, gate = options.rules, options.gate
     labelled = [table.parse_source(source) for source in sources]
     frames = [table.read_results(path) for _, path in labelled]
     frames = _select(frames, RowFilter.parse(options.where))
     read = [environment_file.read_environment(path) for _, path in labelled]
     notes = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
-    if options.by == "provider":
-        of_config = read[0].environment.get("baseline")
-        compared = _compare_providers(frames, of_config, options.baseline, rules, notes)
-        places = read[0].environment.get("places") or {}
-        return replace(compared, gate=gate, places=dict.fromkeys(compared.contenders, places))
     notes += [found.note for found in read if found.note]
     environments = [found.environment for found in read]
-    return replace(
-        _compare_files(_unique_labels(labelled), frames, environments, options.baseline, rules, notes), gate=gate
-    )
+    return replace(_compare_files(_unique_labels(labelled), frames, environments, rules, notes), gate=gate)
 
 
 def _compare_files(
     labels: list[str],
     frames: list[pd.DataFrame],
     environments: list[dict[str, Any]],
-    baseline: str | None,
     rules: Rules,
     notes: list[str],
 ) -> Comparison:
-    if len(labels) < 2:
-        raise UsageError("only one file was given; give two files, or compare its providers with --by provider")
-    first = _find(baseline or labels[0], labels, "file")
-    labels.insert(0, labels.pop(first))
-    frames.insert(0, frames.pop(first))
-    environments.insert(0, environments.pop(first))
     axes = common_axes(frames)
     rows = [rows_of(frame) for frame in frames]
     sides, more = files(frames, rows, axes, rules.metric)
@@ -80,7 +68,7 @@ def _compare_files(
     more += [told for label, new in contenders.items() if (told := _other_weights(labels[0], sides[0], label, new))]
     apart = [told for label, new in contenders.items() if (told := nothing_common(labels[0], sides[0], label, new))]
     everything = len(apart) == len(contenders)
-    judged = _judge_sides("file", labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
+    judged = _judge_sides(labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
     places = [environment.get("places") or {} for environment in environments]
     judged = replace(judged, places=dict(zip(labels, places, strict=True)))
     if everything:
@@ -101,32 +89,7 @@ def _other_weights(baseline: str, old: Sides, contender: str, new: Sides) -> str
     return f"{what}; {used}" if other else ""
 
 
-def _compare_providers(
-    frames: list[pd.DataFrame], of_config: str | None, baseline: str | None, rules: Rules, notes: list[str]
-) -> Comparison:
-    if len(frames) != 1:
-        raise UsageError(f"--by provider compares the providers of one file; {len(frames)} files were given")
-    [frame] = frames
-    rows = rows_of(frame)
-    sides = providers(frame, rows, rules.metric)
-    labels = list(sides)
-    found = analyse(rows, of_config)
-    wanted = baseline or of_config or found.baseline
-    if wanted is None:
-        raise UsageError(
-            f"{frame.attrs['path']}: there is no baseline; choose one with --baseline: {', '.join(labels)}"
-        )
-    first = labels[_find(wanted, labels, "provider")]
-    contenders = {label: sides[label] for label in labels if label != first}
-    drifts = dict.fromkeys(contenders, Drift(noise=found.noise.floor or 0.0))
-    judged = _judge_sides("provider", first, sides[first], contenders, rules, drifts, [], notes, found.noise)
-    path = frame.attrs["path"]
-    alone = "" if contenders else f"{path} has no other provider that could be compared with the baseline {first}"
-    return replace(judged, source=path, nothing_common=alone)
-
-
 def _judge_sides(
-    by: str,
     baseline: str,
     old: Sides,
     contenders: dict[str, Sides],
@@ -134,12 +97,11 @@ def _judge_sides(
     drifts: dict[str, Drift],
     found: Sequence[EnvironmentDifference],
     notes: Sequence[str],
-    noise: Noise | None = None,
 ) -> Comparison:
-    rows, geomeans = judge_pairs(pairs(old, contenders), drifts, rules, noise)
+    rows, geomeans = judge_pairs(pairs(old, contenders), drifts, rules)
     labels = tuple(contenders)
     unique = tuple(dict.fromkeys(notes))
-    return Comparison(by, baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)
+    return Comparison(baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)
 
 
 def _select(frames: list[pd.DataFrame], where: RowFilter) -> list[pd.DataFrame]:
@@ -153,16 +115,8 @@ def _select(frames: list[pd.DataFrame], where: RowFilter) -> list[pd.DataFrame]:
 def _unique_labels(labelled: list[tuple[str, Path]]) -> list[str]:
     """The labels, or the paths of files without one. Raises UsageError when two are equal."""
     labels = [label or str(path) for label, path in labelled]
-    if repeated := [label for place, label in enumerate(labels) if label in labels[:place]]:
-        if len(labels) == 2 and not any(label for label, _ in labelled):  # a file against itself
-            return [labels[0], f"{labels[1]} (again)"]
-        if any(label == repeated[0] for label, _ in labelled):
-            raise UsageError(f"two files have the label {repeated[0]}; give each its own label: old=a.csv new=b.csv")
-        raise UsageError(f"{repeated[0]} is given twice; give each file a label: LABEL=FILE")
+    if labels[0] == labels[1]:
+        if any(label for label, _ in labelled):
+            raise UsageError(f"two files have the label {labels[0]}; give each its own label: old=a.csv new=b.csv")
+        return [labels[0], f"{labels[1]} (again)"]  # a file against itself
     return labels
-
-
-def _find(wanted: str, labels: list[str], what: str) -> int:
-    if wanted in labels:
-        return labels.index(wanted)
-    raise UsageError(f"--baseline: {unknown(what, wanted, labels)}")

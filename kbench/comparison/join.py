@@ -1,7 +1,4 @@
-"""Pairs the rows of two sides by operator, case and provider, never by their position in the file.
-
-A side is a file, or with `by="provider"` one provider of a file.
-"""
+"""Pairs the rows of two sides by operator, case and provider, never by their position in the file."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ CaseId = tuple[str, tuple[tuple[str, Value], ...], str]
 
 @dataclass(frozen=True)
 class Key:
-    """The identity of a row without its session. With `by="provider"`, `provider` and `params` are empty."""
+    """The identity of a row without its session."""
 
     operator: str
     provider: str
@@ -109,10 +106,6 @@ class Side:
         """The geometric mean over the sessions; None when no session has a time and the metric."""
         return statistics.geometric_mean([reading.value for reading in self.readings]) if self.readings else None
 
-    @property
-    def by_session(self) -> dict[int, Reading]:
-        return {reading.session: reading for reading in self.readings}
-
     def differing_conditions(self, other: Side, vary: Collection[str]) -> str:
         """The conditions that differ between the sides or within one, as `timer do_bench -> graph`. Those in `vary` are
         ignored."""
@@ -138,11 +131,10 @@ class Pair:
         assert self.old and self.new
         return self.old, self.new
 
-    def sessions(self, *, paired: bool) -> int:
-        """The number of sessions behind the change. With `paired`, only sessions that both sides have count."""
+    @property
+    def sessions(self) -> int:
+        """The number of sessions behind the change."""
         old, new = self.sides
-        if paired:
-            return len(old.by_session.keys() & new.by_session.keys())
         return min(len(old.readings), len(new.readings))
 
     @property
@@ -197,18 +189,6 @@ def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str
     ]
     told = f": {'; '.join(different)}" if different else ""
     return f"nothing to compare: {baseline} and {contender} have no row in common{told}"
-
-
-def providers(frame: pd.DataFrame, rows: Sequence[Row], metric: str) -> dict[str, Sides]:
-    """A side for each provider of a file, by label such as `triton-row[num_warps=4]`, in the order of the file.
-
-    `rows` is what `rows_of(frame)` returned.
-    """
-    sides: dict[str, Sides] = {}
-    device = ["device"] if several_devices(frame) else []
-    for key, side in _sides(frame, rows, [*table.axes(frame), *device], metric).items():
-        sides.setdefault(key.configuration_name, {})[Key(key.operator, "", "", key.axes, key.dtype)] = side
-    return sides
 
 
 def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:

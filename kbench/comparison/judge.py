@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from kbench.analysis import Noise, Outcome, PairwiseComparison
 from kbench.analysis.noise import TOO_NOISY, format_share
 from kbench.analysis.standings import weighted_mean
 from kbench.comparison import stats
@@ -41,12 +40,11 @@ Judgement = tuple[Verdict, str]
 
 
 def judge_pairs(
-    pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules, noise: Noise | None = None
+    pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules
 ) -> tuple[list[JudgedRow], list[Geomean]]:
     """The judged rows of the pairs, in the order of the pairs, and a geometric mean for each contender.
 
-    `drifts` has the drift of the machine for each contender. `noise` is the noise of the file if the pairs are providers of one
-    file, and None otherwise.
+    `drifts` has the drift of the machine for each contender.
     """
     untimed = [_judge_without_times(pair, rules) for pair in pairs]
     sized: dict[int, Change] = {}  # by index in `pairs`
@@ -54,7 +52,7 @@ def judge_pairs(
     for label in drifts:
         places = [place for place, pair in enumerate(pairs) if pair.contender == label]
         timed = [place for place in places if untimed[place] is None]
-        found, interval = changes([pairs[place] for place in timed], drifts[label], rules, noise)
+        found, interval = changes([pairs[place] for place in timed], drifts[label], rules)
         sized |= dict(zip(timed, found, strict=True))
         weights = [change.pair.weight for change in found]
         mean = None
@@ -70,8 +68,7 @@ def judge_pairs(
             continue
         change = sized[place]
         judgement = _judge_change(change, q.get(place), drifts[pair.contender].of(pair.key.case), rules)
-        if noise is None:
-            judgement = _with_what_ran(judgement, *pair.sides)
+        judgement = _with_what_ran(judgement, *pair.sides)
         ratio, ci = rules.ratio(change.effect), rules.interval(change.effect, change.half_width)
         rows.append(JudgedRow(pair.key, pair.contender, *judgement, pair.old, pair.new, ratio, ci, q.get(place)))
     return rows, geomeans
@@ -83,26 +80,17 @@ def judge_pairs(
 def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
     """The judgement of a pair whose times cannot be compared; None for a pair whose times can."""
     old, new = pair.old, pair.new
-    if rules.paired and old and new and _one_declined(old, new):
-        return Verdict.UNTIMED, _outcome(new) or f"baseline: {_outcome(old)}"
     if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
         return _judge_statuses(old, new)
     if unknown := _sides_without(rules.metric, old, new):
         return Verdict.UNTIMED, unknown
     if differing := old.differing_conditions(new, rules.vary):
         return Verdict.INCOMPARABLE, differing
-    if rules.paired and not pair.sessions(paired=True):
-        return Verdict.INCOMPARABLE, "no session timed both providers"
     if old.suspect or new.suspect:
         both = old.suspect and new.suspect
         sides = "both sides have" if both else "the old side has" if old.suspect else "the new side has"
         return Verdict.SUSPECT, f"{sides} an implausible time (kbench explain suspect)"
     return None
-
-
-def _one_declined(old: Side, new: Side) -> bool:
-    """Whether one side has a time in every session and the other was not timed without having failed."""
-    return not (old.status.failed or new.status.failed) and (old.status is Status.OK) != (new.status is Status.OK)
 
 
 def _sides_without(metric: str, old: Side, new: Side) -> str:
@@ -151,14 +139,12 @@ def _outcome(side: Side | None) -> str:
 
 
 def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -> Judgement:
-    if change.pairwise is not None:
-        return _judge_providers(change, change.pairwise, rules)
     ticks, asked = math.log1p(2 * change.pair.timer_step), math.log1p(rules.margin)
     margin = max(ticks, asked)
     size = abs(change.effect)
     direction = Verdict.SLOWER if change.effect > 0 else Verdict.FASTER
     shown_same = size + change.half_width <= margin
-    note = _few_sessions(change, rules)
+    note = _few_sessions(change)
     if _one_measurement(change.pair):
         return Verdict.SAME, "both sides are the same measurement"
     if any((reading.samples or math.inf) <= 1 for side in change.pair.sides for reading in side.readings):
@@ -184,7 +170,7 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
         )
     if q is None:
         return Verdict.UNCLEAR, _join(note, "add sessions")
-    needed = _sessions_needed(change, margin, rules)
+    needed = _sessions_needed(change, margin)
     if needed > MANY_SESSIONS:
         count = f"about {needed}" if needed <= 1000 else "more than 1000"
         return Verdict.UNCLEAR, (
@@ -207,31 +193,14 @@ def _with_what_ran(judgement: Judgement, old: Side, new: Side) -> Judgement:
     return verdict, _join(reason, describe_code_change(old.ran, new.ran, changed=changed))
 
 
-def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules) -> Judgement:
-    """The judgement of two providers of one file, the same as in the summary of a run. If the caller chose a margin, a change
-    whose interval lies within it is `same`."""
-    size = abs(change.effect)
-    within = size + change.half_width <= math.log1p(rules.margin)
-    if pairwise.outcome is Outcome.TIE or (rules.asked and within):
-        return Verdict.SAME, ""
-    if pairwise.outcome is not Outcome.UNCLEAR:
-        return Verdict(pairwise.outcome.value), ""
-    if size <= change.half_width:
-        return (
-            Verdict.UNCLEAR,
-            f"the {'rounds' if pairwise.sessions == 1 else 'sessions'} scatter by more than this change; add sessions",
-        )
-    return Verdict.UNCLEAR, "noise may explain this change; add sessions"
-
-
 def _one_measurement(pair: Pair) -> bool:
     """Whether both sides are the same measurement, as in a file compared with itself. The start times must be equal, too."""
     old, new = pair.sides
     return old.readings == new.readings and all(reading.started_at for reading in old.readings)
 
 
-def _few_sessions(change: Change, rules: Rules) -> str:
-    count = change.pair.sessions(paired=rules.paired)
+def _few_sessions(change: Change) -> str:
+    count = change.pair.sessions
     if count > 2:
         return ""
     return (
@@ -243,7 +212,6 @@ def _join(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _sessions_needed(change: Change, margin: float, rules: Rules) -> int:
+def _sessions_needed(change: Change, margin: float) -> int:
     """The number of sessions per side that makes the interval half as wide as the margin, if the noise stays the same."""
-    sides = 1 if rules.paired else 2
-    return max(change.pair.sessions(paired=rules.paired) + 1, math.ceil(sides * (2 * 2.1 * change.sd / margin) ** 2))
+    return max(change.pair.sessions + 1, math.ceil(2 * (2 * 2.1 * change.sd / margin) ** 2))

@@ -59,20 +59,17 @@ class Geomean:
 class Comparison:
     """The verdicts on one or more contenders against a baseline.
 
-    by                    `file` or `provider`: what the sides are
     baseline, contenders  labels of the sides
     rows                  one row per key and contender, sorted by key
     geomeans              one per contender
     drifts                how the machine changed between the baseline and each contender
     differences           what else differs between the files
     notes                 what was assumed or left out
-    source                the file that holds the providers, with `by="provider"`
     gate                  what the comparison has to pass; by default everything passes
     nothing_common        one sentence, set when no contender has a row in common with the baseline
     places                where each provider is defined, by contender: `kernels/mine.py:12`, relative to the folder of the run
     """
 
-    by: str
     baseline: str
     contenders: tuple[str, ...]
     rules: Rules
@@ -81,7 +78,6 @@ class Comparison:
     drifts: dict[str, Drift]
     differences: tuple[EnvironmentDifference, ...] = ()
     notes: tuple[str, ...] = ()
-    source: str = ""
     gate: Gate = NO_GATE
     nothing_common: str = ""
     places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

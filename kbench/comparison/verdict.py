@@ -93,16 +93,14 @@ class Verdict(enum.StrEnum):
         "same",
         "=",
         """The measurements show that the sides agree: the whole 95 % interval of the change lies within the margin. A change
-        can be certain and `same`: it is then certainly smaller than the margin. With `--by provider`, `same` is a tie: see
-        `kbench explain tie`.""",
+        can be certain and `same`: it is then certainly smaller than the margin.""",
     )
     UNTIMED = (
         "untimed",
         "-",
         """There is nothing to compare: neither side has a time in every session, because the provider declines the
-        case, cannot run here, was only checked, or fails on both sides. With `--by provider` it also means that one of the two
-        providers has no time although it did not fail. The reason shows the status and its message. Or a side has a time, but
-        not the metric that `--metric` names: the reason then says which side lacks it.""",
+        case, cannot run here, was only checked, or fails on both sides. The reason shows the status and its message. Or a
+        side has a time, but not the metric that `--metric` names: the reason then says which side lacks it.""",
     )
 
     @property

@@ -50,9 +50,6 @@ UNRELATED_PACKAGES = ("numpy", "pandas")
 UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s", "kernels")
 """Keys of `measure` that do not affect a measurement."""
 
-RESOLVED = "resolved"
-"""The entry of the environment file of results to which `kbench compare --resolve` has added sessions of some rows."""
-
 
 class EnvironmentRecord:
     """The content of an environment file, and when it is written.

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from kbench import files
 from kbench.config.resolve import MAX_TASKS, Sweep
 from kbench.errors import ResultsError
-from kbench.execute.environment_record import MACHINE, RESOLVED, find_differences, read_recorded_environment
+from kbench.execute.environment_record import MACHINE, find_differences, read_recorded_environment
 from kbench.execute.plan import Plan, Task
 from kbench.results.case import configuration_name, format_params
 from kbench.results.csv_reader import MAX_BYTES, header_fault
@@ -104,11 +104,6 @@ def read_existing(
     header_end, records, torn = read_records(path, csv_header(plan.sweep.axes))
     _refuse_repeats(path, records)
     environment, note = read_recorded_environment(path) if records else (None, "")
-    if environment and environment.get(RESOLVED):
-        raise ResultsError(
-            f"{path}: cannot be continued, because `kbench compare --resolve` has measured some of its rows in more "
-            "sessions than the others; start a new file"
-        )
     asked = recorded = plan.sweep.measure.sessions
     if environment:
         present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}

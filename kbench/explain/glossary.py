@@ -13,8 +13,7 @@ WORDS = {
         which it shares the first place.
         Providers that are suspect, wrong or not timed are left out.""",
     "faster/tie/slower": """Three counts of cases: how many times the provider is faster than the baseline, ties with
-        it, and is slower. A fourth number counts the cases in which the measurements do not tell which is faster.
-        `kbench compare --by provider FILE` shows each case with its interval.""",
+        it, and is slower. A fourth number counts the cases in which the measurements do not tell which is faster.""",
     "tie": """The measurements show that two times are closer than the noise floor, or closer than 2 %. A tie is
         neither a win nor a loss. If the rounds disagree too much to show that, the result is `unclear`. More rounds,
         a longer `rep_ms` and more sessions show smaller differences.""",
@@ -24,7 +23,7 @@ WORDS = {
         difference says nothing about the code. To lower the floor, stop other programs on the machine, and add rounds
         and sessions.""",
     "baseline": """The provider that speed-ups compare with: the one that the config names as `baseline:`, or else its first.
-        In `kbench compare` it is the first file, or what `--baseline` names. A speed-up of 2 says that the baseline takes
+        A speed-up of 2 says that the baseline takes
         twice as long.""",
     "configuration": """A provider with values for its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A
         config that gives a parameter several values measures one configuration for each of them. `--only` takes such names.""",
@@ -60,8 +59,7 @@ WORDS = {
     "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] means a change between
         4.6 % and 6.1 %. It is narrow where the sessions of both sides agree. More sessions make it narrower.""",
     "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
-        `same`. kbench can show this only if the interval is narrow enough to lie within the margin. With `--by provider` and
-        without `--margin`, every change above the noise counts.""",
+        `same`. kbench can show this only if the interval is narrow enough to lie within the margin.""",
     "drift": """How much slower or faster the machine itself became between two files. The `copy` controls show it, and the
         baseline if its code is the same on both sides. `kbench compare` subtracts the drift from the changes if at least 5
         cases show it. A change is slower or faster only if its whole interval lies beyond what the drift may explain: a
@@ -77,7 +75,7 @@ WORDS = {
         docs/reference/config.md.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
         Without the option, no verdict makes the command fail.""",
-    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. `LABEL=FILE`
+    "old": """The reference side of a comparison: the first file. `LABEL=FILE`
         gives a file a name for the report. The other side is `new`. Both columns show times, or the values
         of `--metric`.""",
     "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge
@@ -177,11 +175,8 @@ HEADS = (
     (re.compile(r"\w+=[01]"), "input"),  # `M=1`
     (re.compile(r"vs .+"), "speedup"),  # `vs torch-native`
     (re.compile(r"(old|new) (us|gb/s|tflop/s|%)"), "old"),
-    (re.compile(r"base (us|gb/s|tflop/s|%)"), "baseline"),
     (
-        re.compile(
-            r"((shortest |launch )?time|speed|traffic|throughput|share of copy|sol)( - drift| without drift| paired|\*)"
-        ),
+        re.compile(r"((shortest |launch )?time|speed|traffic|throughput|share of copy|sol)( - drift| without drift)"),
         "change",
     ),
 )

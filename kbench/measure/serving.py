@@ -18,7 +18,6 @@ from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
-from kbench.measure.profiling.single_call import call_once
 from kbench.measure.scripts.script_run import ScriptRun, time_plainly
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
@@ -27,7 +26,6 @@ from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import (
     RANDOM,
-    CallRequest,
     CatalogRequest,
     CheckRequest,
     DeviceFailed,
@@ -133,8 +131,6 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 guard=guard,
                 known=known,
             )
-        elif isinstance(request, CallRequest):
-            answers(Rows((call_once(operator, request, device, reader, answers, guard, recorder),)))
         elif isinstance(request, MeasureRequest):
             if settings.kernels:
                 recorder.say_what_is_missing()

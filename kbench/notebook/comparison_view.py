@@ -82,10 +82,8 @@ def html(comparison: Comparison) -> str:
         shown, left = members[:left], max(0, left - len(members))
         if shown:
             parts.append((_table if changed else _groups)(shown, comparison, common))
-    if not comparison.nothing_common:
-        parts += [f"<p>{_text(note)}</p>" for note in report_lines.footnotes(comparison)]
-        if (hidden := len(comparison.rows) - MAX_TABLE_ROWS) > 0:
-            parts.append(f"<p>{hidden} more rows are in <code>.frame</code></p>")
+    if not comparison.nothing_common and (hidden := len(comparison.rows) - MAX_TABLE_ROWS) > 0:
+        parts.append(f"<p>{hidden} more rows are in <code>.frame</code></p>")
     return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'  # dollar signs must not start a formula
 
 

@@ -178,11 +178,9 @@ def rendered(picture: Picture, form: str, theme: str) -> bytes:
 
 
 def _compared(sources: Sequence[ResultsFile], choices: Choices) -> Comparison:
-    """The comparison of several files with the first, or of the providers of a single file. Raises UsageError."""
+    """The comparison of two files, the old one first. Raises UsageError."""
     named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
     options = CompareOptions(
-        by="provider" if len(named) == 1 else "file",
-        baseline=choices.baseline,
         where=sources[0].where,
         metric=choices.metric_of(sources),
         margin=choices.margin,

@@ -33,11 +33,10 @@ class Choices:
     metric    what is drawn: gbps, ms, speedup, copy_fraction, tflops, sol or ulp; for a change any metric of `kbench compare`.
               "" is ms for a change, otherwise tflops, gbps or ms: see `default_metric`
     kind      lines (bars where nothing runs along x), bars (a panel per case), heatmap (the winner of each case) or
-              change (several files against the first, or the providers of one file against its baseline)
+              change (of two files, the old one first)
     x         the axis or swept parameter that runs along x; default: the axis with the most values
     by        columns whose values become panels; default: the columns that vary, while there is room
     theme     light or dark
-    baseline  what a change is against: the label of a file, or a provider; default: the first file, the config's baseline
     margin    the smallest change of interest, as a share
     """
 
@@ -46,7 +45,6 @@ class Choices:
     x: str | None = None
     by: Sequence[str] = ()
     theme: str = "light"
-    baseline: str | None = None
     margin: float = 0.02
 
     def metric_of(self, sources: Sequence[ResultsFile]) -> str:
@@ -77,8 +75,6 @@ def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePl
         raise UsageError(f"--kind: {unknown('kind', kind, PICTURE_KINDS)}")
     if kind == "change":
         raise UsageError("--term cannot draw --kind change; kbench compare shows the same numbers")
-    if choices.baseline is not None:
-        raise UsageError("--baseline goes with --kind change: other pictures use the baseline of the run")
     metric, theme = (
         metric_by_name("ms" if kind == "heatmap" else choices.metric_of(sources)),
         theme_by_name(choices.theme),

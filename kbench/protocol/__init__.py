@@ -40,7 +40,6 @@ from kbench.protocol.events import (
     TrialFailed,
 )
 from kbench.protocol.requests import (
-    CallRequest,
     CatalogRequest,
     CheckRequest,
     Configuration,
@@ -57,7 +56,6 @@ __all__ = [
     "RECORD",
     "AcceleratorInfo",
     "CallRecorded",
-    "CallRequest",
     "Catalog",
     "CatalogRequest",
     "CheckRequest",

@@ -32,7 +32,7 @@ from kbench.protocol.events import (
     StepEnded,
     TrialFailed,
 )
-from kbench.protocol.requests import CallRequest, CatalogRequest, CheckRequest, MeasureRequest, TrialRequest
+from kbench.protocol.requests import CatalogRequest, CheckRequest, MeasureRequest, TrialRequest
 from kbench.results.case import INTEGER_LIMIT
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -40,7 +40,7 @@ from kbench.results.vocabulary import Role
 LINE_LIMIT = 16 << 20
 """Bytes of a message. The rows of a thousand configurations are about one million."""
 
-Request = CatalogRequest | TrialRequest | MeasureRequest | CallRequest | CheckRequest
+Request = CatalogRequest | TrialRequest | MeasureRequest | CheckRequest
 
 Message = (
     Catalog

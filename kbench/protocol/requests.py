@@ -110,20 +110,6 @@ class MeasureRequest:
 
 
 @dataclass(frozen=True)
-class CallRequest:
-    """Build and check a configuration on a case, and call it once more. The answer is `Rows` with one row, without a time.
-
-    With `profiled` the call is marked with cudaProfilerStart and cudaProfilerStop. Without it, what the call launches is
-    recorded, and a `CallRecorded` comes before the row.
-    """
-
-    case: Case
-    configuration: Configuration
-    settings: MeasureSettings
-    profiled: bool
-
-
-@dataclass(frozen=True)
 class CheckRequest:
     """Check configurations on every edge input except those in `skip`, and answer with an `EdgeResult` for each."""
 

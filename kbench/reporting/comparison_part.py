@@ -48,7 +48,6 @@ def comparison_part(comparison: Comparison) -> Json:
         "notes": [
             *(f"{name}: {value}" for name, value in report_lines.facts(comparison, common)),
             *report_lines.drifts(comparison),
-            *report_lines.footnotes(comparison),
             *report_lines.geomeans(comparison),
             *report_lines.next_steps(comparison),
             *comparison.notes,

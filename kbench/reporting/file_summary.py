@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
 from kbench.analysis.files import ResultsFile
 from kbench.reporting.json_columns import Json, number_column, word_column
-from kbench.results.environment_file import is_repeatable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.summary import caveats, copy_share, counts
@@ -23,7 +22,6 @@ def file_summary(source: ResultsFile) -> Json:
     members = [row for row in rows if row.role == Role.PROVIDER]
     return {
         "file": source.label,
-        "is_repeatable": is_repeatable(source.environment),
         "path": str(source.path),
         "operators": list(dict.fromkeys(row.case.operator for row in members)),
         "dtypes": list(dict.fromkeys(row.case.dtype for row in members)),

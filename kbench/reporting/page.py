@@ -21,7 +21,7 @@ from kbench.plotting.style.theme import DARK, LIGHT, Theme
 
 ASSETS = Path(__file__).parent / "assets"
 LIBRARY = ASSETS.parent / "vendor" / "plotly-basic.min.js"
-RESULTS_SCRIPTS = ("dom", "table", "sections", "plan", "again", "chart", "lines", "bars", "legend", "plot", "page")
+RESULTS_SCRIPTS = ("dom", "table", "sections", "plan", "chart", "lines", "bars", "legend", "plot", "page")
 HISTORY_SCRIPTS = ("dom", "table", "sections", "history")
 """Together they are one module. Each comes after those that it uses."""
 

@@ -74,14 +74,6 @@ def environment_path(csv: Path | str) -> Path:
     return Path(csv).with_suffix(".env.json")
 
 
-def is_repeatable(environment: Mapping[str, Any]) -> bool:
-    """Whether kbench can measure one of the rows again: they were measured with a config file, on one device. Rows of a script
-    or a problem, or of unknown origin, have no config file."""
-    config = environment.get("config")
-    known = isinstance(config, dict) and bool(config.get("path")) and not config.get("source")
-    return known and on_one_device(environment)
-
-
 def on_one_device(environment: Mapping[str, Any]) -> bool:
     """Whether rows were measured on one device, without --devices and --scheduler."""
     return bool(environment.get("scope", "device") == "device")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from kbench.revisions import side as sides
 from kbench.revisions.repository import Repository
 from kbench.revisions.session import SideSessions
 from kbench.revisions.side import WORKING_TREE, RevisionSide
-from kbench.revisions.temporary_folder import remove_worktree
 
 
 class ConfigMissing(UsageError):
@@ -56,7 +53,6 @@ class Preparer:
     arguments: Sequence[str]
     build: str
     note: Callable[[str], None]
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def check_out(self, label: str, revision: str | None) -> ReadySide:
         """Check a revision out; None is the working tree. Raises UsageError."""
@@ -92,15 +88,10 @@ class Preparer:
         self.note(f"building {ready.side.name}: {self.build}")
         return replace(ready, side=sides.build_side(ready.side, self.build, self.repository, self.folder, self.note))
 
-    def discard(self, ready: ReadySide) -> None:
-        """Delete the worktree and the environment of a side."""
-        remove_worktree(self.repository, ready.side.root)
-        shutil.rmtree(sides.environment_folder(self.folder, ready.side.label), ignore_errors=True)
-
     def sessions(self, ready: ReadySide, csv: Path) -> SideSessions:
         """No sessions yet of a side, with results that will be written to `csv`. Moves earlier results aside. Raises
         ResultsError."""
-        scratch = self.folder / f"results-{next(self._numbers)}-{ready.side.label}"
+        scratch = self.folder / f"results-{ready.side.label}"
         scratch.mkdir()
         arguments = [ready.config, *self.arguments]
         made = SideSessions(ready.side, self.repository, ready.start, arguments, scratch, csv)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,20 +67,6 @@ def _no_repository(ended: Ended) -> str:
 
 
 @dataclass(frozen=True)
-class CommitInfo:
-    """What a report says about a commit. `date` is the day: 2026-01-31."""
-
-    commit: str
-    author: str
-    date: str
-    subject: str
-
-    @property
-    def short(self) -> str:
-        return self.commit[:9]
-
-
-@dataclass(frozen=True)
 class Repository:
     """A repository with a working tree.
 
@@ -119,37 +104,6 @@ class Repository:
         if _git(self.top, "rev-parse", "--verify", "--quiet", "HEAD").code != 0:
             return "this branch has no commit yet: make one with git commit, or name a commit of another branch"
         return "git log --oneline shows those of this branch"
-
-    def candidates(self, bad: str, good: Collection[str]) -> list[str]:
-        """The ancestors of the commit `bad`, with itself, that are no ancestors of the commits in `good`. The commit that
-        halves them best stands first, as in `git bisect`; `bad` stands last. Raises UsageError."""
-        return self._listed("--bisect-all", bad, good)
-
-    def history(self, bad: str, good: Collection[str]) -> list[str]:
-        """The same commits, the oldest first."""
-        return self._listed("--topo-order", bad, good)[::-1]
-
-    def _listed(self, order: str, bad: str, good: Collection[str]) -> list[str]:
-        asked = _git(self.top, "rev-list", order, bad, "--not", *good)
-        if asked.code != 0:
-            raise UsageError(f"{self.top}: git cannot list the commits to test: {_said(asked)}")
-        return [line.split()[0] for line in asked.output.splitlines()]
-
-    def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether the commit `old` is `new` or an ancestor of it."""
-        return _git(self.top, "merge-base", "--is-ancestor", old, new).code == 0
-
-    def first_parent(self, commit: str) -> str:
-        """The full hash of the first parent of a commit. Raises UsageError."""
-        return self.commit(f"{commit}^")
-
-    def describe(self, commit: str) -> CommitInfo:
-        """Who made a commit, when, and its subject. Raises UsageError."""
-        asked = _git(self.top, "show", "--no-patch", "--no-show-signature", "--format=%an%x00%as%x00%s", commit)
-        if asked.code != 0:
-            raise UsageError(f"{self.top}: git cannot show {commit[:9]}: {_said(asked)}")
-        author, date, subject = asked.output.rstrip("\n").split("\0", 2)
-        return CommitInfo(commit, author, date, subject)
 
     def differing(self, commit: str) -> list[str]:
         """The tracked files of the working tree that differ from a commit, relative to the top. Raises UsageError."""

@@ -38,7 +38,7 @@ CHILD_ARGUMENTS = ["-P", "-c", CHILD_PROGRAM]
 
 
 def alone_in(out: Path, note: Callable[[str], None]) -> AbstractContextManager[None]:
-    """Inside, no other `kbench ab` or `kbench bisect` writes to the folder `out`. Waits for the one that does, after a note.
+    """Inside, no other `kbench ab` writes to the folder `out`. Waits for the one that does, after a note.
     Without this, a comparison would read the results of the other one."""
     return acquire_lock(file_key(out), str(out), wait=True, note=note, hint="; --out names another folder")
 
@@ -61,7 +61,6 @@ class SideSessions:
     scratch    folder in which the child writes its results
     csv        where the results of whole sessions are kept
     count      how many sessions were measured
-    failed     whether the last session could not be measured or kept
     edits      of the working tree, if it is measured where it is
     """
 
@@ -72,7 +71,6 @@ class SideSessions:
     scratch: Path
     csv: Path
     count: int = 0
-    failed: bool = False
     edits: Edits | None = None
 
     def prepare(self) -> list[Path]:
@@ -87,7 +85,6 @@ class SideSessions:
 
     def measure(self, limit_s: float) -> None:
         """Measure one more session. Raises UsageError, ResultsError, SessionLimit, ExecutionError and KeyboardInterrupt."""
-        self.failed = True
         more = ["--append"] if self.count else []
         command = [self.side.python, *CHILD_ARGUMENTS, "run", *self.arguments, "--sessions", "1", *more, "--no-plot"]
         ended = run_child(
@@ -103,7 +100,6 @@ class SideSessions:
         if self.edits:
             self.edits.look()
         self._keep()
-        self.failed = False
 
     def _raise(self, ended: Ended, limit_s: float) -> None:
         if ended.code is None:

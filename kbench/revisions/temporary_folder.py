@@ -1,7 +1,7 @@
-"""The temporary folder of `kbench ab` and `kbench bisect`, with worktrees and environments, and what removes it.
+"""The temporary folder of `kbench ab`, with worktrees and environments, and what removes it.
 
 The folder has two small files. `lock` is locked while the process that uses the folder lives; the kernel releases the lock
-also after SIGKILL. `repository` names the repository. The next of these commands in that repository removes
+also after SIGKILL. `repository` names the repository. The next `kbench ab` in that repository removes
 folders that nobody locks. Without locks (Windows) it removes none.
 """
 
@@ -78,12 +78,6 @@ def remove_stale(repository: Repository, note: Callable[[str], None]) -> None:
         else:
             _forget(repository, folder)
         note(f"removed what a killed kbench left behind: {folder}")
-
-
-def remove_worktree(repository: Repository, root: Path) -> None:
-    """Delete the worktree `root`, and then git's entry of it."""
-    shutil.rmtree(root, onerror=_make_writable_and_retry)
-    repository.forget_worktree(root)
 
 
 def _remove(repository: Repository, folder: Path) -> None:

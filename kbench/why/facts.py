@@ -39,8 +39,7 @@ class RowFacts:
     kernels_file     the name of the file that says what calls launch
     kernels_missing  whether there is no such file
     on_host          whether it was measured on a CPU
-    several_devices  whether the file was measured with --devices or --scheduler
-    config           the path of the config that measured it; empty if not known
+    config           the path of the config that measured it; empty if it is not known, or for a script
     file             the results file, and `terms`, which choose the row in it
     counters         what the hardware counted in its kernels; empty if nobody has counted
     """
@@ -74,7 +73,6 @@ class RowFacts:
     kernels_file: str = ""
     kernels_missing: bool = False
     on_host: bool = False
-    several_devices: bool = False
     config: str = ""
     file: str = ""
     terms: str = ""
@@ -162,8 +160,7 @@ def _facts(name: str, of_case: Sequence[Row], kernels: KernelsFile, environment:
         call=kernels.calls.get(code),
         limits=kernels.devices.get(first.device),
         on_host=environment.get("device_type") == "cpu",
-        several_devices=not environment_file.on_one_device(environment),
-        config=str(config.get("path") or "") if isinstance(config, dict) else "",
+        config=str(config.get("path") or "") if isinstance(config, dict) and not config.get("source") else "",
     )
 
 

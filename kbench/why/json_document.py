@@ -10,16 +10,11 @@ from typing import Any
 from kbench.why.facts import RowFacts
 from kbench.why.ncu_commands import count_command
 from kbench.why.reasons import find_reasons
-from kbench.why.second_opinion import TimerReading, judge_readings
 
 
-def rows_as_json(columns: Sequence[RowFacts], readings: Sequence[Sequence[TimerReading]] = ()) -> str:
-    """An object with the rows: facts, reasons, launches with their occupancy, counters, and the command that counts. With
-    `readings` of each row by several timers: those, and which of them to believe."""
-    rows = [_row(facts) for facts in columns]
-    for row, found in zip(rows, readings, strict=False):
-        row["timers"] = {"readings": [asdict(each) for each in found], "opinion": asdict(judge_readings(found))}
-    return json.dumps({"schema": "kbench.why/1", "rows": rows}, indent=1) + "\n"
+def rows_as_json(columns: Sequence[RowFacts]) -> str:
+    """An object with the rows: facts, reasons, launches with their occupancy, counters, and the command that counts."""
+    return json.dumps({"schema": "kbench.why/1", "rows": [_row(facts) for facts in columns]}, indent=1) + "\n"
 
 
 def _row(facts: RowFacts) -> dict[str, Any]:
@@ -40,5 +35,5 @@ def _row(facts: RowFacts) -> dict[str, Any]:
         "memory": [asdict(each) for each in facts.call.memory] if facts.call else [],
         "device_limits": asdict(facts.limits) if facts.limits else None,
         "counters": [asdict(one) for one in facts.counters],
-        "ncu": count_command(facts) if launches else "",
+        "ncu": count_command(facts),
     }

@@ -9,7 +9,7 @@ from kbench.launches.launched_call import KernelLaunch
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN
 from kbench.text.terminal import microseconds
 from kbench.why.facts import RowFacts
-from kbench.why.ncu_commands import count_command, counters_command, import_command
+from kbench.why.ncu_commands import count_command, import_command
 from kbench.why.reasons import find_reasons
 
 MOST_KERNELS_SHOWN = 12
@@ -83,17 +83,13 @@ def _kernel(launch: KernelLaunch, facts: RowFacts) -> str:
     return f"{kernel.name}{_times(launch.times)}: {', '.join(parts)}; code {kernel.code} ({kernel.origin})"
 
 
-def counter_offer(facts: RowFacts) -> str:
-    """How to count what the kernels do; empty for a row whose kernels are not known."""
-    return f"Hardware counters say more: {counters_command(facts)}" if facts.launches_known else ""
-
-
-def elsewhere_lines(facts: RowFacts) -> Iterator[str]:
-    """How to count on another machine, and how to read the report here."""
-    yield "Where NVIDIA Nsight Compute (ncu) is installed and permitted, this counts:"
-    yield count_command(facts)
-    yield "This then shows the page with the report:"
-    yield import_command(facts)
+def counter_lines(facts: RowFacts) -> Iterator[str]:
+    """How to count what the kernels do, and how to read the report; none for a row whose kernels are not known."""
+    if command := count_command(facts):
+        yield "Hardware counters say more. Where NVIDIA Nsight Compute (ncu) is installed and permitted, this counts:"
+        yield command
+        yield "This then shows the page with the report:"
+        yield import_command(facts)
 
 
 def _why_not_known(facts: RowFacts) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +13,10 @@ import pytest
 
 from kbench import summary
 from kbench.analysis import analyse
-from kbench.analysis.chosen_row import find_row
 from kbench.commands.reading.show import show
 from kbench.errors import UsageError
 from kbench.execute.progress import PlainProgress, describe_fastest
 from kbench.execute.writer import Writer
-from kbench.results import table
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -216,14 +213,6 @@ def show_with(changes: dict[str, Any], tmp_path: Path, capsys: Out) -> list[str]
     (tmp_path / "a.env.json").write_text(json.dumps(environment | changes))
     show(str(tmp_path / "a.csv"))
     return [line for line in capsys.readouterr().err.splitlines() if line.startswith("to measure a row again")]
-
-
-def test_it_offers_the_command_that_measures_a_row_again(tmp_path: Path, capsys: Out) -> None:
-    [line] = show_with({"scope": "device"}, tmp_path, capsys)
-    path = tmp_path / "a.csv"
-    words = shlex.split(line.partition(": ")[2])
-    assert words[:5] == ["kbench", "run", "--repeat", str(path), "--row"]
-    assert find_row(table.read_results(path), path, words[5])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from making import Write, row
 from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS
 from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
 from kbench.results.row import Row
 
 ONE = "12345678-0000aaaa"
@@ -100,10 +99,3 @@ def test_files_of_earlier_versions_are_compared_as_before(write: Write) -> None:
     paths[0].write_text("\n".join(kept) + "\n")
     [only] = compare_results(*paths).rows
     assert (only.verdict, only.reason) == ("slower", "")
-
-
-def test_providers_of_one_file_run_other_code_anyway(write: Write) -> None:
-    rows = [*times(*FAST), *(replace(each, provider="cuda", code=OTHER) for each in times(*SLOW))]
-    found = compare_results(write("one", rows), options=CompareOptions(by="provider", baseline="triton"))
-    assert "machine code" not in found.rows[0].reason
-    assert json.loads(FORMATS["json"](found))["rows"][0]["code"] is None

@@ -64,24 +64,14 @@ def test_a_frame_is_compared_as_its_file_is(write: Write) -> None:
     assert kbench.compare({"old": old, "new": plain}).rows == of_files.rows
 
 
-def test_rows_may_be_chosen_from_a_frame(write: Write) -> None:
-    frame = kbench.load(results(write))
-    found = kbench.compare({"first": frame[frame["session"] == 0], "second": frame[frame["session"] == 1]})
-    assert found.contenders == ("second",) and len(found.rows) == 5
-    twice = kbench.compare(frame, frame)
-    assert (twice.baseline, twice.contenders) == ("softmax", ("softmax-2",))
-    by_provider = kbench.compare(frame.reset_index(), by="provider", baseline="a")
-    assert by_provider.source == "softmax.csv"
-
-
 def test_what_is_wrong_with_a_frame_is_told_by_its_name(write: Write) -> None:
     frame = kbench.load(results(write))
     with pytest.raises(kbench.UsageError, match=r"^softmax-2: the frame has no column ms, gbps; keep all columns"):
-        kbench.compare(frame, frame.drop(columns=["ms", "gbps"]).rename_axis(None), baseline="softmax")
+        kbench.compare(frame, frame.drop(columns=["ms", "gbps"]).rename_axis(None))
     broken = frame.astype({"ms": object})
     broken.loc[broken.index[0], "ms"] = "fast"
     with pytest.raises(kbench.ResultsError, match=r"^softmax\.csv:2: ms is 'fast', not a number"):
-        kbench.compare(broken, by="provider", baseline="a")
+        kbench.compare(broken, frame)
     with pytest.raises(kbench.UsageError, match="the label 'a=b' is empty or has an equals sign"):
         kbench.compare({"a=b": frame})
 
@@ -227,7 +217,6 @@ def test_errors_and_notes_on_results_name_parameters(write: Write) -> None:
         lambda: kbench.compare(old, new, margin=5): "`margin`: must be more than 0% and less than 100%",
         lambda: kbench.compare(old, new, fail_on="slow"): "`fail_on`: ",
         lambda: kbench.plot(old, formats="gif"): "`formats`: ",
-        lambda: kbench.plot(old, baseline="cuda"): "`baseline` goes with `kind` change: ",
         lambda: kbench.report(old, where="Q=1"): "`where` 'Q=1': ",
     }.items():
         with pytest.raises(kbench.UsageError) as caught:

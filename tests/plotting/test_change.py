@@ -144,20 +144,6 @@ def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
     assert "beyond the axis" in caption(figure)
 
 
-def test_the_providers_of_one_file_are_against_its_baseline(tmp_path: Path) -> None:
-    speed: Times = {"torch": 1.0, "cuda": 0.5, "slow": 3.0}
-    path = save(
-        tmp_path / "softmax.csv", [each for n in NS for name, ms in speed.items() for each in timed(name, n, ms)]
-    )
-    path.with_suffix(".env.json").write_text('{"baseline": "torch"}')
-    [picture] = plot(load_sources([path]), Choices(kind="change"))
-    assert title(picture.figure) == "2 providers against torch · softmax · M=4096 · float32"
-    assert panels(picture.figure) == ["cuda", "slow"]
-    assert legend(picture.figure) == ["5 slower", "5 faster"]
-    [picture] = plot(load_sources([path]), Choices(kind="change", baseline="slow"))
-    assert panels(picture.figure) == ["cuda", "torch"]
-
-
 def test_names_of_files_and_colours_of_a_dark_picture(tmp_path: Path) -> None:
     files = [save(tmp_path / f"{n}.csv", [e for k in NS for e in timed("triton", k, 1.0)]) for n in ("old", "new")]
     assert [path.name for path in write_pictures(files, Choices(kind="change"), formats=["pdf"])] == [
@@ -202,7 +188,7 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
         drawn(old, old, tmp_path, x="K")
     with pytest.raises(UsageError, match="kbench compare"):
         list(terminal_charts(load_sources([tmp_path / "old.csv"]), Choices(kind="change"), 80, plain=True))
-    with pytest.raises(UsageError, match="no baseline"):
+    with pytest.raises(UsageError, match="a comparison has two files"):
         list(plot(load_sources([tmp_path / "old.csv"]), Choices(kind="change")))
 
 

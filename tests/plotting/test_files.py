@@ -34,7 +34,7 @@ def test_names_of_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_bytes_depend_on_the_csv_alone(tmp_path: Path) -> None:
-    kinds = [Choices(theme="dark"), Choices(kind="heatmap"), Choices(kind="change", baseline="cuda")]
+    kinds = [Choices(theme="dark"), Choices(kind="heatmap")]
     rows = [*sweep("triton", "cuda", "mine$", flags=("overhead-bound",)), *sweep("bad", status="wrong"), *copies()]
     path, formats = save(tmp_path / "softmax.csv", rows), list(PICTURE_FORMATS)
     first = [picture for choices in kinds for picture in write_pictures(path, choices, formats=formats)]

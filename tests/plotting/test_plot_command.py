@@ -49,7 +49,6 @@ def test_errors_are_one_line_and_exit_code_2(kbench: Kbench, tmp_path: Path) -> 
         ("new=nowhere.csv",),
         ("good.csv", "--where", "N>1M"),
         ("good.csv", "--by", "Q"),
-        ("good.csv", "--baseline", "triton"),
     ):
         done = kbench("plot", *arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments

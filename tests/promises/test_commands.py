@@ -42,7 +42,7 @@ def test_an_unknown_option_is_named_and_exits_2(kbench: Kbench) -> None:
 
 def test_a_missing_argument_is_named_and_exits_2(kbench: Kbench) -> None:
     for command, argument in {
-        "run": "CONFIG", "exec": "COMMAND", "check": "CONFIG", "judge": "FILE.py", "compare": "FILE.csv", "ab": "BASE",
+        "run": "CONFIG", "exec": "COMMAND", "check": "CONFIG", "judge": "FILE.py", "compare": "OLD.csv", "ab": "BASE",
         "history check": "DIR",
     }.items():  # fmt: skip
         ended = kbench(*command.split())
@@ -56,7 +56,7 @@ def test_an_unknown_command_is_named_with_a_near_one(kbench: Kbench) -> None:
 
 def test_a_results_file_that_is_missing_is_named_and_exits_2(kbench: Kbench) -> None:
     for command in ("show", "compare", "plot", "report", "why", "dispatch"):
-        ended = kbench(command, "nope.csv")
+        ended = kbench(command, *["nope.csv"] * (2 if command == "compare" else 1))
         assert ended.code == 2 and ended.out == "" and ended.err.startswith("error: nope.csv: "), command
 
 

@@ -6,14 +6,17 @@ The files are made up: the truth is known, and the noise of a session is 0.2 %.
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from promises.outside import Ended, Kbench, rows_of, write_results
+from promises.outside import ROOT, Ended, Kbench, rows_of, write_results
 from promises.planted import EDITED, UNCHANGED, write_sessions
 
 
@@ -260,3 +263,46 @@ def test_ab_finds_a_kernel_that_takes_twice_as_long(
     assert done.code == 1 and "gate failed: 2 slower" in done.out.splitlines()[0]
     assert "measure both files again" not in done.text
     assert report["gate"]["passed"] is False and report["gate"]["text"] in done.out
+
+
+# ---- the commit that made a kernel slower
+
+BISECTED = """
+operator: scale
+plugins: [../scale.py, ../mine.py]
+sweep: {N: [200000, 400000], dtype: float32}
+providers: [mine]
+measure: {rounds: 3, warmup_ms: 1, rep_ms: 2, cache: warm}
+"""
+
+
+def test_git_bisect_finds_the_commit_with_the_command_of_the_docs(
+    folder: Path, write: Callable[[str, str], Path]
+) -> None:
+    """Four commits: the second one makes the kernel twice as fast, the third one slow. Both show in one session."""
+    page = (ROOT / "docs" / "comparing.md").read_text()
+    start, run = re.findall(r"^git bisect (?:start|run) .*", page, re.MULTILINE)
+    run = run.replace("--only triton --set N=4096", "--only mine --set N=400000").replace(
+        "--fail-on", "--budget 25s --margin 20% --fail-on"
+    )
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    def shell(command: str) -> str:
+        ended = subprocess.run(
+            command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=400
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    write("scale.py", OPERATOR)
+    write("bench/softmax.yaml", BISECTED)
+    write(".gitignore", "results/\n__pycache__/\n")
+    shell("git init -q -b main")
+    for number, seconds in enumerate((0.04, 0.02, 0.08, 0.08)):
+        write("mine.py", PROVIDER.replace("SECONDS", str(seconds)))
+        write("number", str(number))
+        shell(f"git add -A && git -c user.name=a -c user.email=a@b commit -qm 'commit {number}'")
+    shell("git tag v1.2 main~3")
+    shell(start)
+    said = shell(run)
+    assert "commit 2" in said.partition("is the first bad commit")[2], said

@@ -11,7 +11,6 @@ from fake_executor import machine_info
 from kbench.contract.layout import Layout
 from kbench.protocol import (
     AcceleratorInfo,
-    CallRequest,
     Catalog,
     CatalogRequest,
     CheckRequest,
@@ -90,7 +89,6 @@ ANSWERS = [
 REQUESTS = [
     CatalogRequest(("mine.py",), (Exclusion("mine", "gelu", "triton", "it hangs"),)),
     TrialRequest(CASE, SETTINGS),
-    CallRequest(CASE, CONFIGURATIONS[0], SETTINGS, True),
     MeasureRequest(CASE, CONFIGURATIONS, 1, SETTINGS, 2),
     CheckRequest(CASE, CONFIGURATIONS, SETTINGS, ("inf",)),
 ]

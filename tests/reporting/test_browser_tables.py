@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pytest
 from browser_page import Make, View, choose, column
-from report_rows import ENVIRONMENT, report_row, rivals, save_results
+from report_rows import report_row, rivals, save_results
 
 from kbench import reporting
-from kbench.analysis.chosen_row import find_row
-from kbench.results import table
-
-
-@pytest.mark.slow
-def test_a_row_has_the_command_that_measures_it_again(tmp_path: Path, view: View) -> None:
-    names = ("first", "it's", "a,b", "triton")
-    path = save_results(tmp_path / "my results.csv", [report_row(name) for name in names], ENVIRONMENT)
-    script = {**ENVIRONMENT, "config": {**ENVIRONMENT["config"], "source": "bench.py"}}
-    other = save_results(tmp_path / "of a script.csv", [report_row("line")], script)
-    page = view(reporting.write_report([path, other], tmp_path / "report.html"))
-    found = []
-    for button in page.get_by_role("button", name="again").all():
-        button.click()
-        words = shlex.split(page.locator("#again code").inner_text())
-        assert words[:4] == ["kbench", "run", "--repeat", str(path)] and words[4] == "--row"
-        found += find_row(table.read_results(path), path, words[5])
-    assert [row.provider for row in found] == ["first", "it's", "triton"]  # no term can name a,b; line is of a script
 
 
 @pytest.mark.slow

@@ -3,11 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bisections import Builds
 from planted_repository import CONFIG, SWEEP, Machine, commit, git
 
 from kbench.revisions import session
-from kbench.revisions import side as sides
 
 
 @pytest.fixture
@@ -40,10 +38,3 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr(session, "run_child", machine.run)
     return machine
-
-
-@pytest.fixture
-def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
-    builds = Builds()
-    monkeypatch.setattr(sides, "build_side", builds.build)
-    return builds

@@ -6,9 +6,7 @@ import shutil
 import signal
 import threading
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ab_command import AB, ab
@@ -16,23 +14,14 @@ from common import run_kbench
 from planted_repository import CONFIG, Machine, git, hanging, has_ended, state
 
 from kbench.comparison.options import CompareOptions
-from kbench.revisions.bisecting.bisect import BisectOptions, bisect_revisions
 from kbench.revisions.measure import RevisionOptions, measure_revisions
 from kbench.revisions.session import alone_in
 
 
-@pytest.mark.parametrize("command", ["ab", "bisect"])
-def test_two_at_once_do_not_share_a_folder(
-    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_two_at_once_do_not_share_a_folder(repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one waits. Otherwise each would compare results of the other one."""
     monkeypatch.chdir(repository)
     out = Path("results/shared")
-    options: Any = RevisionOptions("old", None, Path(CONFIG), out=out)
-    measure: Any = partial(measure_revisions, comparing=CompareOptions())
-    if command == "bisect":
-        options = BisectOptions("old", "slow", Path(CONFIG), "provider=triton,N=64", out=out)
-        measure = bisect_revisions
     lines: list[str] = []
     waits = threading.Event()
 
@@ -46,7 +35,7 @@ def test_two_at_once_do_not_share_a_folder(
         other.enter_context(alone_in(out, note))
         thread = threading.Thread(target=lambda: (waits.wait(30), other.close()))
         thread.start()
-        measure(options, note=note)
+        measure_revisions(RevisionOptions("old", None, Path(CONFIG), out=out), CompareOptions(), note)
         thread.join()
     [line] = [line for line in lines if "is in use by" in line]
     assert line.startswith("results/shared is in use by ")

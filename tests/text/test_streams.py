@@ -159,7 +159,7 @@ def test_a_folder_whose_name_is_not_unicode(
     folder.mkdir()
     path = results("D").rename(folder / os.fsdecode(b"\xff.csv"))
     monkeypatch.setattr(sys, "stdout", Stream(sys.stdout))
-    exports = [option for name in ("json", "junit", "markdown") for option in ("--export", f"{name}={folder / name}")]
+    exports = [option for name in ("json", "markdown") for option in ("--export", f"{name}={folder / name}")]
     for command in (
         ["compare", path, path, "--margin", "20%", *exports],
         ["plot", path, "--format", "svg"],
@@ -168,7 +168,7 @@ def test_a_folder_whose_name_is_not_unicode(
     ):
         assert app(list(map(str, command)), standalone_mode=False) == 0
     assert "tr\\udce9sor" in capsys.readouterr().out
-    for name in ("json", "junit", "markdown", "r.html"):
+    for name in ("json", "markdown", "r.html"):
         assert len((folder / name).read_text(encoding="utf-8")) > 100
     assert len(digest(str(path))) == 12
 

@@ -1,12 +1,12 @@
-"""`kbench why --import` and `--counters`: what the hardware counted sharpens the reasons. The reports have the form and
-the numbers of recorded ones (see tests/counters/ncu_tables.py), and a script stands for the program ncu."""
+"""`kbench why --import`: what the hardware counted sharpens the reasons. The reports have the form and
+the numbers of recorded ones (see tests/counters/ncu_tables.py)."""
 
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from counters.ncu_tables import GOOD, RECORDED, STALLED, raw_page
 from making import write_rows
 from why.test_why import FULL, H200, KERNEL, LAUNCH, NAME, launched, timed
 
-from kbench.counters import ncu
 from kbench.counters.kernel_counters import NCU_METRICS
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.launches.launched_call import LaunchedCall
@@ -124,11 +123,9 @@ def test_the_page_and_the_json_show_what_was_counted(kbench: Kbench, tmp_path: P
     assert "L2 hit rate 50%, achieved occupancy 76%" in page
     assert "rows: of their time, the warps wait 92% for data from global or local memory (long_scoreboard)" in page
     assert "58.3 MB written to it, 8.8 MB of what was stored are still in the L2 cache at its end" in page
-    assert "ncu --profile-from-start" not in page, "it was counted already"
+    assert "ncu --kernel-name" not in page, "it was counted already"
     found = json.loads(kbench("why", path, "--import", report, "--json").stdout)["rows"][0]
-    assert found["counters"][0]["dram_read_bytes"] == 67114752 and found["ncu"].startswith(
-        "ncu --profile-from-start off"
-    )
+    assert found["counters"][0]["dram_read_bytes"] == 67114752
 
 
 @pytest.mark.parametrize(
@@ -186,94 +183,21 @@ def test_a_report_of_perhaps_another_row_is_doubted(kbench: Kbench, tmp_path: Pa
     )
 
 
-FAKE = """#!{python}
-import json, os, sys, time
-words = sys.argv[1:]
-with open({log!r}, "a") as log:
-    log.write(json.dumps(words) + "\\n")
-mode = os.environ.get("FAKE_NCU", "")
-if "--import" in words:
-    text = open(words[words.index("--import") + 1]).read()
-    print("==ERROR== The file is not a valid report." if mode == "broken" else text)
-    sys.exit(mode == "broken")
-if mode == "hangs":
-    time.sleep(60)
-if mode == "forbidden":
-    print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
-          "target device 0. For instructions on enabling permissions and to get more information see https://developer...")
-    sys.exit(1)
-if mode == "fails":
-    print("error: softmax.csv: its rows cannot be measured again here: there is no config")
-    print("==WARNING== No kernels were profiled.")
-    sys.exit(2)
-open(words[words.index("--export") + 1], "w").write({report!r})
-"""
-
-Ncu = Callable[[], list[list[str]]]
-
-
-@pytest.fixture
-def fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
-    """A program ncu on PATH. Returns the arguments of its calls."""
-    log, folder = tmp_path / "ncu.log", tmp_path / "bin"
-    folder.mkdir()
-    program = folder / "ncu"
-    program.write_text(FAKE.format(python=sys.executable, log=str(log), report=raw_page((ROWS, UNCOALESCED))))
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return lambda: [json.loads(line) for line in log.read_text().splitlines()]
-
-
-def test_counters_come_from_a_run_of_ncu(kbench: Kbench, tmp_path: Path, fake_ncu: Ncu) -> None:
-    path = results(tmp_path)
-    ended = kbench("why", path, "--counters")
-    assert ended.returncode == 0, ended.stderr
-    assert "1. Threads of kernel rows use 12% of the bytes" in ended.stdout
-    count, read = fake_ncu()
-    assert count[:2] == ["--profile-from-start", "off"] and count[count.index("--cache-control") + 1] == "all"
-    assert (
-        "MemoryWorkloadAnalysis" in count and NCU_METRICS["dram_read_bytes"][0] in count[count.index("--metrics") + 1]
-    )
-    assert count[-7:] == [sys.executable, "-m", "kbench", "why", str(path), "--row", "provider=triton", "--once"][-7:]
-    assert read[0] == "--import" and read[2:] == [
-        "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled",
-    ]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "said"),
-    [
-        ("forbidden", "nothing was counted: this machine does not permit hardware counters (ERR_NVGPUCTRPERM)"),
-        (
-            "fails",
-            "nothing was counted: error: softmax.csv: its rows cannot be measured again here: there is no config",
-        ),
-        ("broken", "nothing was counted"),
-        ("hangs", "nothing was counted: ncu took longer than 1 s"),
-    ],
-)
-def test_without_counters_the_page_says_how_to_count_elsewhere(
-    kbench: Kbench, tmp_path: Path, fake_ncu: Ncu, monkeypatch: pytest.MonkeyPatch, mode: str, said: str
-) -> None:
-    monkeypatch.setenv("FAKE_NCU", mode)
-    monkeypatch.setattr("kbench.why.counting.COUNT_LIMIT_S", 1.0 if mode == "hangs" else 60.0)
-    path = results(tmp_path)
-    ended = kbench("why", path, "--counters")
-    assert ended.returncode == 3 and said in " ".join(ended.stderr.split()), ended.stderr
-    lines = ended.stdout.splitlines()
-    assert any(line.startswith("  1. ") for line in lines), "the page is shown all the same"
-    count, read = lines[-5], lines[-1]
-    row = f"kbench why {path} --row provider=triton"
-    assert count.startswith("ncu --profile-from-start off") and count.endswith(f"--export report.ncu-rep {row} --once")
-    assert read == f"{row} --import report.ncu-rep"
+def test_the_page_ends_with_the_command_that_counts_in_one_call_of_the_row(kbench: Kbench, tmp_path: Path) -> None:
+    path = results(tmp_path, launched(times=3))
+    path.with_suffix(".env.json").write_text('{"config": {"path": "bench/softmax.yaml"}}')
+    *_, command, _, _, _, show = kbench("why", path).stdout.splitlines()
+    words = shlex.split(command)
+    assert words[:5] == ["ncu", "--kernel-name-base", "mangled", "--kernel-name", "regex:^(_Z4rowsPf)$"]
+    assert words[words.index("--launch-count") + 1] == "3" and words[words.index("--cache-control") + 1] == "all"
+    assert NCU_METRICS["dram_read_bytes"][0] in words[words.index("--metrics") + 1]
+    run = ["kbench", "run", "bench/softmax.yaml", "--only", "triton", "--set", "dtype=float32", "--set", "M=4096"]
+    assert words[words.index("kbench") :][: len(run)] == run
+    assert show == f"kbench why {path} --row provider=triton --import report.ncu-rep"
 
 
 def test_without_ncu_it_says_what_to_install(kbench: Kbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ncu, "find_ncu", lambda: None)
-    ended = kbench("why", results(tmp_path), "--counters")
-    said = " ".join(ended.stderr.split())
-    assert ended.returncode == 3 and "ncu is not installed here; install NVIDIA Nsight Compute" in said
+    results(tmp_path)
     monkeypatch.setattr("kbench.counters.report_file.find_ncu", lambda: None)
     (tmp_path / "r.ncu-rep").write_bytes(b"\0")
     ended = kbench("why", tmp_path / "softmax.csv", "--import", tmp_path / "r.ncu-rep")
@@ -323,16 +247,6 @@ def test_nvidias_module_reads_a_report_where_there_is_no_ncu(tmp_path: Path, mon
     with pytest.raises(Exception, match=r"r.ncu-rep: is not an Nsight Compute report: cannot open"):
         with_report(facts, report)
     monkeypatch.delitem(sys.modules, "ncu_report")
-
-
-def test_options_that_exclude_each_other(kbench: Kbench, tmp_path: Path) -> None:
-    path = results(tmp_path)
-    ended = kbench("why", path, "--counters", "--import", "x.csv")
-    assert ended.returncode == 2 and "choose one of them" in ended.stderr
-    ended = kbench("why", path, "--once", "--json")
-    assert (
-        ended.returncode == 2 and "--once cannot be combined with --json; leave out --once, or --json" in ended.stderr
-    )
 
 
 def test_several_kernels_share_the_time(tmp_path: Path) -> None:

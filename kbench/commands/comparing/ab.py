@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from kbench.commands.comparing.outputs import export_targets, report_gate, sessions_advice, write_outputs
-from kbench.commands.comparing.revision_options import Build, run_arguments
 from kbench.commands.options import (
     Exports,
     FailOn,
@@ -38,7 +37,15 @@ def ab(
             "its uncommitted changes.",
         ),
     ],
-    build: Build = "",
+    build: Annotated[
+        str,
+        typer.Option(
+            "--build",
+            metavar="COMMAND",
+            help="Build each revision with this shell command, for example 'pip install -e .'. It runs in the revision's "
+            "folder, with a virtual environment of its own.",
+        ),
+    ] = "",
     budget: Annotated[
         str,
         typer.Option(
@@ -55,7 +62,7 @@ def ab(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for base.csv and head.csv.")] = Path(
         "results/ab"
     ),
-    margin: Margin = None,
+    margin: Margin = "2%",
     fail_on: FailOn = None,
     strict: Strict = False,
     export: Exports = None,
@@ -78,13 +85,18 @@ def ab(
         raise UsageError(f"expected BASE [HEAD] CONFIG, but got {len(words) + 1} words; {remedy}")
     head = words[0] if len(words) == 2 else None
     comparing = CompareOptions(
-        margin=None if margin is None else parse_share("--margin", margin),
+        margin=parse_share("--margin", margin),
         fail_on=tuple(split_words(fail_on)),
         strict=strict,
     )
     _ = comparing.gate  # raises before anything is measured
     export_targets(export or (), github)
-    arguments = run_arguments(sets, only, profile, shapes)
+    arguments = [
+        *(word for change in sets or () for word in ("--set", change)),
+        *(word for names in only or () for word in ("--only", names)),
+        *(["--profile", profile] if profile is not None else []),
+        *(["--shapes", str(shapes.absolute())] if shapes is not None else []),  # all revisions read the same shapes
+    ]
     budget_s, plugins = parse_duration("--budget", budget), tuple(map(Path, plugin or ()))
     options = RevisionOptions(base, head, Path(words[-1]), arguments, build, budget_s, out, plugins)
     try:

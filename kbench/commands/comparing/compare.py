@@ -1,4 +1,4 @@
-"""`kbench compare` compares results files, or the providers of one file."""
+"""`kbench compare` compares two results files."""
 
 from __future__ import annotations
 
@@ -6,36 +6,27 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.comparing.outputs import export_targets, report_gate, sessions_advice, write_outputs
+from kbench.commands.comparing.outputs import export_targets, report_gate, write_outputs
 from kbench.commands.options import (
     Exports,
     FailOn,
     GitHub,
-    MarginOrNone,
+    Margin,
     RowTerms,
     Strict,
     check_not_read,
-    parse_duration,
     parse_share,
     split_words,
 )
-from kbench.errors import ExitStatus, UsageError
-from kbench.text import terminal
-
-DEFAULT_BUDGET = "10m"
+from kbench.errors import ExitStatus
 
 
 def compare(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="[LABEL=]FILE.csv", help="Results files, or folders with one each, the baseline first."),
+    old: Annotated[
+        str,
+        typer.Argument(metavar="[LABEL=]OLD.csv", help="The results to compare with: a file, or a folder with one."),
     ],
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this file or provider.")
-    ] = None,
-    by: Annotated[
-        str, typer.Option("--by", metavar="file|provider", help="Compare files, or the providers of one file.")
-    ] = "file",
+    new: Annotated[str, typer.Argument(metavar="[LABEL=]NEW.csv", help="The results to judge.")],
     where: RowTerms = "",
     metric: Annotated[
         str,
@@ -45,7 +36,7 @@ def compare(
             help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps, copy_fraction, tflops or sol.",
         ),
     ] = "ms",
-    margin: MarginOrNone = None,
+    margin: Margin = "2%",
     vary: Annotated[
         str | None,
         typer.Option(
@@ -71,65 +62,30 @@ def compare(
     ] = None,
     fail_on: FailOn = None,
     strict: Strict = False,
-    resolve: Annotated[
-        bool,
-        typer.Option(
-            "--resolve",
-            help="Measure the unclear rows of two files again, both sides in turn, and append the sessions to the files. "
-            "This machine must have the device on which the files were measured. Each file's config and kernels must be "
-            "unchanged. To measure two git revisions, use kbench ab.",
-        ),
-    ] = False,
-    budget: Annotated[
-        str,
-        typer.Option(
-            "--budget",
-            metavar="DURATION",
-            help="With --resolve: measure for at most about this long: 90s, 10m or 1h.",
-        ),
-    ] = DEFAULT_BUDGET,
     export: Exports = None,
     github: GitHub = False,
 ) -> ExitStatus:
-    """Compare results files row by row.
+    """Compare two results files row by row.
 
     Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
     Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 no row could be compared, no
-    row is clear, --resolve could not remeasure any row, or --strict refused a row; 130 interrupted.
+    row is clear, or --strict refused a row.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions
 
     options = CompareOptions(
-        by,
-        baseline,
         where,
         metric,
-        None if margin is None else parse_share("--margin", margin),
+        parse_share("--margin", margin),
         tuple(split_words(vary)),
         tuple(split_words(fail_on)),
         strict,
     )
     for target in export_targets(export or (), github):
         if target is not None:
-            check_not_read("--export", target, files)
-    if not resolve:
-        if budget != DEFAULT_BUDGET:
-            raise UsageError("--budget limits what --resolve measures; add --resolve")
-        found = compare_results(*files, options=options)
-        write_outputs(found, sort=sort, only=only, exports=export or (), github=github)
-        return report_gate(found, github=github)
-    from kbench.resolving.resolve import ENOUGH
-    from kbench.resolving.resolve import resolve as measure_again
-
-    _ = options.gate  # raises before anything is measured
-    try:
-        done = measure_again(files, options, parse_duration("--budget", budget), terminal.note)
-    except KeyboardInterrupt:
-        terminal.note("interrupted; the rows that were measured again, if any, are in the files")
-        return ExitStatus.INTERRUPTED
-    terminal.note(done.text)
-    advice = sessions_advice(budget, enough=done.ended == ENOUGH)
-    write_outputs(done.comparison, sort=sort, only=only, exports=export or (), github=github, unclear_advice=advice)
-    return report_gate(done.comparison, github=github)
+            check_not_read("--export", target, [old, new])
+    comparison = compare_results(old, new, options=options)
+    write_outputs(comparison, sort=sort, only=only, exports=export or (), github=github)
+    return report_gate(comparison, github=github)

@@ -37,7 +37,7 @@ def plot(
             "--kind",
             metavar="KIND",
             help="lines, bars, heatmap or change. 'bars' has a panel for each case. 'heatmap' shows the fastest provider of "
-            "each case. 'change' compares each file with the first, or the providers of one file with the baseline.",
+            "each case. 'change' compares two files, the old one first.",
         ),
     ] = "lines",
     x: Annotated[
@@ -50,10 +50,6 @@ def plot(
             "--by", metavar="COLUMNS", help="Draw a panel for each value of these columns, for example dtype,M."
         ),
     ] = "",
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", metavar="LABEL", help="With --kind change: compare with this file or provider."),
-    ] = None,
     margin: Annotated[
         str, typer.Option("--margin", metavar="SHARE", help="With --kind change: the smallest change that matters.")
     ] = "2%",
@@ -80,7 +76,7 @@ def plot(
 
     if term and out:
         raise UsageError("--term and --out cannot be combined: --term writes no files")
-    choices = plotting.Choices(metric, kind, x, split_words(by), theme, baseline, parse_share("--margin", margin))
+    choices = plotting.Choices(metric, kind, x, split_words(by), theme, parse_share("--margin", margin))
     if term:
         _print_charts(newest_results(files), where, choices)
         return ExitStatus.OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +35,6 @@ def show(
     """
     from kbench import summary
     from kbench.analysis import analyse, rows_of
-    from kbench.analysis.chosen_row import terms_of
     from kbench.results import environment_file, table
     from kbench.results.row_filter import RowFilter
     from kbench.results.vocabulary import Role
@@ -50,10 +48,6 @@ def show(
     found = analyse(rows_of(rows), beside.environment.get("baseline"))
     summary.print_summary(found, detailed=details)
     print(f"{summary.counts(found.rows) or 'no rows of providers'}: {path}")
-    timed = [row for row in found.rows if row.role == Role.PROVIDER and row.ms is not None]
-    if timed and environment_file.is_repeatable(beside.environment):
-        example = shlex.join(["kbench", "run", "--repeat", str(path), "--row", terms_of(timed[-1], rows_of(frame))])
-        terminal.note(f"to measure a row again, name it, for example: {example}")
     for warning in [*frame.attrs["warnings"], *([beside.note] if beside.there and beside.note else [])]:
         terminal.warn(str(warning))
     return ExitStatus.OK

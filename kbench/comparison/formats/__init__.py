@@ -14,7 +14,7 @@ from kbench.comparison.model import Comparison
 
 def _format(module: str) -> Callable[[Comparison], str]:
     def text(comparison: Comparison) -> str:
-        """Imports the format on first use: a comparison on the terminal needs neither pydantic nor ElementTree."""
+        """Imports the format on first use: a comparison on the terminal needs no pydantic."""
         written: str = import_module(f"{__name__}.{module}").text(comparison)
         return written
 
@@ -25,10 +25,6 @@ FORMATS = {
     "markdown": _format("markdown"),
     "json": _format("json_report"),
     "csv": _format("csv_table"),
-    "junit": _format("junit"),
     "github": _format("github"),
-    "github-action-benchmark": _format("github_action_benchmark"),
-    "bencher": _format("bencher"),
-    "benchfmt": _format("benchfmt"),
 }
 """The formats of `--export` by name. The table on the terminal is `terminal.text`, which takes a width and an order too."""

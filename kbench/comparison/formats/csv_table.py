@@ -32,8 +32,7 @@ def text(comparison: Comparison) -> str:
 def column_names(comparison: Comparison) -> list[str]:
     """The names of the columns: what was compared, then OUTCOME."""
     axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
-    who = ["provider", "params"] if comparison.by == "file" else []
-    return ["operator", *who, *axes, "dtype", *OUTCOME]
+    return ["operator", "provider", "params", *axes, "dtype", *OUTCOME]
 
 
 def cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:

@@ -49,9 +49,7 @@ class Settings(_Model):
 
     metric: str = Field(description="The column of the results that was compared.")
     better: Literal["less", "more"] = Field(description="Whether a smaller or a larger value of the metric is better.")
-    margin: float = Field(
-        description="The smallest change that matters, as a share. With `by: provider` it counts only if the caller gave it."
-    )
+    margin: float = Field(description="The smallest change that matters, as a share.")
     error_rate: float = Field(description="A row that has a q is slower or faster only if its q is at most this.")
     confidence: float = Field(description="The confidence level of every interval.")
     vary: list[str] = Field(description="The conditions that the caller allowed to differ.")
@@ -89,8 +87,7 @@ class ExportedRow(_Model):
     """The verdict on one provider and case of one contender."""
 
     key: dict[str, int | float | str | bool | None] = Field(
-        description="The columns that identify the row on both sides. With `by: provider`, these do not include provider and "
-        "params."
+        description="The columns that identify the row on both sides."
     )
     contender: str
     verdict: str = Field(json_schema_extra={"enum": [verdict.value for verdict in Verdict]})
@@ -105,7 +102,7 @@ class ExportedRow(_Model):
     code: CodeChange | None = Field(
         description="Whether both sides ran the same machine code. same-names: kbench knows the kernels only by their names "
         "and the versions of packages. mixed: it differs between the sessions of a side. "
-        "Null if it is not known, and with `by: provider`."
+        "Null if it is not known."
     )
     old: ExportedSide | None = Field(description="The baseline's side. Null if the baseline does not have the row.")
     new: ExportedSide | None = Field(description="The contender's side. Null if the contender does not have the row.")
@@ -157,8 +154,6 @@ class Report(_Model):
     version: Literal["kbench.compare/1"] = Field(
         alias="schema", description="The version of this format. It changes if programs that read it have to change."
     )
-    by: Literal["file", "provider"] = Field(description="Whether the sides are files, or providers of one file.")
-    source: str = Field(description="With `by: provider` the results file, otherwise empty.")
     baseline: str
     contenders: list[str]
     comparable: bool = Field(
@@ -189,8 +184,6 @@ def _report(comparison: Comparison) -> Report:
     rules, counts, result = comparison.rules, comparison.counts, comparison.gate.judge(comparison)
     return Report(
         schema="kbench.compare/1",
-        by="provider" if comparison.by == "provider" else "file",
-        source=plain(comparison.source),
         baseline=plain(comparison.baseline),
         contenders=[plain(contender) for contender in comparison.contenders],
         comparable=comparison.comparable,
@@ -256,7 +249,7 @@ def _row(row: JudgedRow, comparison: Comparison) -> ExportedRow:
         ratio=finite(row.ratio),
         ci=_interval(row.ci),
         q=finite(row.q),
-        code=code_change(row.old.ran, row.new.ran) if comparison.by == "file" and row.old and row.new else None,
+        code=code_change(row.old.ran, row.new.ran) if row.old and row.new else None,
         old=_side(row.old),
         new=_side(row.new),
     )

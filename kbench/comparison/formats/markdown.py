@@ -57,7 +57,6 @@ def document(comparison: Comparison, limit: int) -> str:
     for changed, members in sections(comparison.rows):
         fill = _fill_table if changed else _fill_groups
         lost_rows += len(members) - fill(page, members, comparison, common)
-    page.fill((escape(note) for note in report_lines.footnotes(comparison)), closing=[""])
     lost = [f"{count} {what}" for count, what in ((lost_rows, "rows"), (lost_lines, "lines above the tables")) if count]
     if lost:
         page.left += RESERVE

@@ -46,7 +46,7 @@ def text(
         *(_differences(comparison, contender, width) for contender in comparison.contenders),
         paragraphs([*report_lines.drifts(comparison), *(f"note: {plain(note)}" for note in comparison.notes)], width),
         *tables,
-        paragraphs([*report_lines.footnotes(comparison), *report_lines.geomeans(comparison)], width),
+        paragraphs(report_lines.geomeans(comparison), width),
         [
             report_lines.summary(comparison) + (f" ({hidden} row{'s' * (hidden != 1)} not shown)" if hidden else ""),
             *paragraphs(report_lines.next_steps(comparison, unclear_advice), width),

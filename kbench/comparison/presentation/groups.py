@@ -95,15 +95,7 @@ def grouped(shown: Iterable[JudgedRow], comparison: Comparison, common: Collecti
 
 
 def _who(row: JudgedRow, comparison: Comparison) -> str:
-    """`triton`, or with several contenders `triton of head`."""
-    if comparison.by == "provider":
-        return plain(row.contender)
-    several = len(comparison.contenders) > 1
-    return (
-        f"{plain(row.key.configuration_name)} of {plain(row.contender)}"
-        if several
-        else plain(row.key.configuration_name)
-    )
+    return plain(row.key.configuration_name)
 
 
 def _cases(group: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> str:

@@ -24,12 +24,8 @@ WEIGHTS = {
 
 
 def title(comparison: Comparison) -> str:
-    """`new.csv against base.csv`, `providers of softmax.csv against torch-native`"""
-    names = ", ".join(comparison.contenders)
-    if comparison.by == "file":
-        return plain(f"{names} against {comparison.baseline}")
-    who = "providers" if len(comparison.contenders) > 1 else names
-    return plain(f"{who} of {comparison.source} against {comparison.baseline}")
+    """`new.csv against base.csv`"""
+    return plain(f"{', '.join(comparison.contenders)} against {comparison.baseline}")
 
 
 def headline(comparison: Comparison) -> str:
@@ -41,23 +37,11 @@ def headline(comparison: Comparison) -> str:
 
 def quantity_of(comparison: Comparison) -> Quantity:
     """What is compared. Its `head` and `basis` mark changes that are not the quotient of the two values beside them: the
-    machine's drift was removed, or the change was computed round by round."""
+    machine's drift was removed."""
     metric = comparison.rules.metric
     if any(taken_out(part, metric) for drift in comparison.drifts.values() for part in drift.parts.values()):
         return quantity(metric, " - drift", " without drift")
-    if comparison.rules.paired and comparison.rules.compared.by_round:
-        return quantity(metric, "*", " paired")
     return quantity(metric)
-
-
-def footnotes(comparison: Comparison) -> Iterator[str]:
-    """Explanations of the marks in column heads."""
-    if quantity_of(comparison).head.endswith("*") and any(row.ratio is not None for row in comparison.rows):
-        yield (
-            "* paired: each round's value is divided by that of the baseline. The change is the median of these ratios; "
-            "with several sessions, the median of the sessions' medians. The values beside it are those of each provider "
-            "alone, so their ratio may differ."
-        )
 
 
 def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str]]:
@@ -67,12 +51,11 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
     """
     metric, rules = quantity_of(comparison), comparison.rules
     direction = "slower" if rules.compared.lower_is_better else "faster"
-    margin = f"; margin {rules.margin * 100:g}%" if rules.asked or not rules.paired else ""
     provider = {"provider": f"provider {common['provider']}"} if "provider" in common else {}
     found = [
         ("conditions", ", ".join(_conditions(comparison))),
         ("sessions", _sessions(comparison)),
-        ("compared", f"{metric.with_unit}{_pooled(comparison)}, more is {direction}{margin}"),
+        ("compared", f"{metric.with_unit}{_pooled(comparison)}, more is {direction}; margin {rules.margin * 100:g}%"),
         ("every row", row_names.format_parts(common | provider)),
     ]
     return [(name, value) for name, value in found if value]
@@ -120,15 +103,12 @@ def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[st
 
     `beside_values` says whether the reader sees the two values beside each change.
     """
-    for contender, drift in comparison.drifts.items():
+    for drift in comparison.drifts.values():
         noise = f"noise floor {format_share(drift.noise)} (repeat control)" if drift.noise else ""
-        if comparison.by == "provider":
-            yield from filter(None, [noise])
-            return  # all contenders are in one file
         for device, part in drift.parts.items():
             moved = _moved(part, comparison.rules.metric, beside_values)
             where = f"{plain(device)}: " if device else ""
-            yield _for(contender, comparison) + where + "; ".join(filter(None, [moved, noise]))
+            yield where + "; ".join(filter(None, [moved, noise]))
 
 
 def taken_out(drift: Drift, metric: str) -> bool:
@@ -154,7 +134,7 @@ def geomeans(comparison: Comparison) -> Iterator[str]:
     """`geomean of time ratios 0.994 [0.989, 0.999] over 47 of 50 rows`, for every contender."""
     name = quantity(comparison.rules.metric).name
     for geomean in sorted(comparison.geomeans, key=lambda geomean: comparison.contenders.index(geomean.contender)):
-        yield f"{_for(geomean.contender, comparison)}{_mean(geomean, name)}"
+        yield _mean(geomean, name)
 
 
 def _mean(geomean: Geomean, name: str) -> str:
@@ -163,10 +143,6 @@ def _mean(geomean: Geomean, name: str) -> str:
         return f"no geomean of {name} ratios: {of} have a ratio"
     ends = f" [{factor(geomean.ci[0])}, {factor(geomean.ci[1])}]" if geomean.ci else ""
     return f"geomean of {name} ratios {factor(geomean.ratio)}{ends} over {of}{', weighted' * geomean.weighted}"
-
-
-def _for(contender: str, comparison: Comparison) -> str:
-    return f"{plain(contender)}: " if len(comparison.contenders) > 1 else ""
 
 
 def summary(comparison: Comparison) -> str:
@@ -187,23 +163,18 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
     elif unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
-        if comparison.by == "file":
-            many = len(comparison.contenders) > 1
-            hint = "" if few else " (where sessions help, the reason of a row says about how many)"
-            drifted = [row.reason.startswith(DRIFT_REASON) for row in unclear]
-            if not all(drifted):
-                yield (
-                    f"unclear rows may need more sessions in {'all' if many else 'both'} files: repeat the command that "
-                    f"measured each of them, with --append --sessions {2 if few else 'N'}{hint}"
-                )
-            if any(drifted):
-                yield (
-                    "where the drift of the machine may explain a change, measure both sides in turn: kbench ab does so for "
-                    "two git revisions"
-                )
-        else:
-            command = f"kbench run CONFIG --append --sessions {2 if few else 'N'}"
-            yield f"unclear rows may need more sessions: {command}{'' if few else '; see the reason of each row'}"
+        hint = "" if few else " (where sessions help, the reason of a row says about how many)"
+        drifted = [row.reason.startswith(DRIFT_REASON) for row in unclear]
+        if not all(drifted):
+            yield (
+                "unclear rows may need more sessions in both files: repeat the command that measured each of them, with "
+                f"--append --sessions {2 if few else 'N'}{hint}"
+            )
+        if any(drifted):
+            yield (
+                "where the drift of the machine may explain a change, measure both sides in turn: kbench ab does so for "
+                "two git revisions"
+            )
     failed = {row.new.status.value for row in comparison.rows if row.verdict is Verdict.FAILED and row.new}
     if failed:
         yield f"to understand failed rows: {', '.join(f'kbench explain {status}' for status in sorted(failed))}"

@@ -26,14 +26,11 @@ SELF_EXPLAINING = WHO | {"operator", "dtype"}
 
 
 def name_parts(row: JudgedRow, comparison: Comparison) -> dict[str, str]:
-    """The parts of a row's name by column, as text. The contender is one of them where there are several."""
+    """The parts of a row's name by column, as text."""
     key = row.key
     axes = {name: plain(str(value)) for name, value in key.axes}
     parts = {"operator": plain(key.operator), "dtype": plain(key.dtype), **axes}
-    if comparison.by == "file":
-        parts["provider"] = plain(key.configuration_name)
-    if len(comparison.contenders) > 1:
-        parts["provider" if comparison.by == "provider" else "contender"] = plain(row.contender)
+    parts["provider"] = plain(key.configuration_name)
     return parts
 
 
@@ -44,7 +41,7 @@ def common_parts(comparison: Comparison) -> dict[str, str]:
     for key in keys:
         for name, value in key.axes:
             seen.setdefault(name, set()).add(value)
-    if comparison.by == "file" and any(len(values) > 1 for values in seen.values()):
+    if any(len(values) > 1 for values in seen.values()):
         seen["provider"] = {key.configuration_name for key in keys}
     return {part: plain(str(*values)) for part, values in seen.items() if len(values) == 1}
 
@@ -75,17 +72,14 @@ def shared_reasons(shown: Sequence[JudgedRow]) -> dict[str, int]:
 def key_columns(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
     """The columns by which the sides were joined, for programs: values keep their type."""
     key = row.key
-    who = {"provider": plain(key.provider), "params": plain(key.params)} if comparison.by == "file" else {}
     axes = {name: plain(value) if isinstance(value, str) else value for name, value in key.axes}
+    who = {"provider": plain(key.provider), "params": plain(key.params)}
     return {"operator": plain(key.operator), **who, **axes, "dtype": plain(key.dtype)}
 
 
 def full_name(row: JudgedRow, comparison: Comparison) -> str:
     """A name that no other row of the comparison has."""
-    name = plain(row.key.label)
-    if comparison.by == "provider":
-        return f"{name} {plain(row.contender)}"
-    return f"{name} ({plain(row.contender)})" if len(comparison.contenders) > 1 else name
+    return plain(row.key.label)
 
 
 def ordered(comparison: Comparison, sort: str = "verdict") -> list[JudgedRow]:

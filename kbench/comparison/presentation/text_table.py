@@ -80,8 +80,6 @@ def number_cells(shown: Sequence[JudgedRow], comparison: Comparison) -> list[Cel
     """The numbers of rows by column, without empty columns."""
     metric = quantity_of(comparison)
     old, new = (f"old {metric.unit}", f"new {metric.unit}")
-    if comparison.by == "provider":
-        old, new = (f"base {metric.unit}", metric.unit)
     cells = []
     for row in shown:
         before, after = values(row, metric)

@@ -154,8 +154,7 @@ def _names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def _title(comparison: Comparison, whole: dict[str, object]) -> str:
-    several, what = len(comparison.contenders) > 1, "providers" if comparison.by == "provider" else "files"
-    who = f"{len(comparison.contenders)} {what}" if several else comparison.contenders[0]
+    [who] = comparison.contenders
     names = shorten([who, comparison.baseline])
     rest = title_of({name: value for name, value in whole.items() if name != FILE_COLUMN})
     return f"{names[who]} against {names[comparison.baseline]}" + (f" · {rest}" if rest else "")

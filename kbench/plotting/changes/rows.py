@@ -23,15 +23,14 @@ def change_rows(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[s
     """
     rows: list[dict[str, Any]] = []
     axes = unclaimed(list(dict.fromkeys(name for verdict in comparison.rows for name, _ in verdict.key.axes)))
-    by_file = comparison.by == "file"
-    names = shorten({row.key.configuration_name if by_file else row.contender for row in comparison.rows})
+    names = shorten({row.key.configuration_name for row in comparison.rows})
     for verdict in comparison.rows:
         key = verdict.key
         rows.append(
             {
-                FILE_COLUMN: verdict.contender if by_file else "",
+                FILE_COLUMN: verdict.contender,
                 "operator": key.operator,
-                PROVIDER_COLUMN: names[key.configuration_name if by_file else verdict.contender],
+                PROVIDER_COLUMN: names[key.configuration_name],
                 "dtype": key.dtype,
                 **{axes[name]: value for name, value in key.axes},
                 "word": verdict.verdict.value,

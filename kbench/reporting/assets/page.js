@@ -78,12 +78,10 @@ function rowsSection() {
   const same = known.filter((column) => !isMeasured(column) && distinct(column.values).length === 1);
   const caption = same.filter((column) => !["file", "session"].includes(column.name) && column.values[0] != null && column.values[0] !== "")
     .map((column) => (content.rows.axes.includes(column.name) ? `${column.name}=${plainly(column.values[0])}` : String(column.values[0])));
-  const again = againLine();
   const columnsShown = timeThird(known.filter((column) => !same.includes(column)));
   const table = dataTable({
     columns: columnsShown, count: content.rows.count, label: "rows", common: caption, search: true, choices: ["file", "operator", "dtype", "curve", "status"],
     classOf: (name, value) => (name === "status" && content.failures.includes(value) ? "failed" : ""),
-    action: { label: "again", can: (row) => commandAgain(row) !== "", show: again.show },
   });
   if (rows.role.includes("control")) {
     const keep = { providers: (row) => rows.role[row] === "provider", controls: (row) => rows.role[row] === "control", both: () => true };
@@ -92,7 +90,7 @@ function rowsSection() {
     table.keep(keep.providers);
   }
   return section("rows", "All rows", el("p", { class: "count" }, caption.length ? `The same in all rows: ${caption.join(" · ")}` : null),
-    el("p", { class: "hint" }, "Click a column's name to sort by it.", content.files.some((file) => file.is_repeatable) ? " The button of a row shows the command that measures it again." : ""), again.line, table.element);
+    el("p", { class: "hint" }, "Click a column's name to sort by it."), table.element);
 }
 
 function isMeasured(column) {

@@ -6,15 +6,15 @@ const PRINTED = 1000;
 /**
  * `columns` as `decoded` gives them, with `count` rows. `choices` are names of columns with a control to choose a value.
  * `classOf` returns the CSS class of a cell for its column and value. `common` are words that all rows have and no column
- * shows; the filter finds them too. `action` has a label, `can` to ask whether a row number has a button, and `show` for its press. The result's `keep` takes a function that says which row numbers to show.
+ * shows; the filter finds them too. The result's `keep` takes a function that says which row numbers to show.
  */
-function dataTable({ columns, count, label, choices = [], search = false, classOf = () => "", tall = false, common = [], action = null }) {
+function dataTable({ columns, count, label, choices = [], search = false, classOf = () => "", tall = false, common = [] }) {
   const shown = columns.filter((column) => column.values.some((value) => value != null && value !== ""));
   const state = { text: "", chosen: {}, sort: null, down: false, keep: () => true };
   const body = el("tbody");
   const heads = shown.map((column) => el("th", { scope: "col", class: isNumber(column) ? "number" : "" },
     el("button", { type: "button", click: () => sort(column) }, column.label)));
-  const table = el("table", {}, el("caption", { hidden: true }, label), el("thead", {}, el("tr", {}, heads, action ? el("th", { scope: "col" }, "") : null)), body);
+  const table = el("table", {}, el("caption", { hidden: true }, label), el("thead", {}, el("tr", {}, heads)), body);
   const end = el("div", { "aria-hidden": "true" });
   const box = el("div", { class: tall ? "box whole" : "box", tabindex: "0", role: "region", "aria-label": label }, table, end);
   const tally = el("p", { class: "count", "aria-live": "polite" });
@@ -56,13 +56,8 @@ function dataTable({ columns, count, label, choices = [], search = false, classO
 
   function more(wanted) {
     const rows = order.slice(made, made + wanted);
-    body.append(...rows.map((row) => el("tr", {}, shown.map((column) => cell(column, row)), button(row))));
+    body.append(...rows.map((row) => el("tr", {}, shown.map((column) => cell(column, row)))));
     made += rows.length;
-  }
-
-  function button(row) {
-    if (!action) return null;
-    return el("td", {}, action.can(row) ? el("button", { type: "button", click: () => action.show(row) }, action.label) : null);
   }
 
   function cell(column, row) {

@@ -8,17 +8,15 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import jsonschema
 import pandas as pd
 import pytest
-from making import Write, row
+from making import Write
 
 from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS, json_report
 from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
 from kbench.comparison.verdict import Verdict
 from kbench.text.printable import no_formula
 
@@ -45,7 +43,7 @@ def test_the_published_schema_is_the_codes() -> None:
 def test_the_report_says_what_was_compared_and_how_it_came_out(every: Comparison) -> None:
     found = report(every)
     assert found["schema"] == "kbench.compare/1"
-    assert (found["by"], found["baseline"], found["contenders"]) == ("file", "main", ["pr 7"])
+    assert (found["baseline"], found["contenders"]) == ("main", ["pr 7"])
     assert found["summary"] == dict.fromkeys(Verdict, 1) | {"same": 10}
     assert found["settings"] == {
         "metric": "ms", "better": "less", "margin": 0.02, "error_rate": 0.01, "confidence": 0.95, "vary": ["torch"],
@@ -73,15 +71,6 @@ def test_a_row_has_its_key_verdict_and_both_sides(every: Comparison) -> None:
     assert rows[2]["verdict"] == "missing" and rows[2]["new"] is None
 
 
-def test_keys_of_providers_have_no_provider(write: Write) -> None:
-    path = write("a", [row(provider=name, params=params, ms=1.0) for name, params in (("base", ""), ("x", "w=4"))])
-    found = report(compare_results(path, options=CompareOptions(by="provider", baseline="base")))
-    assert found["source"] == str(path)
-    [only] = found["rows"]
-    assert only["key"] == {"operator": "softmax", "M": 4096, "N": 256, "dtype": "float32"}
-    assert only["contender"] == "x[w=4]"
-
-
 def test_what_is_no_number_is_null(every: Comparison) -> None:
     odd = [replace(every.rows[0], ratio=math.inf, ci=(math.nan, 1.0), q=math.nan)]
     [only] = report(replace(every, rows=tuple(odd)))["rows"]
@@ -99,7 +88,6 @@ def test_nasty_text_comes_back_from_json(nasty: tuple[str, Comparison]) -> None:
 @pytest.mark.slow
 def test_ten_thousand_rows(big: Comparison) -> None:
     assert len(json.loads(FORMATS["json"](big))["rows"]) == len(FORMATS["csv"](big).splitlines()) - 1 == 10_000
-    assert len(ElementTree.fromstring(FORMATS["junit"](big)).findall(".//testcase")) == 10_000
 
 
 # ---- CSV
@@ -113,14 +101,6 @@ def test_csv_is_the_same_rows_for_pandas(every: Comparison) -> None:
     assert frame["ratio"].isna().sum() == 7
     assert set(frame["baseline"]) == {"main"} and set(frame["contender"]) == {"pr 7"} and set(frame["metric"]) == {"ms"}
     assert list(frame["new_sessions"][:3]) == [3, 3, 0]
-
-
-def test_csv_of_providers_names_them_as_contenders(write: Write) -> None:
-    path = write("a", [row(provider=name) for name in ("base", "x")])
-    frame = pd.read_csv(
-        io.StringIO(FORMATS["csv"](compare_results(path, options=CompareOptions(by="provider", baseline="base"))))
-    )
-    assert "provider" not in frame and list(frame["contender"]) == ["x"] and list(frame["baseline"]) == ["base"]
 
 
 def test_nasty_text_is_one_line_and_exact(nasty: tuple[str, Comparison]) -> None:
@@ -138,40 +118,3 @@ def test_csv_of_no_rows_has_a_header(write: Write) -> None:
 
 
 # ---- JUnit
-
-
-def test_junit_has_a_suite_per_operator_and_a_test_per_row(every: Comparison) -> None:
-    root = ElementTree.fromstring(FORMATS["junit"](every))
-    [suite] = root.findall("testsuite")
-    assert suite.attrib == {"name": "softmax", "tests": "20", "failures": "4", "errors": "0", "skipped": "3"}
-    assert root.attrib | {"name": "softmax"} == suite.attrib
-    first = suite.find("testcase")
-    assert first is not None and first.attrib == {"classname": "softmax.float32", "name": "M=4096 N=1 triton"}
-    failures = {failure.get("type"): failure.get("message") for failure in suite.iter("failure")}
-    assert list(failures) == ["slower", "failed", "missing", "suspect"]
-    assert str(failures["slower"]).startswith("slower: time +5.1%")
-    assert str(failures["failed"]).endswith("differs at 3 elements")
-    skipped = [str(skip.get("message")) for skip in suite.iter("skipped")]
-    assert [message.partition(":")[0] for message in skipped] == ["incomparable", "unclear", "untimed"]
-    assert len(suite.findall("testcase")) == 20
-
-
-def test_junit_properties_are_the_environment(every: Comparison) -> None:
-    root = ElementTree.fromstring(FORMATS["junit"](every))
-    properties = {entry.get("name"): entry.get("value") for entry in root.iter("property")}
-    assert properties["baseline"] == "main" and properties["contenders"] == "pr 7"
-    assert properties["pr 7: cache"] == "cold -> cold/warm (forbids the comparison)"
-
-
-def test_names_in_junit_are_unique_with_several_contenders(write: Write) -> None:
-    old, b, c = (write(name, [row(ms=ms)]) for name, ms in (("a", 1.0), ("b", 1.1), ("c", 0.9)))
-    root = ElementTree.fromstring(FORMATS["junit"](compare_results(f"a={old}", f"b={b}", f"c={c}")))
-    assert [case.get("name") for case in root.iter("testcase")] == ["M=4096 N=256 triton b", "M=4096 N=256 triton c"]
-
-
-def test_junit_is_xml_whatever_the_names(nasty: tuple[str, Comparison]) -> None:
-    text, comparison = nasty
-    root = ElementTree.fromstring(FORMATS["junit"](comparison).encode())
-    assert len(root.findall(".//testcase")) == len(comparison.rows)
-    if text.isprintable() and text:
-        assert text in str(root.findall(".//testcase")[0].get("name"))

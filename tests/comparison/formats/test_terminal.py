@@ -18,7 +18,6 @@ from kbench.comparison.options import CompareOptions
 from kbench.comparison.presentation import report_lines
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
-from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
@@ -169,36 +168,6 @@ def test_the_geomean_says_of_how_many_rows(every: Comparison) -> None:
     assert re.search(r"^geomean of time ratios 1\.\d{3} \[.*\] over 13 of 20 rows$", terminal.text(every), re.MULTILINE)
 
 
-def test_several_contenders_have_a_column_and_their_own_means(write: Write) -> None:
-    old, b, c = (write(name, [row(ms=ms)]) for name, ms in (("a", 1.0), ("b", 1.1), ("c", 0.9)))
-    text = terminal.text(compare_results(f"a={old}", f"b={b}", f"c={c}"))
-    assert text.startswith("b, c against a\n")
-    assert re.search(r"^triton    b .*\+10\.0%", text, re.MULTILINE)
-    assert re.search(r"^triton    c .*-10\.0%", text, re.MULTILINE)
-    assert "b: geomean of time ratios 1.100" in text and "c: geomean of time ratios 0.900" in text
-    assert "contender" not in terminal.text(compare_results(f"a={old}", f"b={b}")).splitlines()[5]
-
-
-def test_providers_of_one_file(write: Write) -> None:
-    path = write("a", [row(provider=name, ms=ms, gbps=1 / ms) for name, ms in (("base", 1.0), ("x", 2.0), ("y", 0.5))])
-    text = terminal.text(
-        compare_results(path, options=CompareOptions(by="provider", baseline="base", metric="gbps")), 100
-    )
-    assert flat(text).startswith(f"providers of {path} against base conditions ")
-    assert "speed in GB/s, more is faster" in text
-    assert re.search(r"^provider  base GB/s  GB/s +speed\* ", text, re.MULTILINE)
-    assert re.search(r"^x +1 +0\.5 +-50\.0%.*! slower", text, re.MULTILINE)
-    assert "old GB/s" not in text
-    assert "* paired: " in text, "the head of the change has a star"
-
-
-def test_one_provider_against_the_baseline_is_named(write: Write) -> None:
-    path = write("a", [row(provider=name) for name in ("base", "x")])
-    assert flat(
-        terminal.text(compare_results(path, options=CompareOptions(by="provider", baseline="base")))
-    ).startswith(f"x of {path} against base ")
-
-
 def test_a_row_is_a_line_at_80_columns(write: Write) -> None:
     """Where names are long, the parts that change least often stand above the rows that share them."""
     several = [row(n, dtype=dtype, provider=f"torch-inductor-x{i}") for n in (1024, 65536) for dtype in
@@ -207,18 +176,6 @@ def test_a_row_is_a_line_at_80_columns(write: Write) -> None:
     table = text[text.index("  N  provider") : text.index("\n(1) ")].splitlines()
     assert [line for line in table if "1000" not in line][1:] == ["bf16", "fp32"]
     assert len([line for line in table if re.search(r"^ +(1024|65536)  torch-inductor-x[ab] +1000 ", line)]) == 8
-
-
-def test_the_interval_becomes_its_half_before_rows_become_two_lines(write: Write) -> None:
-    """A sweep in which M goes with N: a heading for each of them would double the rows."""
-    cases = [Case("softmax", {"M": 2**20 // n, "N": n}, "bfloat16") for n in (64, 512, 4096)]
-    base, other = (
-        [replace(row(ms=ms), case=case, provider=p) for case in cases] for p, ms in (("base", 1.0), ("o" * 20, 2.1))
-    )
-    path = write("a", [*base, *other, *(replace(r, provider="second-provider") for r in base)])
-    text = terminal.text(compare_results(path, options=CompareOptions(by="provider", baseline="base")), 80)
-    assert len(re.findall(rf"^ *\d+ +\d+  {'o' * 20} +1000 +2100 +\+110\.0%  ±\d", text, re.MULTILINE)) == 3
-    assert "[" not in text[text.index("provider  ") : text.index("! slower")]
 
 
 def test_names_that_no_line_holds_stand_above_their_numbers(write: Write) -> None:

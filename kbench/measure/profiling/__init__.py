@@ -1,1 +1,0 @@
-"""Calls a provider for a profiler, which wants to see one call and nothing else."""

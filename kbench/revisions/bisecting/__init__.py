@@ -1,1 +1,0 @@
-"""`kbench bisect`: finds the commit that made a row slower or faster."""
