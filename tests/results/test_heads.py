@@ -55,7 +55,6 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
         (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {}),
         (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {"metric": "gbps"}),
         (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {"metric": "launch_ms"}),
-        (("softmax.csv",), {"by": "provider"}),
     ],
 )
 def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
