@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "disturbances": "clocks files",
     "errors": "text",
     "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
-    "execute/executors": "config errors execute execute/supervision execute/worker files packages protocol results version",
+    "execute/executors": "config errors execute execute/supervision execute/worker files packages protocol results",
     "execute/supervision": "errors execute execute/worker protocol results text",
     "execute/worker": "errors protocol results text",
     "explain": "comparison results",

@@ -62,22 +62,30 @@ class Cluster:
         wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
         self.address: str = json.loads(file.read_text())["address"]
 
-    def start(self, what: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+    def start(
+        self, what: str, *arguments: str, folder: Path | None = None, **variables: str
+    ) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *arguments]
         with (self.folder / "dask.log").open("ab") as log:
             process = subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=log, env=os.environ | variables, start_new_session=True
+                command,
+                cwd=folder or self.folder,
+                stdout=log,
+                stderr=log,
+                env=os.environ | variables,
+                start_new_session=True,
             )
         self.processes.append(process)
         return process
 
-    def add_worker(self) -> subprocess.Popen[bytes]:
+    def add_worker(self, *options: str, folder: Path | None = None) -> subprocess.Popen[bytes]:
         """Start another worker, with a temporary folder of its own: workers that share one take turns on a device."""
         from distributed import Client
 
         place = self.folder / f"temporary-{len(self.processes)}"
         place.mkdir()
-        process = self.start("worker", self.address, "--no-nanny", "--nthreads", "1", TMPDIR=str(place))
+        arguments = (self.address, "--no-nanny", "--nthreads", "1", *options)
+        process = self.start("worker", *arguments, folder=folder, TMPDIR=str(place))
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(len(self.processes) - 1, timeout=LIMIT_S)
         return process
@@ -113,6 +121,9 @@ def cluster(made_once: MadeOnce) -> Path:
             scheduled = (*RUN, "--scheduler", dask.address)
             run = start(*scheduled, "--sessions", 2, folder=folder)
             wait_for((folder / "held").exists)
+            (folder / "other").mkdir()
+            (folder / "other" / "kernels.py").write_text(f"{PLUGIN}# faster\n")
+            dask.add_worker("--name", "other", folder=folder / "other")
             dask.add_worker()
             wait_for(lambda: "32" in sizes_in(folder / "results" / "sweep.csv"))
             first_worker.kill()
@@ -146,6 +157,11 @@ def test_a_cluster_gives_the_rows_of_a_plain_run_none_lost_and_none_twice(cluste
 
 def test_a_worker_that_joins_later_measures_the_cases_that_wait(cluster: Path) -> None:
     assert list(dict.fromkeys(sizes_in(cluster / "results" / "sweep.csv"))) == ["16", "32", "24"]
+
+
+def test_a_worker_with_another_plug_in_gets_no_case_and_the_run_names_the_file(cluster: Path) -> None:
+    [line] = [line for line in kept(cluster, "ran").err.splitlines() if "differs" in line]
+    assert "kernels.py" in line and "tcp://" in line
 
 
 def test_the_reason_of_a_row_of_a_cluster_has_the_words_and_the_line_of_the_exception(cluster: Path) -> None:

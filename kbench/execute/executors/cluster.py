@@ -1,251 +1,273 @@
-"""Measures a plan on the workers of a dask cluster. dask finds free workers, notices lost ones and runs their jobs again.
-kbench decides which workers take part, and gives dask only a few jobs per worker at a time.
+"""Measures a plan on the workers of a dask cluster: dask finds free workers, and runs the job of a dead one again elsewhere.
 
 A job is a case with all its sessions, so that they share a device; with `--spread` it is one session of a case. The rows of
-a job come back as one result. When a worker dies, none of its rows arrive, so no row is there twice.
+a job arrive together. When its worker dies, none of them has arrived, so no row is there twice.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 import pickle
 import queue
+import threading
 import time
 import uuid
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import distributed
 
-from kbench.config.load import Config
-from kbench.errors import ExecutionError
-from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
-from kbench.execute.executors import cluster_worker
-from kbench.execute.executors.cluster_members import ANSWER_LIMIT_S, WORKER_SEARCH_S, Members, display_name
-from kbench.execute.executors.dask_scheduler import connect, scheduler_errors
+from kbench.errors import DeviceGone, ExecutionError, WorkerLost
+from kbench.execute.executor import Finished, Listener, give_up
+from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
-from kbench.execute.supervision.time_limits import call_all_within, call_within
-from kbench.execute.worker.worker_process import START_LIMIT_S
-from kbench.protocol import Catalog, DeviceInfo
+from kbench.execute.supervision.supervisor import WorkerSupervisor
+from kbench.execute.supervision.time_limits import call_within
+from kbench.execute.worker.starting import PluginFiles
+from kbench.files import source_text
+from kbench.protocol import Catalog, DeviceInfo, Message
+from kbench.results.stamps import digest
 
-JOBS_PER_WORKER = 2
-"""Jobs per worker that dask has at a time: one running, one prefetched. With more jobs a lost worker would cost more cases
-another try, and dask gives a job up after a few tries."""
+GPU = "GPU"
+"""The resource that dask workers with a GPU usually declare (`--resources GPU=1`). If any declares it, each job takes one."""
 
-DASK_POLL_S = 0.02
-"""How often to poll for an answer of dask that comes without a callback."""
+SEARCH_S = 1.0
+"""How often to look for new workers."""
 
-CATALOG_LIMIT_S = 2 * START_LIMIT_S
-"""How long a worker may take to report its catalog."""
+ANSWER_LIMIT_S = 12.0
+"""How long the scheduler may take to answer."""
 
-CLOSE_LIMIT_S = 3.0
-"""How long to wait for each step of disconnecting from a scheduler."""
+WORKER_LIMIT_S = 3600.0
+"""How long to wait while there is no worker, which a queueing system may start, and for what a finished job returns."""
 
-FIRST_LIMIT_S = 3600.0
-"""How long a run waits for the first worker of a cluster: a queueing system may take that long to start one."""
+IDLE_LIMIT_S = 60.0
+"""How long a dask worker keeps measuring processes without work. Their run may have ended."""
 
-UNKNOWN_DEVICE = DeviceInfo("", "")
-"""The device of a task that was lost with its worker."""
-
-Job = tuple[Task, ...]
+LOST = "the scheduler is gone, or a worker fails; continue with --resume, with this scheduler or another"
 
 
-class Running(NamedTuple):
-    """A job that dask has, and the workers that may do it; empty means all of them."""
+@dataclass(frozen=True)
+class Run:
+    """A run, as a dask worker knows it. Each plug-in has its path from the working folder, its full path and a hash."""
 
-    future: Any
-    job: Job
-    takers: frozenset[str]
+    name: str
+    plugins: list[tuple[str, str, str]]
+
+
+@dataclass
+class Answer:
+    """What a dask worker returns for a job. If it can measure nothing more, `gone` says why, and nothing is finished."""
+
+    worker: str
+    finished: list[Finished] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    catalog: Catalog | None = None
+    gone: str = ""
 
 
 class Cluster:
-    """Connects to a scheduler and waits for a first worker. Raises ExecutionError when the scheduler does not answer, or when
-    every worker is refused."""
+    """Connects to a scheduler and waits for a first worker. Raises ExecutionError."""
 
     scope = "cluster"
-    devices: Sequence[DeviceInfo] = ()  # cluster_worker.py locks them on their hosts
+    devices: Sequence[DeviceInfo] = ()  # a dask worker locks its device itself
 
-    def __init__(self, address: str, config: Config, note: Callable[[str], None], *, spread: bool) -> None:
-        self._address, self._note, self._spread = address, note, spread
-        self._client = connect(address)
-        self._members = Members(self._client, address, config)
+    def __init__(self, address: str, plugins: Sequence[str], note: Callable[[str], None], *, spread: bool) -> None:
+        self._address, self._spread = address, spread
+        files = [(os.path.relpath(path), path, digest(source_text(Path(path)))) for path in plugins]
+        self._run = Run(uuid.uuid4().hex, files)
+        self._gone: set[str] = set()  # workers that can measure nothing more
+        self._resources: dict[str, int] = {}
+        self._client = self._connect()
         try:
-            self.catalog = self._first_catalog()
+            self.catalog = self._first_catalog(note)
+            self.places = sorted(self._wait_for_workers(note))
         except BaseException:
             self.stop()
             raise
 
-    @property
-    def places(self) -> list[str]:
-        return sorted(map(display_name, self._members.takers))
+    def _connect(self) -> Any:
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # kbench reports the same events itself
+        with self._failures("no dask scheduler answers; check the address, or start one with `dask scheduler`"):
+            call_within(2 * ANSWER_LIMIT_S, lambda: asyncio.run(_ask_who(self._address)))
+            return distributed.Client(self._address, timeout=ANSWER_LIMIT_S, set_as_default=False, name="kbench")
+
+    def _first_catalog(self, note: Callable[[str], None]) -> Catalog:
+        """The catalog of a worker: the plan is made from it."""
+        while True:
+            future = self._submit(self._wait_for_workers(note), ())
+            if catalog := self._answer(future, note).catalog:
+                return catalog
 
     def try_operator(self, task: Task) -> None:
         """Nothing to do: each case reports a fault of the operator where it is measured."""
 
     def start(self) -> None:
-        """Nothing to do: a worker starts its measuring process with its first case."""
+        """Nothing to do: a dask worker starts its measuring processes with its first case."""
 
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
-        waiting = deque(_jobs(tasks, self._spread))
-        running: dict[str, Running] = {}
-        ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        losses: Counter[tuple[Any, int]] = Counter()
+        """dask has one job per worker at a time: it gives up a job after some deaths of workers that had it, also if the job
+        only waited there."""
+        jobs: dict[Any, list[Task]] = {}
+        for task in tasks:
+            jobs.setdefault((task.case.key, task.session if self._spread else 0), []).append(task)
+        waiting, running = deque(jobs.values()), dict[Any, list[Task]]()
+        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         while waiting or running:
-            self._members.update(listener.note)
-            waiting.extendleft(self._take_back(running))
-            free = max(0, JOBS_PER_WORKER * len(self._members.takers) - len(running))
-            batch = [waiting.popleft() for _ in range(min(free, len(waiting)))]
-            takers = frozenset(self._members.takers)
-            jobs = [pickle.dumps(job) for job in batch]
-            for future, job in zip(self._submit(cluster_worker.measure, jobs), batch, strict=True):
-                running[future.key] = Running(future, job, takers if self._members.silent else frozenset())
-                future.add_done_callback(ready.put)
-            for key, result in self._collect(ready, running):
-                job = running.pop(key).job
-                for line in result.notes:
-                    listener.note(f"{display_name(result.worker)}: {line}")
-                if not result.gone:
-                    yield from result.finished
-                    continue
-                name = (job[0].case.key, job[0].session)
-                if result.worker in self._members.registered:
-                    self._members.release(result.worker, result.gone, listener.note)
-                    losses[name] += result.fits
-                elif not result.worker:
-                    losses[name] += 1
-                if losses[name] < LOSS_LIMIT:
+            workers = self._wait_for_workers(listener.note)
+            while waiting and len(running) < len(workers):
+                future = self._submit(workers, waiting[0])
+                running[future] = waiting.popleft()
+                future.add_done_callback(done.put)
+            with suppress(queue.Empty):
+                future = done.get(timeout=SEARCH_S)
+                job = running.pop(future)
+                answer = self._answer(future, listener.note, job)
+                yield from answer.finished
+                if answer.gone:
                     waiting.appendleft(job)
-                else:
-                    reason = (
-                        f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {result.gone}"
-                    )
-                    yield from (give_up(task, reason, UNKNOWN_DEVICE, self.catalog.machine) for task in job)
 
     def stop(self) -> None:
-        for call in (self._members.leave, partial(self._client.close, timeout=1)):
-            # measuring processes without work end by themselves, see cluster_worker.IDLE_LIMIT_S
-            with suppress(OSError, TimeoutError, CancelledError, RuntimeError):
-                call_within(CLOSE_LIMIT_S, call)
+        with suppress(Exception):  # of many kinds, if the scheduler is gone
+            self._client.close(timeout=1)
 
-    def _first_catalog(self) -> Catalog:
-        """The catalog of the first worker that has one. The plan is made from it."""
-        self._members.update(self._note)
-        if not self._members.registered and not self._members.refused:
-            minutes = f"{FIRST_LIMIT_S / 60:g} min"
-            self._note(f"{self._address} has no worker yet; waiting up to {minutes} for one (Ctrl-C gives up)")
-        given_up_at = time.monotonic() + FIRST_LIMIT_S
+    def _wait_for_workers(self, note: Callable[[str], None]) -> list[str]:
+        """The workers that get jobs, as soon as there are any: those that declare a GPU, or all if none does."""
+        deadline = 0.0
         while True:
-            while not self._members.registered:
-                if self._members.refused:
-                    raise ExecutionError(f"{self._address}: every worker was refused; the notes above say why")
-                if time.monotonic() > given_up_at:
-                    raise ExecutionError(
-                        f"{self._address}: no worker appeared within {FIRST_LIMIT_S / 60:g} min; start one and run kbench again"
-                    )
-                self._members.update(self._note)
-            asked = self._members.takers[0]
-            (future,) = self._submit(cluster_worker.report_catalog, only=[asked])
-            deadline = time.monotonic() + CATALOG_LIMIT_S
-            while not future.done() and asked in self._members.registered and time.monotonic() < deadline:
-                self._members.update(self._note)
-                time.sleep(DASK_POLL_S)
-            if not future.done():
-                if asked in self._members.registered:
-                    self._members.release(
-                        asked, f"it did not list its operators and providers within {CATALOG_LIMIT_S:g} s", self._note
-                    )
-                continue
-            with scheduler_errors(self._client, self._address):
-                worker, catalog, reason = call_within(ANSWER_LIMIT_S, future.result)
-            if catalog:
-                found: Catalog = catalog
-                return found
-            self._members.release(worker, reason, self._note)
+            with self._failures(LOST):
+                if self._client.status != "running":
+                    raise OSError("the connection was lost")  # dask would try for a while to get it back
+                identity = self._client.scheduler.identity
+                known = self._client.sync(identity, callback_timeout=ANSWER_LIMIT_S)["workers"]
+            gpus = [worker for worker in known if GPU in known[worker]["resources"]]
+            self._resources = {GPU: 1} if gpus else {}
+            if workers := [worker for worker in gpus or known if worker not in self._gone]:
+                return workers
+            if not deadline:
+                note(f"{self._address} has no worker; waiting up to an hour for one (Ctrl-C gives up)")
+                deadline = time.monotonic() + WORKER_LIMIT_S
+            elif time.monotonic() > deadline:
+                raise ExecutionError(f"{self._address}: no worker came; start one, and continue with --resume")
+            time.sleep(SEARCH_S)
 
-    def _take_back(self, running: dict[str, Running]) -> list[Job]:
-        """Cancel the jobs that only silent or lost workers could do, and return them. Late results of theirs are ignored."""
-        if not self._members.silent:
-            return []
-        with scheduler_errors(self._client, self._address):
-            held = call_within(ANSWER_LIMIT_S, partial(self._client.processing, workers=sorted(self._members.silent)))
-            keys = {key for kept in held.values() for key in kept}
-            found = {
-                key: one
-                for key, one in running.items()
-                if key in keys or (one.takers and not one.takers & self._members.registered.keys())
-            }
-            if found:
-                call_within(ANSWER_LIMIT_S, partial(self._client.cancel, [one.future for one in found.values()]))
-        for key in found:
-            del running[key]
-        return [one.job for one in found.values()]
+    def _submit(self, workers: list[str], job: Sequence[Task]) -> Any:
+        """The future of a job on one of these workers, or on another if they all die. The job is pickled, because dask would
+        look for futures in it."""
+        options = {"workers": workers, "allow_other_workers": True, "resources": self._resources, "pure": False}
+        return self._client.submit(measure, self._run, pickle.dumps(job), **options)
 
-    def _submit(
-        self, function: Callable[..., Any], *arguments: Sequence[Any], only: Sequence[str] | None = None
-    ) -> list[Any]:
-        """Futures of one call per element of the arguments, or of one call without. `only` names the allowed workers."""
-        count = len(arguments[0]) if arguments else 1
-        if not count:
-            return []
-        ticket, resources = self._members.ticket, self._members.resources
-        keys = [f"{ticket}-{uuid.uuid4().hex}" for _ in range(count)]
-        if self._members.silent and only is None:
-            only = self._members.takers  # the scheduler believes that silent workers are free
-        submit = partial(self._client.map, pure=False, key=keys, resources=resources, workers=only)
-        with scheduler_errors(self._client, self._address):
-            futures: list[Any] = call_within(ANSWER_LIMIT_S, partial(submit, function, [ticket] * count, *arguments))
-        return futures
-
-    def _collect(
-        self, ready: queue.SimpleQueue[Any], running: Mapping[str, Running]
-    ) -> list[tuple[str, cluster_worker.JobResult]]:
-        """The keys and results of futures that are ready; waits up to WORKER_SEARCH_S for the first."""
-        with suppress(queue.Empty):
-            futures = [ready.get(timeout=WORKER_SEARCH_S)]
-            with suppress(queue.Empty):
-                while True:
-                    futures.append(ready.get_nowait())
-            futures = [future for future in futures if future.key in running]
-            with scheduler_errors(self._client, self._address):
-                found = self._fetched([future for future in futures if future.status == "finished"])
-                for future in futures:
-                    if future.status == "error":
-                        found[future.key] = _explain_loss(call_within(ANSWER_LIMIT_S, future.exception))
-                    elif future.status != "finished":
-                        raise CancelledError
-                return list(found.items())
-        return []
-
-    def _fetched(self, done: Sequence[Any]) -> dict[str, cluster_worker.JobResult]:
-        """The results of finished futures. When a worker that holds one does not answer, asks for each separately."""
+    def _answer(self, future: Any, note: Callable[[str], None], job: Sequence[Task] = ()) -> Answer:
+        """The answer to a job; if the worker that has it dies, dask measures the job again."""
         try:
-            results = call_within(ANSWER_LIMIT_S, partial(self._client.gather, list(done)))
-            return dict(zip((future.key for future in done), results, strict=True))
-        except TimeoutError:
-            each = call_all_within(ANSWER_LIMIT_S, {future.key: future.result for future in done})
-        late = cluster_worker.JobResult("", gone="the dask worker that measured the case does not answer")
-        for result in each.values():
-            if isinstance(result, BaseException) and not isinstance(result, TimeoutError):
-                raise result
-        return {key: late if isinstance(result, BaseException) else result for key, result in each.items()}
+            with self._failures(LOST):
+                answer: Answer = future.result(timeout=WORKER_LIMIT_S)
+        except distributed.scheduler.KilledWorker as killed:
+            reason = f"{killed.allowed_failures + 1} dask workers died while they measured this case"
+            device, machine = DeviceInfo("", ""), self.catalog.machine
+            return Answer("", [give_up(task, reason, device, machine) for task in job])
+        for line in answer.notes:
+            note(f"{answer.worker}: {line}")
+        if answer.gone and answer.worker not in self._gone:
+            note(f"{answer.worker} gets no more cases: {answer.gone}")
+            self._gone.add(answer.worker)
+        return answer
+
+    @contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        """Raise ExecutionError for the many exceptions of dask, and for those of a worker that has another kbench or none."""
+        try:
+            yield
+        except distributed.scheduler.KilledWorker:
+            raise
+        except Exception as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise ExecutionError(f"{self._address}: {what} ({type(error).__name__}: {first})") from error
 
 
-def _jobs(tasks: Sequence[Task], spread: bool) -> Iterator[Job]:
-    """Groups of tasks that go to one worker together."""
-    if spread:
-        yield from ((task,) for task in tasks)
-        return
-    jobs: dict[Any, list[Task]] = {}
-    for task in tasks:
-        jobs.setdefault(task.case.key, []).append(task)
-    yield from map(tuple, jobs.values())
+async def _ask_who(address: str) -> None:
+    """Raise an exception unless a scheduler answers. A client would wait long for any other program at its address."""
+    security = distributed.Security().get_connection_args("client")
+    async with distributed.rpc(address, timeout=ANSWER_LIMIT_S, connection_args=security) as scheduler:
+        await scheduler.identity()
 
 
-def _explain_loss(error: BaseException) -> cluster_worker.JobResult:
-    """The result of a job that dask gave up because too many workers were lost under it. Raises any other error."""
-    if not isinstance(error, distributed.scheduler.KilledWorker):
-        raise error
-    return cluster_worker.JobResult("", gone=f"the dask worker {display_name(error.last_worker.address)} died")
+# -- what runs on a dask worker
+
+
+def measure(run: Run, job: bytes) -> Answer:
+    return _measurers.setdefault(run.name, Measurer(run)).measure(pickle.loads(job))
+
+
+class Measurer:
+    """What a dask worker keeps of a run: a measuring process per session number, as to start one takes longer than to measure
+    a short case. It is the Listener of these processes."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._worker = run, distributed.get_worker().address
+        self._supervisors: dict[int, WorkerSupervisor] = {}
+        self._notes: list[str] = []
+        self._busy = threading.Lock()
+        self._idle = threading.Timer(IDLE_LIMIT_S, self._end)
+
+    def begin(self, task: Task, place: str) -> None:
+        return None
+
+    def event(self, event: Message, place: str) -> None:
+        return None
+
+    def note(self, line: str) -> None:
+        self._notes.append(line)
+
+    def measure(self, tasks: Sequence[Task]) -> Answer:
+        """Measure the tasks of a job, one after another. A job without tasks asks for the catalog. Of a worker with other code
+        or another type of device than the plan was made for, the supervisor says that it is gone."""
+        self._idle.cancel()
+        with self._busy:
+            self._notes = []
+            answer = Answer(self._worker, notes=self._notes)
+            try:
+                if not tasks:
+                    answer.catalog = self._supervisor(0).start()
+                for task in tasks:
+                    supervisor = self._supervisor(task.session)
+                    device = supervisor.ready(task).catalog.device
+                    with acquire_lock(device_key(device), device.name, wait=True, note=lambda line: None):
+                        answer.finished.append(supervisor.measure(task, self))
+            except (WorkerLost, DeviceGone) as gone:
+                answer.finished, answer.gone = [], str(gone)
+            self._idle = threading.Timer(IDLE_LIMIT_S, self._end)
+            self._idle.daemon = True
+            self._idle.start()
+        return answer
+
+    def _supervisor(self, session: int) -> WorkerSupervisor:
+        if session not in self._supervisors:
+            plugins = PluginFiles([_same_file(*plugin) for plugin in self._run.plugins])
+            self._supervisors[session] = WorkerSupervisor(plugins, self.note, place=self._worker)
+        return self._supervisors[session]
+
+    def _end(self) -> None:
+        with self._busy:
+            for supervisor in self._supervisors.values():
+                supervisor.stop()
+            self._supervisors = {}
+
+
+_measurers: dict[str, Measurer] = {}
+"""By the name of the run."""
+
+
+def _same_file(near: str, full: str, sha: str) -> str:
+    """The path of a plug-in on this host: in the working folder of the dask worker, otherwise where the run has it. Raises
+    DeviceGone if it is another file there."""
+    path = Path(near if Path(near).exists() else full)
+    if digest(source_text(path)) != sha:
+        raise DeviceGone(f"plug-in {path} differs there, or is missing")
+    return str(path)

@@ -60,7 +60,7 @@ def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], 
             from kbench.execute.executors.cluster import Cluster
         except ImportError:
             raise ExecutionError(f"--scheduler: {packages.missing('distributed')}") from None
-        return Cluster(options.scheduler, config, note, spread=options.spread)
+        return Cluster(options.scheduler, config.plugins, note, spread=options.spread)
     files = PluginFiles(config.plugins, source=config.source)
     if options.devices is not None:
         from kbench.execute.executors.devices import Devices
