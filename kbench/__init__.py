@@ -27,10 +27,10 @@ from kbench.version import __version__
 
 if TYPE_CHECKING:
     from kbench.api import compare, load, plot, report, run
-    from kbench.contract.fills import integers, normal, uniform
     from kbench.contract.operator import Operator
     from kbench.contract.provider import ACCELERATORS, Provider, Unsupported
-    from kbench.contract.tensor import Tensor
+    from kbench.contract.registry import operator
+    from kbench.contract.tensor import Tensor, integers, normal, uniform
     from kbench.errors import (
         Busy,
         ConfigError,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from kbench.kernels.cuda_source import CudaSource
     from kbench.measure.scripts.in_place import do_bench
     from kbench.measure.scripts.in_plugins import load_script
-    from kbench.registry import operator
     from kbench.results.case import Case
     from kbench.results.vocabulary import Status
 
@@ -91,14 +90,13 @@ _MODULES = {
         "UsageError",
         "WorkerLost",
     ),
-    "kbench.contract.fills": ("integers", "normal", "uniform"),
     "kbench.contract.operator": ("Operator",),
     "kbench.contract.provider": ("ACCELERATORS", "Provider", "Unsupported"),
-    "kbench.contract.tensor": ("Tensor",),
+    "kbench.contract.tensor": ("Tensor", "integers", "normal", "uniform"),
     "kbench.kernels.cuda_source": ("CudaSource",),
     "kbench.measure.scripts.in_place": ("do_bench",),
     "kbench.measure.scripts.in_plugins": ("load_script",),
-    "kbench.registry": ("operator",),
+    "kbench.contract.registry": ("operator",),
     "kbench.results.case": ("Case",),
     "kbench.results.vocabulary": ("Status",),
 }

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kbench import registry
+from kbench.contract import registry
 from kbench.contract.origin import registering_for, shipped
 from kbench.protocol import Exclusion, PluginError
 from kbench.results.stamps import digest

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kbench.config.load import Config
-from kbench.contract.layout import Layout
+from kbench.contract.tensor import Layout
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.run import RunOptions

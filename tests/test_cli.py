@@ -17,7 +17,7 @@ from fake_executor import FakeMachine
 from warm_processes import WarmProcesses
 
 import kbench
-from kbench import registry
+from kbench.contract import registry
 from kbench.contract.origin import shipped
 
 WriteConfig = Callable[[str], Path]

@@ -14,15 +14,15 @@ import kbench
 PACKAGE = Path(kbench.__file__).parent
 
 MAY_IMPORT = {
-    "__init__": "api contract errors kernels measure/scripts registry results version",
+    "__init__": "api contract errors kernels measure/scripts results version",
     "__main__": "cli interrupts",
     "analysis": "errors results text",
     "api": "comparison config errors execute execute/executors notebook plotting reporting results",
     "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
     "clocks": "errors files protocol results",
     "commands": (
-        "analysis clocks config contract disturbances errors execute execute/executors execute/supervision execute/worker "
-        "explain files interrupts judging packages plotting protocol results sources summary text"
+        "analysis clocks config contract disturbances errors execute execute/executors execute/supervision "
+        "execute/worker explain files interrupts judging plotting protocol results sources summary text"
     ),
     "commands/comparing": "commands comparison comparison/formats errors files revisions text",
     "commands/history": "commands errors files history history/presentation history/storage plotting text",
@@ -31,13 +31,13 @@ MAY_IMPORT = {
     "comparison/formats": "comparison comparison/presentation launches results text",
     "comparison/presentation": "analysis comparison errors results text",
     "config": "contract errors protocol results text",
-    "contract": "files packages results text",
+    "contract": "files results text",
     "counters": "errors files launches text",
     "dispatching": "analysis errors files plotting results text version",
     "disturbances": "clocks files",
     "errors": "text",
     "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
-    "execute/executors": "config errors execute execute/supervision execute/worker files packages protocol results",
+    "execute/executors": "config contract errors execute execute/supervision execute/worker files protocol results",
     "execute/supervision": "errors execute execute/worker protocol results text",
     "execute/worker": "errors protocol results text",
     "explain": "comparison results",
@@ -57,12 +57,12 @@ MAY_IMPORT = {
     "listings": "errors files launches text",
     "measure": (
         "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/salting "
-        "measure/scripts measure/session measure/tampering measure/timing plugins protocol registry results sources "
+        "measure/scripts measure/session measure/tampering measure/timing plugins protocol results sources "
         "sources/scripts text version"
     ),
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results",
     "measure/definition": "contract files measure/machine results text",
-    "measure/launches": "files kernels launches measure/machine packages results text",
+    "measure/launches": "contract files kernels launches measure/machine results text",
     "measure/machine": "kernels protocol text",
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol results "
@@ -75,7 +75,6 @@ MAY_IMPORT = {
     "measure/timing": "analysis contract measure/machine results text",
     "notebook": "comparison comparison/formats comparison/presentation errors results text",
     "operators": "contract kernels kernels/norms results",
-    "packages": "",
     "plotting": (
         "analysis comparison errors files history plotting/changes plotting/over_time plotting/page plotting/panels "
         "plotting/selection plotting/style plotting/terminal text"
@@ -91,18 +90,17 @@ MAY_IMPORT = {
     "plotting/selection": "analysis errors results text",
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",
-    "plugins": "contract protocol registry results text",
+    "plugins": "contract protocol results text",
     "protocol": "contract launches results",
-    "registry": "contract",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
         "plotting/selection plotting/style results summary version"
     ),
     "results": "errors files text",
     "revisions": "comparison config errors execute files interrupts launches results",
-    "sources": "config contract errors packages protocol sources/problems sources/scripts text",
+    "sources": "config contract errors protocol sources/problems sources/scripts text",
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
-    "sources/huggingface": "contract packages protocol results sources sources/problems",
+    "sources/huggingface": "contract protocol results sources sources/problems",
     "sources/kernelbench": "contract protocol results sources sources/problems",
     "sources/problems": "contract files results sources text",
     "sources/scripts": "contract protocol results text",

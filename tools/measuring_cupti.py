@@ -25,10 +25,9 @@ from typing import Any
 import torch
 
 import kbench
-from kbench.contract.memory import MIN_CALLS
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.graph import GraphTimer
+from kbench.measure.timing.graph import MIN_CALLS, GraphTimer
 from kbench.measure.timing.timer import Sample, Timer, measure_launch_ms
 from kbench.results.case import Case
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import kbench
-from kbench.contract.memory import keep_bytes
 from kbench.measure.case import CaseRun
 from kbench.measure.contender import Contender
+from kbench.measure.correctness.expected import keep_bytes
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kbench import registry
 from kbench.config.load import load_config
+from kbench.contract import registry
 from kbench.contract.provider import Unsupported
 from kbench.kernels import cuda_extension
 from kbench.measure.case import CaseRun

@@ -14,9 +14,11 @@ import typer
 
 from kbench.errors import ExitStatus, UsageError
 from kbench.files import source_text
-from kbench.packages import DISTRIBUTION
 from kbench.text import terminal
 from kbench.text.suggest import nearest
+
+DISTRIBUTION = "kbench-gpu"
+"""The name of this project on the package index. `kbench` there is another project, a Kubernetes benchmark."""
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 EXAMPLE = "my_operator"

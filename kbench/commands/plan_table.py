@@ -31,7 +31,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
             *([sweep.models.get(case.key, "").replace(";", ", ")] if sweep.models else []),
             *([f"{sweep.weights[case.key]:g}"] if sweep.weights else []),
             _mb(sweep.info.call_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
-            _mb(plan.needed_bytes(case)) if sweep.info.inputs else "-",
+            _mb(sweep.info.needed_bytes(case)) if sweep.info.inputs else "-",
             *([places[number % len(places)]] if several else []),
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])

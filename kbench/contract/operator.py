@@ -1,36 +1,145 @@
-"""An operator: a declaration (see kbench/contract/declaration.py) that is checked and registered, and that takes providers."""
+"""An operator: what its author declares, the checks of that, and the providers that are registered with it."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kbench.contract.check_operator import check_operator
-from kbench.contract.declaration import Declaration, held, names
-from kbench.contract.layout import total_bytes
+from kbench.contract.models import DIMENSIONS, TOKENS
 from kbench.contract.origin import current_plugin, import_shipped, shipped
-from kbench.contract.provider import Backward, BothPasses, Provider
-from kbench.contract.signature import keyword_only, named_after, takes_any
+from kbench.contract.provider import GradientKernel, Provider, keyword_only, named_after, takes_any
 from kbench.contract.sizes import axes_of
-from kbench.contract.tensor import Tensor
-from kbench.results.case import BACKWARD, FORWARD, FULL, MODES, Case, Value
-from kbench.results.names import fault
+from kbench.contract.tensor import SAME, Tensor, Tolerance, total_bytes
+from kbench.results.case import (
+    BACKWARD,
+    FLOATING,
+    FORWARD,
+    FULL,
+    INTEGER_LIMIT,
+    ITEMSIZE,
+    LIKE_NUMBER,
+    MODES,
+    Case,
+    Value,
+)
+from kbench.results.names import fault, taken
 from kbench.text.printable import printable
+from kbench.text.suggest import unknown
+
+if TYPE_CHECKING:
+    import torch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass
-class Operator(Declaration):
-    __doc__ = Declaration.__doc__  # so that help(kbench.Operator) explains the fields
+class Operator:
+    """A mathematical function of named tensors. Making an Operator registers it.
+
+    name       the operator's name in configs
+    axes       names of the integer axes, in the order of the CSV's columns
+    inputs     the tensors that it takes, by name and in order. Each says its axes, its dtype and how it is filled
+    outputs    the tensors that it returns, by name and in order
+    reference  `(*inputs, **scalars and choices) -> output`, or a tuple of outputs: the mathematical definition. Floating-point
+               inputs arrive as float64, all others (labels, masks) unchanged. A keyword-only argument with the name of a
+               scalar, a choice or an axis gets its value from the case, and `dtype` the name of the case's dtype
+    scalars    numbers and booleans that a config can sweep: name -> default
+    choices    parameters that are words: name -> allowed values. The first value is the default. A choice that a tensor names
+               as its dtype has dtypes as values, and `same` for the dtype of the case. Functions need not take such a choice,
+               as they see the dtypes of their inputs. A provider declines dtypes that it cannot take with `supports`
+    rows       the axis of independent rows, if there is one: each row of every output depends on the same row of the inputs
+               only. kbench then computes the reference of large outputs in slices along this axis, which saves memory. It
+               slices the tensors that have this axis, and passes all others whole. A gradient without this axis is the sum
+               over the slices. A reference that gives other values on half of the rows is an error of the operator
+    gradients  the inputs that have a gradient. They give the modes `backward` and `full`
+    mutates    the inputs that every provider changes: names, or input -> output that it holds after the call. A name alone
+               means that the output has the same name. A single provider may say so too: see `provider`
+    tolerance  the error that float32 arithmetic may have, in units in the last place of float32: a number, or a function of
+               the case. kbench allows it in addition to `output_ulps` (see measure/correctness/elements.py). 64 is enough for
+               most operators. A sequential sum of K terms needs up to 8 + 2 * sqrt(K)
+    output_ulps  the error that rounding an output may have, in units in the last place of its dtype. The default, 2, also
+               allows a kernel to round an intermediate result to that dtype. 1 allows the final rounding only
+    scale      `(case, output, *inputs) -> tensor`, for an operator with one output: the magnitude at which float32 units are
+               taken, for each element. Units of the output's dtype are then taken at `|output|`. `output` and `inputs` are
+               those of the reference. Without a scale, kbench estimates the magnitude of the terms of each element and takes
+               all units there (see measure/correctness/error_scale.py). That matters where terms cancel, as in layer
+               normalisation
+    check      `(case, inputs, outputs, expected) -> str | None`, each a dict by name: another judge of the outputs' values,
+               for operators that have no single right answer. It returns what is wrong, in words, or None. It gets all
+               rows at once. kbench still checks shapes, dtypes and changed inputs, and judges gradients itself
+    bytes      `(case) -> int`: the algorithmic bytes. Default: each input read once, each output written once (backward: the
+               gradients of the outputs and the inputs read, the gradients of the inputs written; full: both). GB/s is these
+               bytes per second. `case.mode` is the mode
+    flops      `(case) -> int`: the floating-point operations. They give TFLOP/s and the share of the speed of light
+    model_axes what the axes are in a language model, so that a sweep can name models: axis -> dimension, such as
+               `{"M": "tokens", "N": "hidden"}`. The dimensions are in contract/models.py; `tokens` comes from the sweep. A
+               value may be arithmetic on dimensions, such as `(heads + 2*kv_heads)*head_dim`. For an operator that a model
+               uses with several shapes, such as a matrix product, it is a list of such mappings with the same axes. A model
+               that lacks a dimension of a mapping has no such shape
+    edges      name -> `(case, *inputs) -> tuple of tensors`: edge inputs for `kbench check`. An operator without edges gets
+               those of measure/correctness/common_edges.py
+    dtypes     the dtypes that the operator is defined for. The first is the default
+    source     the text that defines it, if that is no Python file. kbench compares no rows of different texts
+    providers  the operator's providers by name. `provider` adds to them
+
+    Raises ValueError for a name that is taken or not allowed (see results/names.py), and for declarations that contradict each
+    other.
+    """
+
+    name: str
+    axes: Sequence[str]
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+    reference: Callable[..., torch.Tensor | Sequence[torch.Tensor]]
+    scalars: Mapping[str, int | float | bool] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: str | None = None
+    gradients: Sequence[str] = ()
+    mutates: Sequence[str] | Mapping[str, str] = ()
+    tolerance: Tolerance = 64.0
+    output_ulps: float = 2.0
+    scale: Callable[..., torch.Tensor] | None = None
+    check: Callable[..., str | None] | None = None
+    bytes: Callable[[Case], int] | None = None
+    flops: Callable[[Case], int] | None = None
+    model_axes: Mapping[str, str] | Sequence[Mapping[str, str]] = ()
+    edges: Mapping[str, Callable[..., tuple[torch.Tensor, ...]]] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    source: str = ""
+    providers: dict[str, Provider] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_operator(self)
-        _register(self)
+        self.axes, self.gradients, self.mutates = names(self.axes), names(self.gradients), held(self.mutates)
+        for why in _faults(self):
+            raise ValueError(f"operator {_shown(self.name)}: {why}")
+        if self.name in shipped():
+            import_shipped(self.name)  # so that a plug-in cannot take the name
+        if self.name in registered:
+            what = f"operator {self.name!r} exists already"
+            raise ValueError(f"{what}; add providers to it with kbench.operator({self.name!r})")
+        registered[self.name] = self
+
+    @property
+    def model_shapes(self) -> tuple[Mapping[str, str], ...]:
+        """The mappings of `model_axes`: one for each shape that a model has."""
+        return (self.model_axes,) if isinstance(self.model_axes, Mapping) else tuple(self.model_axes)
+
+    @property
+    def dtype_choices(self) -> frozenset[str]:
+        """The choices that name the dtype of a tensor."""
+        named = (tensor.dtype for tensor in (*self.inputs.values(), *self.outputs.values()))
+        return frozenset(name for name in named if name is not None and name in self.choices)
+
+    def dtypes_of(self, tensor: Tensor) -> tuple[str, ...]:
+        """The dtypes that a tensor has in the cases of the operator."""
+        if tensor.dtype is None:
+            return self.dtypes
+        words = self.choices.get(tensor.dtype, (tensor.dtype,))
+        return tuple(dict.fromkeys(each for word in words for each in (self.dtypes if word == SAME else (word,))))
 
     @property
     def words(self) -> dict[str, tuple[str, ...]]:
@@ -102,28 +211,25 @@ class Operator(Declaration):
         Raises ValueError for a name that is taken or not allowed, and for a file of `sources` that does not exist. A name has
         no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/names.py.
         """
-        _check_named(self.name, "provider", name)
-        for each in (name, *([] if label is None else [label])):
+        self._check_named("provider", name)
+        where = f"provider {_shown(name)} of {self.name!r}"
+        for each in (name, label or name):
             if why := fault(each):
                 raise ValueError(f"provider {_shown(each)} of {self.name!r}: {why}")
         if set(name) & set(",[]"):
-            raise ValueError(
-                f"provider {name!r} of {self.name!r}: commas and square brackets are not allowed in a name"
-            )
-        out, holds = names(out), held(self.mutates if mutates is None else mutates)
-        self._check_delivery(name, out, holds)
+            raise ValueError(f"{where}: commas and square brackets are not allowed in a name")
+        if name in self.providers:
+            raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
+        written, holds = names(out), held(self.mutates if mutates is None else mutates)
+        for why in _mutates_faults(holds, self.inputs, self.outputs, written):
+            raise ValueError(f"{where}: {why}")
         files = tuple(map(Path, [sources] if isinstance(sources, str | Path) else sources))
         if missing := [str(path) for path in files if not path.exists()]:
-            raise ValueError(
-                f"provider {name!r} of {self.name!r}: sources= names {missing[0]}, which does not exist; write "
-                f'Path(__file__).with_name("...") for a file beside yours'
-            )
+            remedy = 'write Path(__file__).with_name("...") for a file beside yours'
+            raise ValueError(f"{where}: sources= names {missing[0]}, which does not exist; {remedy}")
 
         def register(function: _Function) -> _Function:
-            if name in self.providers:
-                raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
-            keywords = {k: v for k, v in keyword_only(function).items() if k not in out}
-            self._check_keywords(name, keywords)
+            keywords = {k: v for k, v in keyword_only(function).items() if k not in written}
             ours = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
             named = named_after(1 if factory else len(self.inputs), function)
             from_case = tuple(k for k in ours if k in named or (takes_any(function) and k not in self.dtype_choices))
@@ -140,10 +246,10 @@ class Operator(Declaration):
                 moved_bytes=moved_bytes,
                 sources=files,
                 plugin=current_plugin(),
-                parameters=_parameters(keywords, ours),
+                parameters=self._parameters(where, keywords),
                 from_case=from_case,
                 fixed={k: v for k, v in ours.items() if k not in from_case and k not in self.dtype_choices},
-                out=out,
+                out=written,
                 mutates=holds,
             )
             return function
@@ -174,29 +280,16 @@ class Operator(Declaration):
 
         Raises ValueError if the provider does not exist or has a backward kernel already.
         """
-        _check_named(self.name, "backward", provider)
+        where, holds = self._check_kernel("backward", "backward kernel", provider, mutates)
         saved = saves if saves is None or callable(saves) else names(saves)
-        where = f"backward kernel of provider {provider!r} of {self.name!r}"
-        self._check_passes(where, provider)
-        if self.providers[provider].backward is not None:
-            raise ValueError(f"{where}: the provider has a backward kernel already")
-        if isinstance(saved, tuple) and (unknown := [name for name in saved if name not in self.outputs]):
+        if isinstance(saved, tuple) and (strange := [name for name in saved if name not in self.outputs]):
             raise ValueError(
-                f"{where}: saves {unknown[0]!r}, which is not one of the outputs {', '.join(self.outputs)}"
+                f"{where}: saves {strange[0]!r}, which is not one of the outputs {', '.join(self.outputs)}"
             )
-
-        holds = held(mutates)
-        self._check_gradient_places(where, holds)
 
         def register(function: _Function) -> _Function:
-            forward, keywords = self.providers[provider], keyword_only(function)
-            self._check_keywords(provider, keywords)
-            own = _parameters(keywords, {**self.scalars, **self.choices})
-            self.providers[provider] = replace(
-                forward,
-                parameters={**own, **forward.parameters},
-                backward=Backward(function, saved, self._by_name(function, keywords), holds),
-            )
+            kernel = GradientKernel(function, self._by_name(function), holds, saved)
+            self._add_kernel(where, provider, kernel, backward=kernel)
             return function
 
         return register
@@ -215,120 +308,227 @@ class Operator(Declaration):
 
         Raises ValueError if the provider does not exist or has such a function already.
         """
-        _check_named(self.name, "full", provider)
-        where = f"function for both passes of provider {provider!r} of {self.name!r}"
-        self._check_passes(where, provider)
-        if self.providers[provider].full is not None:
-            raise ValueError(f"{where}: the provider already has such a function")
-        holds = held(mutates)
-        self._check_gradient_places(where, holds)
+        where, holds = self._check_kernel("full", "function for both passes", provider, mutates)
 
         def register(function: _Function) -> _Function:
-            forward, keywords = self.providers[provider], keyword_only(function)
-            self._check_keywords(provider, keywords)
-            own = _parameters(keywords, {**self.scalars, **self.choices})
-            self.providers[provider] = replace(
-                forward,
-                parameters={**own, **forward.parameters},
-                full=BothPasses(function, self._by_name(function, keywords), holds),
-            )
+            kernel = GradientKernel(function, self._by_name(function), holds)
+            self._add_kernel(where, provider, kernel, full=kernel)
             return function
 
         return register
 
-    def _by_name(self, function: _Function, keywords: Mapping[str, Any]) -> tuple[str, ...]:
-        """The arguments of a backward kernel that it gets by name: after a gradient and the inputs, also without a `*`."""
-        ours, named = {*self.scalars, *self.choices}, named_after(1 + len(self.inputs), function)
-        return (*keywords, *sorted(name for name in named & ours if name not in keywords))
+    def _check_named(self, method: str, name: object) -> None:
+        """Raises ValueError for a decorator that was written without the name of the provider: it gets the function instead."""
+        if callable(name):
+            function = getattr(name, "__name__", type(name).__name__)
+            example = function if method == "provider" else "NAME"
+            what = f"{method} of {self.name!r}: the name of the provider is missing above {function}"
+            raise ValueError(f'{what}; write @{self.name}.{method}("{example}")')
 
-    def _check_passes(self, where: str, provider: str) -> None:
+    def _check_kernel(
+        self, method: str, kind: str, provider: str, mutates: Sequence[str] | Mapping[str, str]
+    ) -> tuple[str, dict[str, str]]:
+        """How messages about a kernel for gradients begin, and what it mutates. Raises ValueError."""
+        self._check_named(method, provider)
+        where, holds = f"{kind} of provider {provider!r} of {self.name!r}", held(mutates)
         if not self.gradients:
-            raise ValueError(
-                f"{where}: the operator declares no gradients; list in gradients= the inputs that have a gradient"
-            )
+            what = "the operator declares no gradients"
+            raise ValueError(f"{where}: {what}; list in gradients= the inputs that have a gradient")
         if provider not in self.providers:
             raise ValueError(f"{where}: there is no such provider; register its forward function first")
-
-    def _check_delivery(self, provider: str, out: tuple[str, ...], holds: Mapping[str, str]) -> None:
-        where, outputs = f"provider {provider!r} of {self.name!r}", ", ".join(self.outputs)
-        for name in out:
-            if name not in self.outputs:
-                raise ValueError(f"{where}: out= names {name!r}, which is not one of the outputs {outputs}")
-        for name, output in holds.items():
-            if name not in self.inputs:
-                raise ValueError(f"{where}: mutates {name!r}, which is not one of the inputs {', '.join(self.inputs)}")
-            if output not in self.outputs:
-                raise ValueError(
-                    f"{where}: mutates= says that {name} holds {output!r} after the call, which is not one of the outputs "
-                    f"{outputs}; write mutates={{{name!r}: OUTPUT}}"
-                )
-            if self.inputs[name].layout != self.outputs[output].layout:
-                raise ValueError(f"{where}: {name} cannot hold {output}, which has other sizes or another dtype")
-        delivered = [*out, *holds.values()]
-        if len(set(delivered)) < len(delivered):
-            raise ValueError(
-                f"{where}: the same output is named twice; name each output only once, either in out= or in mutates="
-            )
-
-    def _check_gradient_places(self, where: str, holds: Mapping[str, str]) -> None:
+        if getattr(self.providers[provider], method) is not None:
+            raise ValueError(f"{where}: the provider has one already")
         places = {**{f"gradient of {name}": tensor for name, tensor in self.outputs.items()}, **self.inputs}
-        for name, gradient in holds.items():
-            if name not in places:
-                raise ValueError(f"{where}: mutates {name!r}, which is not one of {', '.join(map(repr, places))}")
-            if gradient not in self.gradients:
-                what = f"mutates: {name} holds the gradient of {gradient!r}"
-                raise ValueError(
-                    f"{where}: {what}, but the operator declares gradients only of {', '.join(self.gradients)}"
-                )
-            if places[name].layout != self.inputs[gradient].layout:
-                what = f"{name} cannot hold the gradient of {gradient}"
-                raise ValueError(f"{where}: {what}, which has other sizes or another dtype")
-        if len(set(holds.values())) < len(holds):
-            raise ValueError(f"{where}: two tensors hold the same gradient; name each gradient once in mutates=")
+        for why in _mutates_faults(holds, places, {name: self.inputs[name] for name in self.gradients}):
+            raise ValueError(f"{where}: {why}")
+        return where, holds
 
-    def _check_keywords(self, provider: str, keywords: Mapping[str, Any]) -> None:
+    def _add_kernel(self, where: str, provider: str, kernel: GradientKernel, **fields: GradientKernel) -> None:
+        ours, parameters = self.providers[provider], self._parameters(where, keyword_only(kernel.function))
+        self.providers[provider] = replace(ours, parameters={**parameters, **ours.parameters}, **fields)  # type: ignore[arg-type]
+
+    def _by_name(self, function: Callable[..., Any]) -> tuple[str, ...]:
+        """The arguments of a kernel for gradients that it gets by name: after a gradient and the inputs, also without a `*`."""
+        keywords, named = keyword_only(function), named_after(1 + len(self.inputs), function)
+        return (*keywords, *sorted(name for name in named & {*self.scalars, *self.choices} if name not in keywords))
+
+    def _parameters(self, where: str, keywords: Mapping[str, Any]) -> dict[str, Value]:
+        """The keyword-only arguments that a config sweeps, with their defaults. Raises ValueError."""
         for keyword in keywords:
             if why := fault(keyword):
-                raise ValueError(f"provider {provider!r} of {self.name!r}: parameter {_shown(keyword)}: {why}")
+                raise ValueError(f"{where}: parameter {_shown(keyword)}: {why}")
             if keyword in self.axes:
-                what = f"parameter {keyword} has the name of an axis"
-                of_inputs = {axis for tensor in self.inputs.values() for size in tensor.sizes for axis in axes_of(size)}
-                remedy = "read the size from the inputs, or " if keyword in of_inputs else "no input has its size; "
-                remedy += (
-                    "register with factory=True: kbench then calls your function with the case, and your function returns "
-                    "another function, which takes the inputs"
-                )
-                raise ValueError(f"provider {provider!r} of {self.name!r}: {what}; {remedy}")
+                of_inputs = any(keyword in tensor.axes for tensor in self.inputs.values())
+                remedy = "read the size from the inputs, or " if of_inputs else "no input has its size; "
+                remedy += "register with factory=True: kbench then calls your function with the case, and your function"
+                remedy += " returns another function, which takes the inputs"
+                raise ValueError(f"{where}: parameter {keyword} has the name of an axis; {remedy}")
+        ours = {*self.scalars, *self.choices}
+        return {k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in ours}
 
 
 registered: dict[str, Operator] = {}
-"""The operators of this process by name. `kbench.registry` looks them up."""
+"""The operators of this process by name. `registry.operator` looks them up."""
 
 
-def _register(operator: Operator) -> None:
-    """Raises ValueError if the name is taken."""
-    name = operator.name
-    if name in shipped():
-        import_shipped(name)  # so that a plug-in cannot take the name
-    if name in registered:
-        raise ValueError(f"operator {name!r} exists already; add providers to it with kbench.operator({name!r})")
-    registered[name] = operator
+def held(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """`mutates` as input -> output: an input without an output holds the output of its own name."""
+    return dict(mutates) if isinstance(mutates, Mapping) else {name: name for name in names(mutates)}
 
 
-def _check_named(operator: str, method: str, name: object) -> None:
-    """Raises ValueError for a decorator that was written without the name of the provider: it gets the function instead."""
-    if callable(name):
-        function = getattr(name, "__name__", type(name).__name__)
-        example = function if method == "provider" else "NAME"
-        what = f"{method} of {operator!r}: the name of the provider is missing above {function}"
-        raise ValueError(f'{what}; write @{operator}.{method}("{example}")')
-
-
-def _parameters(keywords: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Value]:
-    """The keyword-only arguments that a config sweeps, with their defaults."""
-    return {k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in ours}
+def names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Several names, or one name that was given by itself."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _shown(name: object) -> str:
     """A name as an error message shows it."""
     return printable(repr(name), 60)
+
+
+# ---------------------------------------------------------------- what is wrong with a declaration
+
+
+def _faults(operator: Operator) -> Iterator[str]:
+    if why := fault(operator.name):
+        yield why
+    yield from _column_faults(operator)
+    for what in ("inputs", "outputs", "dtypes"):
+        if not getattr(operator, what):
+            yield f"{what} is empty; name at least one"
+    for dtype in operator.dtypes:
+        if dtype not in ITEMSIZE:
+            yield f"unknown dtype {_shown(dtype)}; use {', '.join(ITEMSIZE)}"
+    yield from _tensor_faults(operator)
+    yield from _row_faults(operator)
+    yield from _model_faults(operator)
+    yield from _gradient_faults(operator)
+    yield from _mutates_faults(held(operator.mutates), operator.inputs, operator.outputs)
+    yield from _reference_faults(operator)
+    yield from _number_faults(operator)
+    if operator.scale is not None and len(operator.outputs) > 1:
+        yield "scale works with one output only; leave it out, and kbench estimates the scale of every output"
+
+
+def _column_faults(operator: Operator) -> Iterator[str]:
+    columns = (*operator.axes, *operator.scalars, *operator.choices)
+    for name in columns:
+        if why := fault(name):
+            yield f"axis, scalar or choice {_shown(name)}: {why}"
+        if why := taken(name) or ("is declared twice" if columns.count(name) > 1 else ""):
+            yield f"{name!r} {why}; rename the axis, scalar or choice"
+    for name, words in operator.choices.items():
+        if isinstance(words, str) or not words:
+            yield f"choices: {name} is {words!r:.80}; it must be a tuple of words, and the first is the default"
+        for word in words:
+            if why := fault(word):
+                yield f"choice value {_shown(word)}: {why}"
+            elif LIKE_NUMBER.fullmatch(word) or word.lower() in ("true", "false"):
+                yield f"choice value {_shown(word)} reads as a number or a boolean; declare a scalar, or use another word"
+    for name, value in operator.scalars.items():
+        whole = isinstance(value, int) and abs(value) < INTEGER_LIMIT
+        if not whole and not (isinstance(value, float) and math.isfinite(value)):
+            must = "it must be a finite number, True or False; an integer must be below 2^63"
+            yield f"the default of scalar {name} is {_shown(value)}; {must}"
+
+
+def _tensor_faults(operator: Operator) -> Iterator[str]:
+    columns, axes = {*operator.axes, *operator.scalars, *operator.choices}, ", ".join(operator.axes)
+    for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
+        if why := fault(name):
+            yield f"tensor {_shown(name)}: {why}"
+        if name in columns:
+            yield f"the name {name!r} is used both for a tensor and for an axis, scalar or choice; rename one of them"
+        if strange := sorted(tensor.axes - set(operator.axes)):
+            yield f"{name} has the axis {strange[0]}, which is not one of {axes}"
+        if tensor.dtype not in (None, *ITEMSIZE, *operator.choices):
+            yield f"{name} has the unknown dtype {_shown(tensor.dtype)}; use {', '.join(ITEMSIZE)}, or a choice"
+    for choice in sorted(operator.dtype_choices):
+        for word in operator.choices[choice]:
+            if word not in (SAME, *ITEMSIZE):
+                must = f"this choice sets the dtype of a tensor, so each of its values must be {SAME} or a dtype"
+                yield f"choices: {choice} has the word {_shown(word)}; {must}"
+    for name, tensor in operator.inputs.items():
+        try:
+            for dtype in operator.dtypes_of(tensor):
+                tensor.fill_for(dtype)
+        except ValueError as error:
+            yield f"{name}: {error}"
+
+
+def _row_faults(operator: Operator) -> Iterator[str]:
+    rows = operator.rows
+    if rows is None:
+        return
+    if rows not in operator.axes:
+        yield f"rows is {rows!r}, which is not one of the axes {', '.join(operator.axes)}"
+    for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
+        if [rows in axes_of(size) for size in tensor.sizes].count(True) > tensor.sizes.count(rows) or (
+            tensor.sizes.count(rows) > 1
+        ):
+            yield (
+                f"rows={rows!r} does not work with {name}: at most one dimension may have the size {rows}, "
+                f"and sizes computed from {rows} (2*{rows}) are not allowed"
+            )
+    for name, tensor in operator.outputs.items():
+        if rows not in tensor.sizes:
+            yield f"rows={rows!r}: output {name} has no axis {rows}, so it has no independent rows; leave rows out"
+
+
+def _model_faults(operator: Operator) -> Iterator[str]:
+    for shape in operator.model_shapes:
+        if shape.keys() != operator.model_shapes[0].keys():
+            yield "model_axes: all mappings must have the same axes; add the axes that are missing in some of them"
+        for axis, size in shape.items():
+            if axis not in operator.axes:
+                yield f"model_axes: {axis!r} is not one of the axes {', '.join(operator.axes)}"
+            for part in sorted(axes_of(size) - {*DIMENSIONS, TOKENS}):
+                yield f"model_axes: {axis}: {unknown('dimension', part, [TOKENS, *DIMENSIONS])}"
+
+
+def _gradient_faults(operator: Operator) -> Iterator[str]:
+    for name in operator.gradients:
+        if name not in operator.inputs:
+            yield f"gradients: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
+        elif not any(dtype in FLOATING for dtype in operator.dtypes_of(operator.inputs[name])):
+            dtypes = "/".join(operator.dtypes_of(operator.inputs[name]))
+            yield f"gradients: {name} is {dtypes}, which has no gradient"
+    if operator.gradients and not any(d in FLOATING for t in operator.outputs.values() for d in operator.dtypes_of(t)):
+        yield "gradients: no output has a floating-point dtype; leave gradients out"
+
+
+def _mutates_faults(
+    holds: Mapping[str, str], places: Mapping[str, Tensor], results: Mapping[str, Tensor], out: Sequence[str] = ()
+) -> Iterator[str]:
+    """`holds` says which of the `places` holds which of the `results` after a call. `out` are results that have buffers."""
+    for name in out:
+        if name not in results:
+            yield f"out= names {name!r}, which is not one of the outputs {', '.join(results)}"
+    for name, result in holds.items():
+        if name not in places:
+            yield f"mutates: {name!r} is not one of the tensors {', '.join(places)}"
+        elif result not in results:
+            what = f"mutates: {name} is to receive {result!r}, which is not one of the tensors {', '.join(results)}"
+            yield f"{what}; write mutates={{{name!r}: OUTPUT}}"
+        elif places[name].layout != results[result].layout:
+            yield f"mutates: {name} cannot hold {result}, which has other sizes or another dtype"
+    delivered = [*out, *holds.values()]
+    if len(set(delivered)) < len(delivered):
+        yield "the same output is named twice; name each output only once, either in out= or in mutates="
+
+
+def _reference_faults(operator: Operator) -> Iterator[str]:
+    named = named_after(len(operator.inputs), operator.reference)
+    for name in (*operator.scalars, *(choice for choice in operator.choices if choice not in operator.dtype_choices)):
+        if name not in named and not takes_any(operator.reference):
+            yield f"the reference has no argument {name}; add it as a keyword-only argument"
+
+
+def _number_faults(operator: Operator) -> Iterator[str]:
+    numbers: dict[str, object] = {"tolerance": operator.tolerance, "output_ulps": operator.output_ulps}
+    for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
+        numbers |= {f"tolerance of {name}": tensor.tolerance, f"ulps of {name}": tensor.ulps}
+    for what, value in numbers.items():
+        by_case = callable(value) and what != "output_ulps"
+        if value is not None and not by_case and not (isinstance(value, (int, float)) and 0 <= value < math.inf):
+            yield f"{what} is {value!r:.80}; it must be a number that is not negative"

@@ -10,9 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from kbench import packages
 from kbench.contract.origin import code_files
-from kbench.contract.signature import keyword_only, named_after
 from kbench.files import source_text
 from kbench.results.case import Case, Value
 from kbench.results.stamps import digest
@@ -22,41 +20,46 @@ from kbench.text.printable import safe_reason
 ACCELERATORS = ("cuda", "npu", "xpu")
 """The device types of accelerators. torch calls AMD GPUs `cuda` too."""
 
+REQUIREMENTS = {
+    "liger_kernel": "liger-kernel>=0.8",
+    "quack": "quack-kernels>=0.6",
+    "flashinfer": "flashinfer-python>=0.6",
+    "distributed": "distributed>=2024.8",
+}
+"""The optional packages of kbench by the name that Python imports, as pip knows them. `pip install quack` would install another
+project. `pyproject.toml` declares the same packages as extras."""
+
+
+def missing(module: str) -> str:
+    """What to say of a module that cannot be imported, with the command that installs it if kbench knows one.
+
+    `triton` has no such command: on Linux pip installs it with kbench, and other systems have no wheel.
+    """
+    sentence = f"Python package {module!r} is not installed"
+    requirement = REQUIREMENTS.get(module.partition(".")[0])
+    return f"{sentence}; pip install '{requirement}'" if requirement else sentence
+
 
 class Unsupported(Exception):
     """A provider raises this to decline an input. The message is the reason that the user reads."""
 
 
 @dataclass(frozen=True)
-class Backward:
-    """A kernel that computes gradients, registered beside its provider's forward function.
+class GradientKernel:
+    """A function that computes gradients, registered beside its provider's forward function: `Operator.backward` computes the
+    gradients alone, `Operator.full` the outputs too.
 
-    function   takes the gradients of the outputs, the inputs, and `saved` if it saves something; returns the gradients
-    saves      names of outputs of the forward function, or a forward function that returns `(outputs, saved)`; None if it
-               saves nothing
-    keywords   its keyword-only arguments
+    keywords   the arguments that it gets by name
     mutates    the inputs and the received gradients (`gradient of y`) that it changes, with the input whose gradient each holds
                afterwards
-    """
-
-    function: Callable[..., Any]
-    saves: tuple[str, ...] | Callable[..., Any] | None
-    keywords: tuple[str, ...]
-    mutates: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class BothPasses:
-    """A function that computes the outputs and the gradients in one call, registered beside its provider's forward function.
-
-    function   takes the gradients of the outputs and the inputs; returns `(outputs, gradients)`
-    keywords   its keyword-only arguments
-    mutates    as in `Backward`
+    saves      names of outputs of the forward function, or a forward function that returns `(outputs, saved)`; None if it
+               saves nothing
     """
 
     function: Callable[..., Any]
     keywords: tuple[str, ...]
-    mutates: Mapping[str, str] = field(default_factory=dict)
+    mutates: Mapping[str, str]
+    saves: tuple[str, ...] | Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,8 @@ class Provider:
     fixed: Mapping[str, Value] = field(default_factory=dict)
     out: tuple[str, ...] = ()
     mutates: Mapping[str, str] = field(default_factory=dict)
-    backward: Backward | None = None
-    full: BothPasses | None = None
+    backward: GradientKernel | None = None
+    full: GradientKernel | None = None
 
     def unavailable(self, device: str) -> str | None:
         """Why this provider cannot run on a machine with this device type, or None when it can."""
@@ -95,7 +98,7 @@ class Provider:
                 return f"needs a device of type {' or '.join(self.devices)}; this machine has {device}"
             for module in self.requires:
                 if not _installed(module):
-                    return packages.missing(module)
+                    return missing(module)
             why = self.available() if self.available else None
             if why and not isinstance(why, str):  # True could mean that it is available, or that it is not
                 return f"available= returned {why!r:.80}; return None, or a string with the reason why it cannot run"
@@ -142,9 +145,7 @@ class Provider:
         return self._bound(self.full, case, params)
 
     @staticmethod
-    def _bound(
-        kernel: Backward | BothPasses | None, case: Case, params: Mapping[str, Value]
-    ) -> Callable[..., Any] | None:
+    def _bound(kernel: GradientKernel | None, case: Case, params: Mapping[str, Value]) -> Callable[..., Any] | None:
         if kernel is None:
             return None
         known = {**case.axes, **params}
@@ -203,3 +204,28 @@ def _installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # the parent package of a dotted name is missing
         return False
+
+
+def keyword_only(function: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword-only arguments of a function with their defaults. `inspect.Parameter.empty` stands for none."""
+    return {p.name: p.default for p in _parameters(function) if p.kind is p.KEYWORD_ONLY}
+
+
+def takes_any(function: Callable[..., Any]) -> bool:
+    """Whether a function takes any keyword argument."""
+    return any(p.kind is p.VAR_KEYWORD for p in _parameters(function))
+
+
+def named_after(count: int, function: Callable[..., Any]) -> frozenset[str]:
+    """The arguments of a function that can be given by name after `count` arguments that are given by position."""
+    parameters = _parameters(function)
+    ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    later = {p.name for p in ordered[count:] if p.kind is p.POSITIONAL_OR_KEYWORD}
+    return frozenset(later | {p.name for p in parameters if p.kind is p.KEYWORD_ONLY})
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError:  # written in C, without a signature, as torch.sigmoid is
+        return []

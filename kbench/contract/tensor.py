@@ -1,20 +1,117 @@
-"""Declares a tensor of an operator: its axes, its dtype, and how it is filled or judged."""
+"""A tensor of an operator: its sizes, its dtype, and how it is filled or judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Protocol
 
-from kbench.contract.fills import Fill, Normal, integers
-from kbench.contract.layout import Layout
-from kbench.contract.sizes import axes_of
-from kbench.results.case import FLOATING, Case
+from kbench.contract.sizes import Size, axes_of, evaluate
+from kbench.results.case import FLOATING, ITEMSIZE, Case
+
+if TYPE_CHECKING:
+    import torch
+
+SAME = "same"
+"""The word of a choice that stands for the dtype of the case."""
 
 Tolerance = float | Callable[[Case], float]
 """An error that a result may have, in units in the last place: a number, or a function of the case."""
 
 
-@dataclass(frozen=True, init=False)
+class Draw(Protocol):
+    """Draws random values on the measured device. Every call draws new values. They depend on the seed and the case only."""
+
+    def normal(self, *shape: int, dtype: str | None = None) -> torch.Tensor:
+        """Standard normal values, by default of the case's dtype."""
+
+    def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> torch.Tensor:
+        """Values from `low` up to `high`, by default of the case's dtype."""
+
+    def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> torch.Tensor:
+        """Whole numbers from `low` up to but not including `high`."""
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Normal values with this mean and standard deviation."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Values that are equally likely from `low` up to `high`."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Whole numbers that are equally likely from `low` up to but not including `high`. Both may be axes, and negative."""
+
+    low: Size
+    high: Size
+
+
+Fill = Normal | Uniform | Integers | Callable[["Case", Draw], "torch.Tensor"]
+"""How an input is filled. A function gets the case and a `Draw`, and returns a tensor of the declared shape and dtype."""
+
+
+def normal(mean: float = 0.0, std: float = 1.0) -> Normal:
+    """Fill an input with normal values."""
+    return Normal(mean, std)
+
+
+def uniform(low: float = 0.0, high: float = 1.0) -> Uniform:
+    """Fill an input with values that are equally likely from `low` up to `high`."""
+    return Uniform(low, high)
+
+
+def integers(below: Size, *, low: Size = 0) -> Integers:
+    """Fill an input with whole numbers from `low` up to but not including `below`. `integers("V")` are labels of V classes."""
+    return Integers(low, below)
+
+
+@dataclass
+class Layout:
+    """The sizes and the dtype of a tensor. The parent process knows no more of it.
+
+    sizes  one expression in axes per dimension (see contract/sizes.py)
+    dtype  its dtype, or the choice that names it; None for the dtype of the case
+    """
+
+    sizes: tuple[str, ...]
+    dtype: str | None = None
+
+    def dtype_in(self, case: Case) -> str:
+        """Its dtype in a case. Raises KeyError for a case without the choice that names it."""
+        if self.dtype is None:
+            return case.dtype
+        named = self.dtype if self.dtype in ITEMSIZE else case.axes[self.dtype]
+        return case.dtype if named == SAME else str(named)
+
+    def shape_in(self, case: Case) -> tuple[int, ...]:
+        """Its shape in a case. Raises SizeError."""
+        return tuple(evaluate(size, case.axes) for size in self.sizes)
+
+    def bytes_in(self, case: Case) -> int:
+        """Its bytes in a case. Raises SizeError."""
+        return prod(self.shape_in(case)) * ITEMSIZE[self.dtype_in(case)]
+
+    def is_floating(self, case: Case) -> bool:
+        """Whether it holds floating-point numbers in a case."""
+        return self.dtype_in(case) in FLOATING
+
+
+def total_bytes(layouts: Iterable[Layout], case: Case) -> int:
+    """The bytes of several tensors in a case. Raises SizeError."""
+    return sum(layout.bytes_in(case) for layout in layouts)
+
+
 class Tensor(Layout):
     """A tensor that an operator takes or returns.
 
@@ -33,10 +130,6 @@ class Tensor(Layout):
     Raises ValueError for a size that cannot be read.
     """
 
-    fill: Fill | None = None
-    tolerance: Tolerance | None = None
-    ulps: Tolerance | None = None
-
     def __init__(
         self,
         *sizes: int | str,
@@ -45,25 +138,14 @@ class Tensor(Layout):
         tolerance: Tolerance | None = None,
         ulps: Tolerance | None = None,
     ) -> None:
-        for size in sizes:
-            axes_of(size)  # raises SizeError
-        values = (tuple(str(size).strip() for size in sizes), dtype, fill, tolerance, ulps)
-        for name, value in zip(("sizes", "dtype", "fill", "tolerance", "ulps"), values, strict=True):
-            object.__setattr__(self, name, value)
+        super().__init__(tuple(str(size).strip() for size in sizes), dtype)
+        self.fill, self.tolerance, self.ulps = fill, tolerance, ulps
+        self.axes = frozenset[str]().union(*map(axes_of, self.sizes))  # all axes that occur in its sizes
 
     @property
     def layout(self) -> Layout:
         """Its sizes and its dtype alone."""
         return Layout(self.sizes, self.dtype)
-
-    @property
-    def axes(self) -> frozenset[str]:
-        """All axes that occur in its sizes."""
-        return frozenset[str]().union(*map(axes_of, self.sizes))
-
-    def is_floating(self, case: Case) -> bool:
-        """Whether it holds floating-point numbers in a case."""
-        return self.dtype_in(case) in FLOATING
 
     def dimension_of(self, axis: str) -> int | None:
         """The dimension whose size is this axis, or None."""

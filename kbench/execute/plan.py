@@ -10,7 +10,6 @@ from kbench.config.resolve import Sweep
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
-from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role
 
 MOST_SIZED = 100_000
@@ -84,7 +83,6 @@ class Plan:
 
     unavailable   the reasons why configurations cannot run on this machine, by name
     interpreted   the configurations that Triton's interpreter runs, so that they are checked and not timed
-    cache_bytes   the size of the last-level cache; None if not known
     memory_bytes  the size of the memory of the device; None if not known
     """
 
@@ -94,7 +92,6 @@ class Plan:
     device: str
     device_type: str
     interpreted: frozenset[str] = frozenset()
-    cache_bytes: int | None = None
     memory_bytes: int | None = None
 
     @property
@@ -109,18 +106,13 @@ class Plan:
         product = f"{cases} case{'s' * (cases != 1)} in {sessions} sessions"
         return f"{finished} of {len(self.tasks)} measurements ({product})"
 
-    def needed_bytes(self, case: Case) -> int:
-        """The memory, in bytes, that a worker takes to check and time the providers of a case. Raises SizeError."""
-        info, measure = self.sweep.info, self.sweep.measure
-        rotates = timer_kind(measure.timer).rotates and measure.cache == "cold"
-        timing = info.timing_bytes(case, len(self.runnable), rotates=rotates, cache_bytes=self.cache_bytes)
-        return info.needed_bytes(case) + timing
-
     def too_large(self) -> list[Case]:
         """The cases that need more memory than the device has, if that is known. Of many cases, it looks at the first."""
         if self.memory_bytes is None or not self.sweep.info.inputs:  # a script declares no tensors
             return []
-        return [case for case in self.sweep.cases[:MOST_SIZED] if self.needed_bytes(case) > self.memory_bytes]
+        return [
+            case for case in self.sweep.cases[:MOST_SIZED] if self.sweep.info.needed_bytes(case) > self.memory_bytes
+        ]
 
     @property
     def task_s(self) -> float:
@@ -164,7 +156,6 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
             one.name for one in known if providers[one.provider].interpreted and not reasons[one.name]
         ),
         device=catalog.device.name,
-        cache_bytes=catalog.machine.cache_bytes,
         memory_bytes=catalog.memory_bytes,
         device_type=catalog.device.type,
     )

@@ -90,13 +90,11 @@ WORDS = {
         in and run by name: `kbench run softmax`. `kbench list` shows them, `kbench init` writes one to change.""",
     "MB per call": """The size of all tensors of one call, inputs and outputs, in megabytes (1e6 bytes). In the modes `backward`
         and `full` these include the gradients.""",
-    "MB needed": """An estimate of the memory that kbench takes for a case, in megabytes (1e6 bytes): four sets of inputs, three
-        of outputs, the buffers of the copy control and the float64 values of the reference. It adds temporary memory (of the
-        reference, the comparisons and a usual provider) and the samples of timed outputs that kbench keeps to check them.
-        `timer: graph` also needs the sets of buffers that it rotates over. A reference or a provider with intermediate
-        results that are larger than the tensors, such as the scores of attention, needs more. If less memory is free,
-        kbench keeps fewer values of the reference and computes them again for each check. A case that does not fit even
-        so becomes `oom`.""",
+    "MB needed": """About the least memory that kbench takes for a case, in megabytes (1e6 bytes): five times the tensors of a
+        call, for four sets of inputs, three of outputs and the buffers of the copy control. Where memory is free, kbench also
+        keeps the float64 values of the reference; otherwise it computes them again for each check. `timer: graph` needs more,
+        and so does a reference or a provider with intermediate results that are larger than the tensors, such as the scores
+        of attention. A case that does not fit becomes `oom`.""",
     "axes": """The sizes of an operator's tensors, such as M and N: whole numbers. A config must give values for each of them.
         Each axis is a column of the results.""",
     "scalars": """The numbers and booleans of an operator, such as `eps` and `causal`, with their defaults. A config can sweep

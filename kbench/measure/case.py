@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender, doubt_operator, letting_go
 from kbench.measure.controls import Controls
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
-from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.expected import Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.definition.operator_calls import OperatorFault

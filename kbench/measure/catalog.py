@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from kbench import registry
+from kbench.contract import registry
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.kernels.cuda_extension import nvcc_release
@@ -94,7 +94,6 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         inputs={name: tensor.layout for name, tensor in operator.inputs.items()},
         outputs={name: tensor.layout for name, tensor in operator.outputs.items()},
         gradients=tuple(operator.gradients),
-        rows=None if operator.check else operator.rows,
         judged=operator.check is not None,
         model_axes=tuple({axis: str(size) for axis, size in shape.items()} for shape in operator.model_shapes),
     )

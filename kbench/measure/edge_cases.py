@@ -11,14 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
-from kbench.measure.correctness.expected import Expected, OutputPart
+from kbench.measure.correctness.expected import Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.gaps import marked_gaps, with_margins, written_gap
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.placement import overlaps_itself

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.contract.layout import Layout, total_bytes
-from kbench.contract.memory import CaseMemory, rotated_sets
+from kbench.contract.tensor import Layout, total_bytes
 from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value
+
+KEPT_CALLS = 5
+"""The least memory that a case takes, in tensors of a call: four sets of inputs, three of outputs and the buffers of the copy
+control. Slices of the float64 reference are small beside them in a large case. Where memory is free, kbench also keeps values
+of the reference."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,6 @@ class OperatorInfo:
     inputs     the tensors that it takes, by name
     outputs    the tensors that it returns, by name
     gradients  the inputs that have a gradient
-    rows       the axis along which expected outputs are computed in slices; None if they are computed in one piece
     judged     whether it judges its outputs itself
     model_axes what its axes are in a language model: a mapping from axes to dimensions for each shape that a model has
     """
@@ -78,7 +81,6 @@ class OperatorInfo:
     inputs: Mapping[str, Layout] = field(default_factory=dict)
     outputs: Mapping[str, Layout] = field(default_factory=dict)
     gradients: tuple[str, ...] = ()
-    rows: str | None = None
     judged: bool = False
     model_axes: tuple[Mapping[str, str], ...] = ()
 
@@ -92,17 +94,8 @@ class OperatorInfo:
         return total_bytes([*self._received(case), *self._returned(case)], case)
 
     def needed_bytes(self, case: Case) -> int:
-        """The memory, in bytes, that a worker takes to check a case if enough is free. Raises SizeError."""
-        return self._memory(case).needed_bytes()
-
-    def timing_bytes(self, case: Case, providers: int, *, rotates: bool = False, cache_bytes: int | None = None) -> int:
-        """The memory, in bytes, that it takes besides to time so many providers, with a timer that `rotates` over buffers or
-        does not. Raises SizeError."""
-        sets = rotated_sets(self.call_bytes(case), cache_bytes) if rotates else 1
-        return self._memory(case).timing_bytes(providers, sets)
-
-    def _memory(self, case: Case) -> CaseMemory:
-        return CaseMemory(case, self._received(case), self._returned(case), self.rows, self.judged)
+        """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
+        return KEPT_CALLS * self.call_bytes(case)
 
     def _received(self, case: Case) -> list[Layout]:
         """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench import packages
 from kbench.contract.origin import registering_for
+from kbench.contract.provider import missing
 from kbench.protocol import PluginError, Source, SourceSweep
 from kbench.sources import SourceKind, folder_format, source_of
 from kbench.sources.fault import SourceFault
@@ -52,7 +52,7 @@ def load_plots(
     """Run a script, and register the plots that it has asked for before it ended, in whatever way it ended. Returns nothing for
     a script that calls do_bench, but runs no plot. The switches are as before afterwards."""
     if find_spec("triton") is None:
-        raise SourceFault(str(path), packages.missing("triton"))
+        raise SourceFault(str(path), missing("triton"))
     from kbench.sources.scripts.recording import NoPlotSoFar, Recorder
     from kbench.sources.scripts.running import ScriptEnded, run_as_main
     from kbench.sources.scripts.script_operator import register

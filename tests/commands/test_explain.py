@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from common import ROOT, Kbench
 
-from kbench import registry
 from kbench.comparison.verdict import Verdict
+from kbench.contract import registry
 from kbench.contract.origin import shipped
 from kbench.explain import KINDS, explained_words, find_explanation
 from kbench.explain.glossary import ALIASES, HEADS

@@ -43,7 +43,8 @@ def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path
         config = yaml.safe_load((tmp_path / name / f"{name}.yaml").read_text())
         assert config["operator"] == name and config["plugins"] == [f"my_{name}.py"]
     program = (
-        "import sys; from kbench import plugins, registry as r; failed = plugins.load_plugins(sys.argv[1::2]); "
+        "import sys; from kbench import plugins; from kbench.contract import registry as r\n"
+        "failed = plugins.load_plugins(sys.argv[1::2]); "
         "print(failed, [name for name in sys.argv[2::2] if 'mine' in r.operator(name).providers])"
     )
     arguments = [word for name in names for word in (str(tmp_path / name / f"my_{name}.py"), name)]

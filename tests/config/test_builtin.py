@@ -11,9 +11,9 @@ from common import ROOT
 from fake_executor import machine_info
 from sample_configs import CONFIGS, names
 
-from kbench import registry
 from kbench.config import builtin
 from kbench.config.load import load_config
+from kbench.contract import registry
 from kbench.contract.origin import shipped
 from kbench.errors import ConfigError
 from kbench.measure.catalog import describe_operator

@@ -10,7 +10,7 @@ from fake_executor import machine_info
 
 from kbench.config import load as configs
 from kbench.config.resolve import Sweep
-from kbench.contract.layout import Layout
+from kbench.contract.tensor import Layout
 from kbench.errors import ConfigError
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kbench.contract.fills import integers, normal, uniform
 from kbench.contract.operator import Operator, registered
-from kbench.contract.tensor import Tensor
+from kbench.contract.tensor import Tensor, integers, uniform
 from kbench.results.case import Case
 
 pytestmark = pytest.mark.usefixtures("no_operators")
@@ -31,6 +30,8 @@ def declared(**fields: Any) -> Operator:
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"inputs": {}}, "inputs is empty; name at least one"),
+    ({"dtypes": ()}, "dtypes is empty; name at least one"),
     ({"scalars": {"N": 1}}, "'N' is declared twice; rename the axis, scalar or choice"),
     ({"scalars": {"mode": 1}}, "'mode' is an attribute of every Case already; rename the axis, scalar or choice"),
     ({"scalars": {"ms": 1}}, "'ms' is a column of the results already; rename the axis, scalar or choice"),
@@ -38,12 +39,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"scalars": {"eps": float("nan")}}, "the default of scalar eps is nan; it must be"),
     ({"scalars": {"big": 10**400}}, "the default of scalar big is 1000"),
     ({"scalars": {"weight": 1}}, "'weight' is a column of the results already; rename the axis, scalar or choice"),
-    ({"model_axes": 5}, "model_axes must be a dict from axes to dimensions, for example "),
-    ({"model_axes": "hidden"}, "model_axes must be a dict from axes to dimensions, for example "),
-    ({"model_axes": [{}]}, "model_axes must be a dict from axes to dimensions, for example "),
     ({"model_axes": {"K": "hidden"}}, "model_axes: 'K' is not one of the axes M, N"),
     ({"model_axes": {"N": "hiden"}}, 'model_axes: N: unknown dimension "hiden"; did you mean "hidden"?'),
-    ({"model_axes": {"N": "2**hidden"}}, "model_axes: N: '2**hidden' is not a size; "),
     (
         {"model_axes": [{"M": "tokens", "N": "hidden"}, {"N": "vocabulary"}]},
         "model_axes: all mappings must have the same axes; add the axes that are missing",
@@ -51,7 +48,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"choices": {"form": ()}}, "choices: form is (); it must be a tuple of words, and the first is the default"),
     ({"choices": {"form": "tanh"}}, "choices: form is 'tanh'; it must be a tuple of words"),
     ({"choices": {"form": ("a", "2")}}, "choice value '2' reads as a number or a boolean; declare a scalar, or use"),
-    ({"dtypes": ()}, "dtypes is empty; name at least one dtype"),
     ({"dtypes": ("float12",)}, "unknown dtype 'float12'; use float32, "),
     ({"inputs": {"x": Tensor("M", dtype="int3")}}, "x has the unknown dtype 'int3'; use float32, "),
     (
@@ -63,30 +59,17 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"inputs": {"w": Tensor("N", dtype="kept")}, "choices": {"kept": ("int32", "int64")}},
         "w: an input of dtype int32 needs a fill",
     ),
-    ({"inputs": {}}, 'inputs must be a dict from names to tensors, and not empty, for example {"x": Tensor("M", "N")}'),
-    ({"outputs": [MATRIX]}, "outputs must be a dict from names to tensors, and not empty"),
-    ({"inputs": {"x": ("M", "N")}}, "inputs: x is tuple; it must be a kbench.Tensor"),
-    ({"inputs": {"a\nb": MATRIX}}, "inputs: tensor 'a\\nb': "),
+    ({"inputs": {"a\nb": MATRIX}}, "tensor 'a\\nb': "),
     (
         {"outputs": {"N": MATRIX}},
         "the name 'N' is used both for a tensor and for an axis, scalar or choice; rename one of them",
     ),
     ({"outputs": {"y": Tensor("M", "2*K")}}, "y has the axis K, which is not one of M, N"),
     (
-        {"outputs": {"y": Tensor("M", "N", fill=normal())}},
-        "output y has a fill, but kbench fills inputs only; remove it",
-    ),
-    (
         {"inputs": {"x": Tensor("M", dtype="int64")}},
         "x: an input of dtype int64 needs a fill; declare one, for example ",
     ),
     ({"dtypes": ("float32", "int8")}, "x: an input of dtype int8 needs a fill"),
-    ({"inputs": {"x": Tensor("M", fill=integers("K"))}}, "x: its fill has the axis K, which is not one of M, N"),
-    ({"inputs": {"x": Tensor("M", fill=integers("M N"))}}, "x: 'M N' is not a size"),
-    (
-        {"inputs": {"x": Tensor("M", fill="ones")}},
-        "x: its fill is 'ones'; use normal(), uniform(), integers() or a function",
-    ),  # type: ignore[arg-type]
     ({"rows": "K"}, "rows is 'K', which is not one of the axes M, N"),
     (
         {"rows": "N", "inputs": {"x": Tensor("M", "2*N")}},
@@ -105,7 +88,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         "rows='M': output y has no axis M, so it has no independent rows; leave rows out",
     ),
     ({"gradients": ("w",)}, "gradients: 'w' is not one of the inputs x"),
-    ({"gradients": ("x", "x")}, "gradients: x is named twice"),
     ({"gradients": "labels", "inputs": {"labels": LABELS}}, "gradients: labels is int64, which has no gradient"),
     (
         {"gradients": "x", "dtypes": ("int32", "int8"), "inputs": {"x": Tensor("M", fill=integers(9))}},
@@ -115,25 +97,20 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"gradients": "x", "outputs": {"y": Tensor("M", dtype="int64")}},
         "gradients: no output has a floating-point dtype",
     ),
-    ({"mutates": "w"}, "mutates: 'w' is not one of the inputs x"),
+    ({"mutates": "w"}, "mutates: 'w' is not one of the tensors x"),
     (
         {"mutates": ["x"]},
-        "mutates: x is to receive 'x', which is not one of the outputs y; write mutates={'x': OUTPUT}",
-    ),
-    ({"scalars": ["eps"]}, 'scalars must be a dict from names to defaults, for example {"eps": 1e-6}'),
-    ({"choices": ("tanh", "none")}, "choices must be a dict from names to tuples of words, for example "),
-    ({"edges": ["zeros"]}, "edges must be a dict from names to functions, for example "),
-    (
-        {"axes": "MN"},
-        "x has the axis M, which is not one of MN; axes must be a tuple of names, for example axes=('M', 'N')",
+        "mutates: x is to receive 'x', which is not one of the tensors y; write mutates={'x': OUTPUT}",
     ),
     ({"axes": "batch"}, "x has the axis M, which is not one of batch"),
     (
         {"mutates": {"x": "y"}, "outputs": {"y": ROW}},
         "mutates: x cannot hold y, which has other sizes or another dtype",
     ),
-    ({"mutates": {"x": "y", "z": "y"}, "inputs": {"x": MATRIX, "z": MATRIX}}, "mutates: two inputs hold y; name each "),
-    ({"reference": "x"}, "reference is str; it must be a function"),
+    (
+        {"mutates": {"x": "y", "z": "y"}, "inputs": {"x": MATRIX, "z": MATRIX}},
+        "the same output is named twice; name each ",
+    ),
     (
         {"reference": lambda x: x, "scalars": {"eps": 1.0}},
         "the reference has no argument eps; add it as a keyword-only",
@@ -142,28 +119,21 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"reference": lambda eps: eps, "scalars": {"eps": 1.0}},
         "the reference has no argument eps; add it as a keyword-only",
     ),
-    ({"scale": 1.0}, "scale is float; it must be a function"),
-    ({"check": "bitwise"}, "check is str; it must be a function"),
-    ({"bytes": 3}, "bytes is int; it must be a function"),
-    ({"flops": 2.0}, "flops is float; it must be a function"),
-    ({"edges": {"zeros": 0}}, "edge input zeros is int; it must be a function"),
-    ({"edges": {"a\nb": max}}, "edge input 'a\\nb': "),
-    ({"tolerance": -1}, "tolerance is -1; it must be a number that is not negative, or a function"),
-    ({"tolerance": "64"}, "tolerance is '64'; it must be a number that is not negative, or a function"),
+    ({"tolerance": -1}, "tolerance is -1; it must be a number that is not negative"),
+    ({"tolerance": "64"}, "tolerance is '64'; it must be a number that is not negative"),
     ({"output_ulps": float("nan")}, "output_ulps is nan; it must be a number that is not negative"),
-    ({"output_ulps": True}, "output_ulps is True; it must be a number that is not negative"),
     (
         {"outputs": {"y": Tensor("M", tolerance=float("inf"))}},
-        "tolerance of y is inf; it must be a number that is not ",
+        "tolerance of y is inf; it must be a number that is not negative",
     ),
     (
         {"inputs": {"x": Tensor("M", ulps="2")}},
-        "ulps of x is '2'; it must be a number that is not negative, or a function",
+        "ulps of x is '2'; it must be a number that is not negative",
     ),  # type: ignore[arg-type]
     ({"output_ulps": max}, "output_ulps is <built-in function max>; it must be a number that is not negative"),
     (
         {"outputs": {"y": Tensor("M", ulps=float("inf"))}},
-        "ulps of y is inf; it must be a number that is not negative, or a function",
+        "ulps of y is inf; it must be a number that is not negative",
     ),
     (
         {"scale": max, "outputs": {"y": MATRIX, "z": ROW}},

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kbench.contract.operator import Operator
-from kbench.contract.signature import keyword_only, named_after, takes_any
+from kbench.contract.provider import keyword_only, named_after, takes_any
 from kbench.contract.tensor import Tensor
 from kbench.measure.definition.definition import Definition
 
@@ -185,7 +185,10 @@ WHERE = "provider 'p' of 'mine'"
 KERNEL = f"backward kernel of {WHERE}"
 
 REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
-    "twice": (lambda op: op.provider("again")(noted), "'mine' has a provider 'again' already; choose another name"),
+    "twice": (
+        lambda op: op.provider("again")(noted),
+        "'mine' has a provider 'again' already; choose another name",
+    ),
     "no name": (
         lambda op: op.provider(noted),
         "provider of 'mine': the name of the provider is missing above noted; write @mine.provider(\"noted\")",
@@ -200,12 +203,11 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "no input": (
         lambda op: op.provider("p", mutates={"z": "y"}),
-        f"{WHERE}: mutates 'z', which is not one of the inputs x, w",
+        f"{WHERE}: mutates: 'z' is not one of the tensors x, w",
     ),
     "no output": (
         lambda op: op.provider("p", mutates="x"),
-        f"{WHERE}: mutates= says that x holds 'x' after the call, which is not one of the outputs y, h; "
-        "write mutates={'x': OUTPUT}",
+        f"{WHERE}: mutates: x is to receive 'x', which is not one of the tensors y, h; write mutates={{'x': OUTPUT}}",
     ),
     "two places": (
         lambda op: op.provider("p", mutates={"x": "y"}, out=["y"]),
@@ -213,7 +215,7 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "another shape": (
         lambda op: op.provider("p", mutates={"w": "y"}),
-        f"{WHERE}: w cannot hold y, which has other sizes or another dtype",
+        f"{WHERE}: mutates: w cannot hold y, which has other sizes or another dtype",
     ),
     "the name of an axis": (
         lambda op: op.provider("p")(lambda x, w, *, N: x),
@@ -227,7 +229,7 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "second kernel": (
         lambda op: (op.backward("again")(noted), op.backward("again")),
-        "backward kernel of provider 'again' of 'mine': the provider has a backward kernel already",
+        "backward kernel of provider 'again' of 'mine': the provider has one already",
     ),
     "both passes of nobody": (
         lambda op: op.full("p"),
@@ -235,7 +237,7 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "both passes twice": (
         lambda op: (op.full("again")(noted), op.full("again")),
-        "function for both passes of provider 'again' of 'mine': the provider already has such a function",
+        "function for both passes of provider 'again' of 'mine': the provider has one already",
     ),
     "saves nothing known": (
         lambda op: op.backward("again", saves="z"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kbench.contract.layout import Layout, total_bytes
 from kbench.contract.sizes import SizeError, axes_of, evaluate, shape
-from kbench.contract.tensor import Tensor
+from kbench.contract.tensor import Layout, Tensor, total_bytes
 from kbench.results.case import Case
 
 AXES = {"M": 6, "N": 7, "heads": 2, "causal": True, "eps": 0.5}

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from measure.in_process import checked_edges, measured, said
 from torch import Tensor
 
-from kbench.contract.fills import Draw, integers
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Draw, integers
 from kbench.contract.tensor import Tensor as Declared
 from kbench.results.case import Case
 from kbench.results.vocabulary import Status

@@ -12,7 +12,7 @@ import pytest
 from fake_executor import machine_info
 
 from kbench.config import load
-from kbench.contract.layout import Layout
+from kbench.contract.tensor import Layout
 from kbench.errors import ResultsError
 from kbench.execute import existing_results
 from kbench.execute.plan import Plan, make_plan

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
 from kbench.measure.correctness.check import accuracy
 from kbench.results.case import Case
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from kbench.contract.operator import Operator
+from kbench.contract.registry import operator
 from kbench.contract.tensor import Tensor
 from kbench.measure.correctness.check import accuracy
 from kbench.measure.correctness.elements import ulp
-from kbench.registry import operator
 from kbench.results.case import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]

@@ -12,12 +12,12 @@ from in_process import checked_edges
 from torch import Tensor
 
 from kbench.contract.operator import Operator
+from kbench.contract.registry import operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
-from kbench.registry import operator
 from kbench.results.case import Case
 
 

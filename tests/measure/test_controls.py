@@ -10,12 +10,12 @@ import pytest
 from common import Kbench
 from in_process import case_run
 
+from kbench.contract.registry import operator
 from kbench.measure import case as measured
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
-from kbench.registry import operator
 from kbench.results.case import Case
 from kbench.results.timers import TICK_MS
 

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from families import FAMILIES
 from torch import Tensor
 
-from kbench import registry
-from kbench.contract.fills import integers
+from kbench.contract import registry
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
 from kbench.measure.correctness.check import accuracy
 from kbench.results.case import Case
 

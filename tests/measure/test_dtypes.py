@@ -9,9 +9,9 @@ import torch
 from in_process import measured, said
 from torch import Tensor
 
-from kbench.contract.fills import integers, normal, uniform
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers, normal, uniform
 from kbench.measure.correctness.check import changed_input, equal
 from kbench.measure.correctness.elements import ulp
 from kbench.measure.correctness.inputs import Inputs

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from in_process import checked_edges
 from torch import Tensor
 
-from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
 from kbench.measure.correctness.common_edges import edge_names
 
 MODES = ["forward", "backward", "full"]

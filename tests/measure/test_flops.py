@@ -11,6 +11,7 @@ import torch
 from common import PLUGINS, Kbench, register_plugin
 
 from kbench import Operator, Tensor
+from kbench.contract.registry import operator
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
@@ -18,7 +19,6 @@ from kbench.measure.machine.telemetry import Nothing
 from kbench.measure.session import ceiling
 from kbench.measure.session.ceiling import Ceilings
 from kbench.protocol import Configuration, MeasureSettings
-from kbench.registry import operator
 from kbench.results.case import Case
 from kbench.results.row import Row
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from in_process import measured, said
 
-from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
+from kbench.contract.registry import operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.registry import operator
+from kbench.contract.tensor import integers
 
 MATRIX = Declared("M", "N")
 

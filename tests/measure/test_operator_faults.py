@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench, register_plugin
 
+from kbench.contract.registry import operator, operator_names
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Configuration, MeasureSettings
-from kbench.registry import operator, operator_names
 from kbench.results.case import Case
 from kbench.results.row import Row
 

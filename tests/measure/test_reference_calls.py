@@ -12,13 +12,13 @@ import torch
 from in_process import case_run, checked_edges, said
 from torch import Tensor
 
-from kbench.contract.memory import ROWS_KEPT, WHOLE_KEPT
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure import edge_cases
 from kbench.measure.correctness.error_scale import TRIALS
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.definition.definition import Definition
+from kbench.measure.salting.kept import ROWS_KEPT, WHOLE_KEPT
 from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.results.case import Case
 
@@ -119,8 +119,8 @@ def test_an_operator_with_a_judge_needs_no_estimate() -> None:
 @pytest.mark.parametrize("sliced", [True, False])
 def test_values_that_do_not_fit_are_computed_again_and_are_right(sliced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept: each check computes the values anew, in the step of the check and never while building or timing."""
-    monkeypatch.setattr("kbench.contract.memory.KEPT_BYTES", 100)
-    monkeypatch.setattr("kbench.contract.memory.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("kbench.measure.correctness.expected.KEPT_BYTES", 100)
+    monkeypatch.setattr("kbench.measure.correctness.expected.KEPT_SHARE", 0.0)
     if sliced:
         monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 4 * 32)
     operator = _operator(f"large-{sliced}")

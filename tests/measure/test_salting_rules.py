@@ -12,14 +12,13 @@ from in_process import measured, said
 from torch import Tensor
 
 import kbench
-from kbench.contract.fills import Draw, integers
-from kbench.contract.memory import SALTED_ROWS
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Draw, integers
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
-from kbench.measure.salting.salts import Salter
+from kbench.measure.salting.salts import SALTED_ROWS, Salter
 from kbench.results.case import Case
 
 pytestmark = pytest.mark.slow  # each test measures several cases

@@ -12,7 +12,7 @@ from in_process import case_run, measured, said
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from kbench import registry
+from kbench.contract import registry
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from in_process import measured, said
 from torch import Tensor
 
-from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
 from kbench.measure.correctness.check import compared
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.correctness.expected import Expected
@@ -113,7 +113,7 @@ def verdicts(definition: Definition, inputs: Any, outputs: list[Tensor], monkeyp
         assert expected.shapes == tuple(tuple(x.shape) for x in outputs)
         found.append(compared(expected, outputs))
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", WHOLE)
-    monkeypatch.setattr("kbench.contract.memory.CHUNK_LEAST", 4)  # kept in one piece, compared in slices
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_LEAST", 4)  # kept in one piece, compared in slices
     expected = Expected(definition, inputs)
     found += [compared(expected, outputs), compared(expected, outputs)]
     monkeypatch.undo()

@@ -10,9 +10,9 @@ import pytest
 import torch
 from in_process import measured, said
 
+from kbench.contract.registry import operator
 from kbench.measure.timing import do_bench
 from kbench.measure.timing.host_clock import HostDriver
-from kbench.registry import operator
 
 WORK_MS = 3.0
 

@@ -7,8 +7,8 @@ import os
 import torch
 
 from kbench.contract.origin import shipped
+from kbench.contract.registry import operator
 from kbench.measure.correctness.check import accuracy
-from kbench.registry import operator
 from kbench.results.case import Case, Value
 
 DEVICE = torch.device("cpu")

@@ -11,8 +11,8 @@ import pytest
 import torch
 from judging import DEVICE
 
+from kbench.contract.registry import operator
 from kbench.kernels import block_mailbox, cuda_extension
-from kbench.registry import operator
 from kbench.results.case import Case
 
 on_a_gpu = pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")

@@ -14,6 +14,7 @@ from judging import DEVICE
 
 from kbench.contract.origin import shipped
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import accuracy, run_checked
 from kbench.measure.correctness.common_edges import edge_names
@@ -24,7 +25,6 @@ from kbench.measure.definition.definition import Definition
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
-from kbench.registry import operator
 from kbench.results.case import Case
 from kbench.results.vocabulary import Status
 

@@ -10,7 +10,7 @@ import pytest
 from common import ROOT
 from making import write_rows
 
-from kbench.registry import operator
+from kbench.contract.registry import operator
 from kbench.results.row import Row
 
 RESULTS = ROOT / "results" / "h200"

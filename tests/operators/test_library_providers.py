@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.kernels.libraries import apex_missing, quack_matrix, quack_rows
-from kbench.registry import operator
 
 FORWARD_ONLY, WEIGHTS = "has no backward pass", "takes weights in the dtype of x only"
 DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [

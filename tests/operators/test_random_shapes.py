@@ -11,13 +11,13 @@ import pytest
 
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
+from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import judge_call
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
-from kbench.registry import operator
 from kbench.results.case import Case
 
 SHAPES = 200

@@ -15,11 +15,11 @@ from judging import DEVICE, normal
 from torch import Tensor
 
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.kernels.block_mailbox import row_mailbox
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
-from kbench.registry import operator
 
 pytest.importorskip("triton")
 # numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench import registry
+from kbench.contract import registry
 from kbench.contract.origin import code_files, shipped
 from kbench.kernels import cuda_extension
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from judging import case_of, judge, normal, providers
 
+from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -17,7 +18,6 @@ from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.operators.gelu.providers_torch import NAIVE
 from kbench.operators.softmax.providers_torch import naive
-from kbench.registry import operator
 
 QUICK = providers("torch-", "torch-compile")
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]

@@ -17,11 +17,11 @@ from ahead_of_time import TARGETS, compile_for, compiled_by, spilled_bytes
 
 from kbench.contract.origin import shipped
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
-from kbench.registry import operator
 
 pytestmark = pytest.mark.slow
 

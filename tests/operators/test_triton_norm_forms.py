@@ -9,12 +9,12 @@ import pytest
 import torch
 from test_triton_norms import judged
 
+from kbench.contract.registry import operator
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.launches import Processors
 from kbench.kernels.norms.dispatch.teams import in_slices, teams
 from kbench.kernels.norms.dispatch.twice import read_twice_unrolled
 from kbench.kernels.norms.dispatch.wide_weights import held_beside_wide_weights as held
-from kbench.registry import operator
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings(

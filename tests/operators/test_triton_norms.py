@@ -9,6 +9,7 @@ import pytest
 import torch
 from judging import DEVICE
 
+from kbench.contract.registry import operator
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.launches import ALONE, LARGE_BYTES, Launches, Step
 from kbench.kernels.norms.dispatch.once import REGIMES
@@ -20,7 +21,6 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
-from kbench.registry import operator
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings(

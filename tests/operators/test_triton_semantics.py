@@ -13,6 +13,7 @@ import torch
 from judging import DEVICE, judge, normal, providers
 
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.kernels import triton_rows
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
@@ -21,7 +22,6 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.operators.softmax.triton_dispatch import DISPATCH
-from kbench.registry import operator
 from kbench.results.case import Case
 
 pytest.importorskip("triton")

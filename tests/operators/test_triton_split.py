@@ -14,9 +14,9 @@ import torch
 from judging import DEVICE, judge, normal
 
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.kernels import triton_rows
 from kbench.operators.softmax.triton_dispatch import DISPATCH, FEW_ROWS, dispatch
-from kbench.registry import operator
 from kbench.results.case import Case
 
 pytest.importorskip("triton")

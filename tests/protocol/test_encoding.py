@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_executor import machine_info
 
-from kbench.contract.layout import Layout
+from kbench.contract.tensor import Layout
 from kbench.protocol import (
     AcceleratorInfo,
     Catalog,
@@ -64,7 +64,6 @@ CATALOG = Catalog(
             {"x": Layout(("M", "2*N")), "labels": Layout(("M",), "int64")},
             {"y": Layout(("M", "N"))},
             ("x",),
-            "M",
             True,
             ({"M": "tokens", "N": "intermediate"}, {"M": "tokens*active_experts", "N": "expert_intermediate"}),
         )

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from kbench import packages
 from kbench.config.load import Config, plugin_failures
 from kbench.config.resolve import Sweep
+from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.executors.local import Local
@@ -59,7 +59,7 @@ def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], 
         try:
             from kbench.execute.executors.cluster import Cluster
         except ImportError:
-            raise ExecutionError(f"--scheduler: {packages.missing('distributed')}") from None
+            raise ExecutionError(f"--scheduler: {missing('distributed')}") from None
         return Cluster(options.scheduler, config.plugins, note, spread=options.spread)
     files = PluginFiles(config.plugins, source=config.source)
     if options.devices is not None:

@@ -23,9 +23,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from kbench.contract.fills import Integers
 from kbench.contract.operator import Operator
 from kbench.contract.sizes import evaluate_bound
+from kbench.contract.tensor import Integers
 from kbench.contract.tensor import Tensor as Declared
 from kbench.results.case import FLOATING, FORWARD, Case
 from kbench.results.vocabulary import EdgeInput

@@ -10,12 +10,36 @@ from math import prod
 import torch
 from torch import Tensor
 
-from kbench.contract.memory import CHUNK_ELEMENTS, KEPT_BYTES, slice_elements
 from kbench.measure.correctness.error_scale import SECOND_TRIALS, mean_squares
 from kbench.measure.definition.definition import Definition, exactly
 
+KEPT_BYTES = 2**26
+"""Expected outputs of one set of inputs are kept if they take at most this many bytes, however little memory is free."""
+
+KEPT_MOST = 2**33
+"""Expected outputs of one set of inputs are not kept if they take more bytes, however much memory is free."""
+
+KEPT_SHARE, EXPECTED_SETS = 0.35, 3
+"""Share of the free memory that the expected outputs of a case may take, and for how many sets of inputs there are some. kbench
+computes them once, and again for each check if they do not fit."""
+
+CHUNK_ELEMENTS, CHUNK_LEAST, CHUNK_SHARE = 2**25, 2**20, 16
+"""Expected outputs of an operator with independent rows are computed in slices, and all outputs are compared in slices. A slice
+has a sixteenth of the elements of the largest tensor, but at least 2^20 and at most 2^25. So the float64 temporaries of a large
+case are small beside its tensors. Smaller slices would cost a device launches."""
+
 ROWS_AGREE = 1e-6
 """A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""
+
+
+def keep_bytes(free_bytes: int | None) -> int:
+    """How many bytes of expected outputs a worker may keep for one set of inputs. `free_bytes` is None if not known."""
+    return max(KEPT_BYTES, min(KEPT_MOST, int((free_bytes or 0) * KEPT_SHARE) // EXPECTED_SETS))
+
+
+def slice_elements(largest: int, limit: int = CHUNK_ELEMENTS) -> int:
+    """The most elements of a slice of a tensor with `largest` elements."""
+    return min(limit, max(CHUNK_LEAST, -(-largest // CHUNK_SHARE)))
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from kbench.contract import tensor as contract
-from kbench.contract.fills import Draw, Integers, Normal, Uniform
 from kbench.contract.operator import Operator
-from kbench.contract.signature import named_after, takes_any
+from kbench.contract.provider import named_after, takes_any
 from kbench.contract.sizes import evaluate_bound
+from kbench.contract.tensor import Draw, Integers, Normal, Uniform
 from kbench.measure.definition.operator_calls import OperatorCalls
 from kbench.results.case import BACKWARD, FORWARD, Case, Value
 from kbench.text.printable import safe_reason

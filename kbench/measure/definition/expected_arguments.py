@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.contract.operator import Operator, registered
-from kbench.contract.provider import Provider
-from kbench.contract.signature import keyword_only
+from kbench.contract.provider import Provider, keyword_only
 from kbench.results.case import FLOATING
 from kbench.text.exception_text import location, text_of, written_at
 

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from kbench import files
+from kbench.contract.provider import REQUIREMENTS
 from kbench.launches.code_digest import code_digest
 from kbench.launches.elf import elf_table
 from kbench.launches.launched_call import BY_NAME, MACHINE_CODE
-from kbench.packages import OPTIONAL
 from kbench.results.stamps import digest
 
 DEVICE_CODE = ".nv_fatbin"
@@ -203,7 +203,7 @@ def _versions(packages: tuple[str, ...]) -> str:
     found = []
     for module in dict.fromkeys(["torch", *packages]):
         top = module.partition(".")[0]
-        name = OPTIONAL[top].requirement.partition(">")[0] if top in OPTIONAL else top
+        name = REQUIREMENTS.get(top, top).partition(">")[0]
         try:
             found.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:

@@ -13,11 +13,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.contract.memory import ELEMENTS_KEPT, LARGEST_KEPT, MOST_ROWS, OTHER_ROWS, ROWS_KEPT, WHOLE_KEPT
 from kbench.measure.correctness.check import malformed
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.definition.definition import Definition, Output
-from kbench.measure.salting.salts import Salt
+from kbench.measure.salting.salts import SALTED_ROWS, Salt
+
+OTHER_ROWS = 16
+"""The rows that kbench keeps of a timed call beside those that a salt has changed."""
+
+MOST_ROWS = 4 * SALTED_ROWS + OTHER_ROWS
+"""The most rows of an output that are kept of a timed call: those of two salts and of two before them, and others."""
+
+ROWS_KEPT, WHOLE_KEPT = 4, 2
+"""How many timed calls of a provider are judged: if some rows of the reference are enough for that, and if it takes the
+whole reference."""
+
+ELEMENTS_KEPT = 2**16
+"""Elements that are kept of an output without the axis `rows`."""
+
+LARGEST_KEPT = 2**26
+"""Outputs that the operator judges itself are kept whole, unless they take more bytes than this. If the rows to keep of an
+output take more, some elements are kept instead."""
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,12 @@ from random import Random
 
 from torch import Tensor
 
-from kbench.contract.fills import Integers, Normal, Uniform
-from kbench.contract.memory import SALTED_ROWS
+from kbench.contract.tensor import Integers, Normal, Uniform
 from kbench.measure.definition.definition import Definition
 from kbench.results.case import BACKWARD
+
+SALTED_ROWS = 8
+"""The most rows that a salt changes."""
 
 SALTED_LINES, SALTED_POINTS = 64, 4096
 """The most lines that a salt changes in an input without rows: of several dimensions, and of one."""

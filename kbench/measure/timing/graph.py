@@ -15,17 +15,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import cycle, islice
+from math import ceil
 from typing import Any
 
 import torch
 
-from kbench.contract.memory import MIN_CALLS, fill_bytes, rotated_sets
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.capture import captured
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.timing.timer import Sample
 
 MIN_REPLAYS = 5
+
+CACHE_FILLS = 3
+"""How many times rotated buffers fill the last-level cache."""
+
+ASSUMED_CACHE_BYTES = 256 * 1024**2
+"""The size of the cache, if the device does not report it."""
+
+MIN_CALLS, MAX_CALLS = 20, 2048
+"""The fewest calls in a CUDA graph, which share the cost of launching it, and the most. Tiny cases would need more to fill the
+cache; their rows are flagged l2-resident."""
+
+AFFORDABLE_BYTES = 2**30
+"""If the buffers of MIN_CALLS calls take at most this many bytes, every call has buffers of its own. A provider could otherwise
+compute one of the calls on the same buffers, and return copies for the others."""
 
 NOTHING_LAUNCHED = (
     "launches nothing on torch's current stream, so a CUDA graph of it is empty; if it launches kernels, launch them on the "
@@ -51,11 +65,17 @@ class GraphTimer:
         """See Timer."""
         if self.cache == "warm":
             return 1
-        return rotated_sets(call_bytes, self.device.cache_bytes)
+        least = MIN_CALLS if MIN_CALLS * call_bytes <= AFFORDABLE_BYTES else 2
+        return min(max(least, ceil(self._fill_bytes / max(call_bytes, 1)) + 1), MAX_CALLS)
+
+    @property
+    def _fill_bytes(self) -> int:
+        """The bytes that rotated buffers must have together, so that no call finds its own in the last-level cache."""
+        return CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
 
     def cold(self, call_bytes: int) -> bool:
         """See Timer. False if MAX_CALLS calls do not fill the cache."""
-        return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= fill_bytes(self.device.cache_bytes)
+        return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= self._fill_bytes
 
     def calls(self, samples: int, sets: int) -> int:
         """See Timer. The first replay tells how many are needed."""

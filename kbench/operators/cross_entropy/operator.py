@@ -6,9 +6,8 @@ import math
 
 import torch
 
-from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor
+from kbench.contract.tensor import Tensor, integers
 from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.results.vocabulary import EdgeInput
 

@@ -6,9 +6,8 @@ import math
 
 import torch
 
-from kbench.contract.layout import SAME
 from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor
+from kbench.contract.tensor import SAME, Tensor
 from kbench.results.case import Case
 
 

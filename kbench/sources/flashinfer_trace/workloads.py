@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 
-from kbench.contract.fills import Draw, Fill, Integers, integers
 from kbench.contract.sizes import evaluate, shape
-from kbench.contract.tensor import Tensor
+from kbench.contract.tensor import Draw, Fill, Integers, Tensor, integers
 from kbench.results.case import FLOATING, LIKE_NUMBER, Case, Value
 from kbench.results.names import fault as name_fault
 from kbench.sources.flashinfer_trace.definition import DefinitionFile

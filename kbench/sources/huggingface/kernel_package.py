@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kbench import packages
+from kbench.contract.provider import missing
 
 
 class Benchmark:
@@ -66,7 +66,7 @@ def kernel_folder(file: Path) -> Path | None:
 def unavailable(file: Path) -> str | None:
     """Why the kernel of a benchmark cannot be called, None if it can."""
     if importlib.util.find_spec("kernels") is None:
-        return packages.missing("kernels")
+        return missing("kernels")
     if kernel_folder(file) is None:
         return "the file is not in a folder benchmarks/ that lies beside a kernel's build.toml; move it there"
     return None

@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.contract.layout import total_bytes
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import total_bytes
 from kbench.protocol import SourceSweep
 from kbench.results.case import Case, Value
 from kbench.sources.fault import SourceFault

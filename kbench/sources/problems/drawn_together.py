@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.contract.fills import Draw, Integers
+from kbench.contract.tensor import Draw, Integers
 from kbench.contract.tensor import Tensor as Declared
 from kbench.results.case import Case
 

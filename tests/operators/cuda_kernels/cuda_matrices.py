@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator
+from kbench.contract.registry import operator
 from kbench.measure.correctness.check import accuracy
-from kbench.registry import operator
 from kbench.results.case import Case
 
 SOFTMAX, GELU = operator("softmax"), operator("gelu")

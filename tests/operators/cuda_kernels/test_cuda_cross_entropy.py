@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -22,7 +23,6 @@ from kbench.operators.cross_entropy.providers_cuda import (
     cuda_full_in_place,
     cuda_saving,
 )
-from kbench.registry import operator
 
 pytestmark = pytest.mark.gpu
 

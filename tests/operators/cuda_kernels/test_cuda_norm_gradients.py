@@ -9,8 +9,8 @@ import torch
 from cuda_norms import DTYPES, PRECISIONS, WITH_GRADIENTS, dense, inputs_of, kernel, randn, saving, wrong
 
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.kernels.cuda_source import partial_sums
-from kbench.registry import operator
 
 pytestmark = pytest.mark.gpu
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -13,7 +14,6 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.operators.softmax.providers_cuda import cuda_backward
-from kbench.registry import operator
 
 pytestmark = pytest.mark.gpu
 

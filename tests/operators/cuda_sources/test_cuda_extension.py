@@ -14,10 +14,10 @@ import pytest
 import torch
 from warm_processes import WarmProcesses
 
+from kbench.contract.registry import operator
 from kbench.kernels import cuda_extension
 from kbench.operators.gelu import providers_cuda as gelu_cuda
 from kbench.operators.softmax import providers_cuda as softmax_cuda
-from kbench.registry import operator
 from kbench.results.case import Case
 
 Build = Callable[..., subprocess.CompletedProcess[str]]
