@@ -128,36 +128,6 @@ def columns() -> str:
     return "\n".join(f"- {', '.join(names)} ({text}" for text, names in entries.items())
 
 
-def statuses() -> str:
-    """How a row can end."""
-    return _paragraphs(explain.KINDS["status"])
-
-
-def flags() -> str:
-    """What a row's time may suffer from."""
-    return _paragraphs(explain.KINDS["flag"])
-
-
-def controls() -> str:
-    """The rows that kbench adds to a case."""
-    return _paragraphs(explain.KINDS["control"])
-
-
-def edge_inputs() -> str:
-    """The inputs that `kbench check` tries."""
-    return _paragraphs(explain.KINDS["edge input"])
-
-
-def verdicts() -> str:
-    """What `kbench compare` says of a row."""
-    return _paragraphs(explain.KINDS["verdict"])
-
-
-def words() -> str:
-    """The other words that kbench prints."""
-    return _paragraphs(explain.KINDS["word"])
-
-
 def exit_codes() -> str:
     """The exit codes with the text below each member of `ExitStatus`."""
     [declared] = ast.parse(inspect.getsource(errors.ExitStatus)).body
@@ -192,10 +162,16 @@ def _cell(text: str) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "statuses": lambda: _paragraphs(explain.KINDS["status"]),
+    "flags": lambda: _paragraphs(explain.KINDS["flag"]),
+    "controls": lambda: _paragraphs(explain.KINDS["control"]),
+    "edge_inputs": lambda: _paragraphs(explain.KINDS["edge input"]),
+    "verdicts": lambda: _paragraphs(explain.KINDS["verdict"]),
+    "words": lambda: _paragraphs(explain.KINDS["word"]),
+} | {
     table.__name__: table
     for table in (
-        commands, config_keys, measure_keys, model_dimensions, dimensions, builtin_configs, columns, statuses, flags,
-        controls, edge_inputs, verdicts, words, exit_codes,
+        commands, config_keys, measure_keys, model_dimensions, dimensions, builtin_configs, columns, exit_codes
     )
 }  # fmt: skip
 

@@ -1,5 +1,5 @@
 // Which kernel computes the rows of an operator, such as a norm: the threads that share a row, by its length and by the
-// number of rows. The lines were measured on an H200 with tools/measuring_rows.py --candidates.
+// number of rows. The lines were measured on an H200.
 #pragma once
 
 #include <string>

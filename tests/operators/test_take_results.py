@@ -1,0 +1,80 @@
+"""tools/take_results.py: the tables of docs/peers.md, and what it takes from results of a machine."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from common import ROOT
+
+from kbench.registry import operator
+
+MEASURED = ("rmsnorm", "add_rmsnorm", "layernorm", "cross_entropy", "softmax", "gelu", "swiglu", "quantize_fp8")
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("take_results", ROOT / "tools" / "take_results.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_docs_show_the_committed_results(tool: ModuleType) -> None:
+    assert tool.page() == tool.PAGE.read_text(), "run `python tools/take_results.py`"
+    summed_up = {word for kind, words in marks(tool) for word in words.split() if kind == "summary"}
+    both = {path.stem for card in ("h100", "h200") for path in (ROOT / "results" / card).glob("*.csv")}
+    own_tables = ("softmax", "gelu", "matmul")
+    assert {name for name in both if not name.startswith(own_tables)} <= summed_up
+
+
+def marks(tool: ModuleType) -> list[tuple[str, str]]:
+    return [(kind, words) for _, kind, words, _ in tool.MARKED.findall(tool.PAGE.read_text())]
+
+
+def test_kernels_of_kbench_are_no_peers(tool: ModuleType) -> None:
+    ours = {name for each in MEASURED for name in operator(each).providers if name.startswith(("cuda", "triton"))}
+    steps_of_tutorials = {"cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "triton-row", "triton-persistent"}
+    assert ours - steps_of_tutorials == {*tool.OURS, *tool.OURS_IN_PLACE}
+
+
+TIMES = """\
+operator,provider,params,M,N,mode,dtype,status,ms
+add_rmsnorm,cuda,,16384,4096,forward,bfloat16,ok,1.0
+add_rmsnorm,triton,,16384,4096,forward,bfloat16,ok,1.25
+add_rmsnorm,triton-in-place,,16384,4096,forward,bfloat16,ok,0.8
+add_rmsnorm,flashinfer,,16384,4096,forward,bfloat16,ok,0.5
+add_rmsnorm,liger,block=1,16384,4096,forward,bfloat16,ok,3.0
+add_rmsnorm,liger,block=2,16384,4096,forward,bfloat16,ok,1.5
+add_rmsnorm,quack,,16384,4096,forward,bfloat16,wrong,
+add_rmsnorm,copy,,16384,4096,forward,bfloat16,ok,0.9
+"""
+
+
+def test_what_works_in_place_is_compared_apart_and_the_fastest_configuration_counts(
+    tool: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(TIMES)
+    _, _, apart, inside = tool.summary(f"{tmp_path} a").splitlines()
+    worst = "at bfloat16 M=16384 N=4096"
+    assert apart == f"| add_rmsnorm forward | 1 | 1 | 1.500 | 0 | 1.500 {worst} | 0.900 | 0.900 |"
+    assert inside == f"| add_rmsnorm forward, in place | 1 | 1 | 0.625 | 1 | 0.625 {worst} | 1.125 | 1.125 |"
+
+
+def test_folders_and_uuids_of_a_machine_are_left_out(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    uuid = "GPU-01234567-89ab-cdef-0123-456789abcdef"
+    header = "provider,dtype,status,reason,flags,device_uuid"
+    row = f"quack,float32,error,ImportError: x (/opt/lib/quack/reduce.py:3),noisy,{uuid}"
+    (tmp_path / "a.csv").write_text(f"{header}\n{row}\n")
+    (tmp_path / "a.env.json").write_text('{"device": "NVIDIA H200"}')
+    tool.take(tmp_path / "a.csv", tmp_path / "taken" / "a.csv")
+    taken = (tmp_path / "taken" / "a.csv").read_text()
+    assert taken == f"{header}\nquack,float32,error,ImportError: x (reduce.py:3),noisy,\n"
+    assert "error: quack float32: ImportError" in capsys.readouterr().out
