@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from common import ROOT
 
-from kbench.registry import operator
+import kbench
 
 MEASURED = ("rmsnorm", "add_rmsnorm", "layernorm", "cross_entropy", "softmax", "gelu", "swiglu", "quantize_fp8")
 
@@ -37,7 +37,9 @@ def marks(tool: ModuleType) -> list[tuple[str, str]]:
 
 
 def test_kernels_of_kbench_are_no_peers(tool: ModuleType) -> None:
-    ours = {name for each in MEASURED for name in operator(each).providers if name.startswith(("cuda", "triton"))}
+    ours = {
+        name for each in MEASURED for name in kbench.operator(each).providers if name.startswith(("cuda", "triton"))
+    }
     steps_of_tutorials = {"cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "triton-row", "triton-persistent"}
     assert ours - steps_of_tutorials == {*tool.OURS, *tool.OURS_IN_PLACE}
 
