@@ -6,13 +6,10 @@ module imports nothing heavy.
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 SUFFIX = ".yaml"
-LOOKED_AT = 1000
-"""At most this many names of a folder are compared, so that a suggestion does not take long."""
 
 
 def folder() -> Path:
@@ -32,7 +29,7 @@ def find_config(given: Path) -> Path:
     """
     from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
-    if given.is_file() or (given.exists() and not given.is_dir()):
+    if given.exists() and not given.is_dir():
         return given
     if _is_bare(given):
         here = given.with_name(given.name + SUFFIX)
@@ -70,7 +67,7 @@ def _meant(given: Path) -> str:
     from kbench.text.suggest import nearest
 
     beside = given.parent
-    files = [p for p in islice(beside.iterdir(), LOOKED_AT) if p.suffix in (".yaml", ".yml")] if beside.is_dir() else []
+    files = [p for p in beside.iterdir() if p.suffix in (".yaml", ".yml")] if beside.is_dir() else []
     stems = {path.stem: str(path) for path in files} if given.suffix else {path.stem: path.stem for path in files}
     known = dict.fromkeys(config_names()) | stems if _is_bare(given) else stems
     near = nearest(given.stem, list(known))

@@ -91,18 +91,6 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 # Profiles, --set, --only, --plugin.
-@pytest.mark.parametrize(("profile", "cases"), [("cpu", 2), ("quick", 98), ("none", 98)])
-def test_a_profile_that_was_asked_for_is_not_automatic(profile: str, cases: int) -> None:
-    sweep = resolve(SOFTMAX, "cpu", profile=profile)
-    assert len(sweep.cases) == cases
-    assert (sweep.profile, sweep.profile_automatic) == (None if profile == "none" else profile, False)
-
-
-def test_a_mapping_under_sweep_is_laid_over_each_mapping_and_a_list_replaces_them() -> None:
-    profiles = "profiles: {a: {sweep: {N: 5}}, b: {sweep: [{M: 7, N: 8}]}}"
-    base = minimal("[{M: 1, N: 2}, {M: 3, N: {pow2: [2, 4]}}]", rest=profiles)
-    assert [(c.M, c.N) for c in resolve(base, profile="a").cases] == [(1, 5), (3, 5)]
-    assert [(c.M, c.N) for c in resolve(base, profile="b").cases] == [(7, 8)]
 
 
 def test_a_range_is_replaced_and_not_merged() -> None:
@@ -117,11 +105,6 @@ def test_a_range_is_replaced_and_not_merged() -> None:
 )  # fmt: skip
 def test_set_an_axis(argument: str, expected: list[int]) -> None:
     assert sizes(resolve(SOFTMAX, sets=[argument])) == expected
-
-
-def test_set_wins_over_the_profile_and_the_last_set_over_earlier_ones() -> None:
-    sweep = resolve(SOFTMAX, profile="quick", sets=["rounds=7", "measure.rep_ms=0.5", "rounds=8", "cache=warm"])
-    assert (sweep.measure.rounds, sweep.measure.rep_ms, sweep.measure.cache) == (8, 0.5, "warm")
 
 
 @pytest.mark.parametrize("written", ["0.5%", "0.5 %", 0.005, "'0.5%'"])

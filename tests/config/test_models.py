@@ -60,23 +60,6 @@ def error(sweep: str, name: str = "norm", **options: Any) -> str:
     return str(caught.value)
 
 
-def test_a_model_and_tokens_give_the_sizes_of_the_axes() -> None:
-    found = resolve("{model: deepseek-v3, tokens: [1, 16], dtype: bf16}")
-    assert sizes(found) == [(1, 7168), (16, 7168)]
-    assert models(found) == ["deepseek-v3", "deepseek-v3"]
-    assert {case.dtype for case in found.cases} == {"bfloat16"}
-
-
-def test_models_with_the_same_shape_are_one_case_that_names_both() -> None:
-    found = resolve("{model: [llama-3-8b, gemma-2-9b, qwen3-8b], tokens: 4}")
-    assert sizes(found) == [(4, 4096), (4, 3584)]
-    assert models(found) == ["llama-3-8b;qwen3-8b", "gemma-2-9b"]
-
-
-def test_tokens_take_a_range() -> None:
-    assert sizes(resolve("{model: llama-3-8b, tokens: {pow2: [0, 2]}}")) == [(1, 4096), (2, 4096), (4, 4096)]
-
-
 def test_a_model_has_only_the_shapes_whose_dimensions_it_has() -> None:
     assert sizes(resolve("{model: llama-3-8b, tokens: 16}", "gate")) == [(16, 14336)]
     assert sizes(resolve("{model: deepseek-v3, tokens: 16}", "gate")) == [(16, 18432), (128, 2048)]

@@ -65,10 +65,6 @@ def test_columns_may_be_dtypes_modes_choices_scalars_and_models() -> None:
     assert list(found.models.values()) == ["qwen3-8b"]
 
 
-def test_equal_shapes_are_added_up() -> None:
-    assert list(weighted(resolve("M,N,weight\n1,2,3\n4,5,1\n1,2,0.5\n")).values()) == [3.5, 1.0]
-
-
 def test_without_weights_each_line_counts_once() -> None:
     assert list(weighted(resolve("M,N\n1,2\n4,5\n1,2\n")).values()) == [2.0, 1.0]
     assert list(weighted(resolve("M,N\n1,2\n4,5\n")).values()) == [None, None], "nothing is to be weighted"

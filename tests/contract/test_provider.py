@@ -174,13 +174,6 @@ def test_a_function_for_both_passes_has_parameters_of_its_own(mine: Operator) ->
     assert before == provider.source_hash  # the same file
 
 
-def test_without_a_backward_kernel_there_is_nothing_to_bind(mine: Operator) -> None:
-    mine.provider("p")(noted)
-    case = mine.case(M=1, N=2)
-    assert mine.providers["p"].bind_backward(case, {}) is None and mine.providers["p"].bind_saves(case, {}) is None
-    assert mine.providers["p"].bind_full(case, {}) is None
-
-
 WHERE = "provider 'p' of 'mine'"
 KERNEL = f"backward kernel of {WHERE}"
 

@@ -193,25 +193,6 @@ def test_top_k_accepts_any_order_of_ties() -> None:
     assert set(checked_edges(top, "sort", M=20, N=100, k=4, dtype="bfloat16").values()) == {"checked"}
 
 
-def test_a_size_that_no_input_has_comes_from_the_case() -> None:
-    hot = Operator(
-        "strange-one-hot",
-        axes=("N", "V"),
-        inputs={"ids": Declared("N", dtype="int64", fill=integers("V"))},
-        outputs={"y": Declared("N", "V", dtype="bool")},
-        reference=lambda ids, *, V: F.one_hot(ids, V).bool(),
-        rows="N",
-    )
-    with pytest.raises(
-        ValueError, match="V has the name of an axis; no input has its size; register with factory=True: kbench then"
-    ):
-        hot.provider("asks")(lambda ids, *, V: F.one_hot(ids, V).bool())
-    hot.provider("factory", factory=True)(lambda case: lambda ids: F.one_hot(ids, case.V).bool())
-    hot.provider("zeros", factory=True)(lambda case: lambda ids: torch.zeros(*ids.shape, case.V, dtype=torch.bool))
-    rows = measured(hot, N=30, V=5)
-    assert said(rows["factory"]) == "ok" and said(rows["zeros"]).startswith("wrong 30 of 150 elements zero")
-
-
 def test_a_view_of_an_input_is_no_output() -> None:
     tail = Operator(
         "strange-tail",
@@ -287,36 +268,6 @@ def test_a_float64_operator_can_demand_float64_arithmetic() -> None:
     sine.provider("single")(lambda x: x.float().sin().double())
     rows = measured(sine, N=50)
     assert said(rows["double"]) == "ok" and said(rows["single"]).startswith("wrong every element wrong")
-
-
-def _quantised(x: Tensor) -> tuple[Tensor, Tensor]:
-    scale = x.abs().amax(-1) / 127
-    return (x / scale[:, None]).round().to(torch.int8), scale
-
-
-def _raised_by_2(q: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    return q.clamp(max=125) + 2, scale.float()
-
-
-def _quantise(ulps: float | None) -> Operator:
-    made = Operator(
-        f"strange-quantise-{ulps}",
-        axes=("M", "N"),
-        inputs={"x": Declared("M", "N")},
-        outputs={"q": Declared("M", "N", dtype="int8", ulps=ulps), "scale": Declared("M", dtype="float32")},
-        reference=_quantised,
-        rows="M",
-    )
-    made.provider("float32")(lambda x: _quantised(x.float()))
-    made.provider("two-up")(lambda x: _raised_by_2(*_quantised(x.double())))
-    return made
-
-
-def test_integers_may_differ_by_ulps_if_an_output_says_so() -> None:
-    exact = measured(_quantise(None), M=30, N=64, dtype="bfloat16")
-    assert all(said(row).startswith("wrong q: ") for row in exact.values())
-    near = measured(_quantise(1), M=30, N=64, dtype="bfloat16")
-    assert said(near["float32"]) == "ok" and said(near["two-up"]).startswith("wrong q: ")
 
 
 def test_no_rows_at_all_can_be_measured() -> None:
