@@ -113,7 +113,7 @@ def _check(config: Config, found: CheckedCases, *, every_case: bool, keep_trying
     """Run every provider on the operator's edge inputs. Fills `found`, case by case."""
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
-    from kbench.execute.executors.trials import try_operator
+    from kbench.execute.executors.prepare import try_operator
     from kbench.execute.plan import describe_kind, find_extremes, make_plan
     from kbench.execute.supervision.supervisor import WorkerSupervisor
     from kbench.execute.worker.starting import PluginFiles

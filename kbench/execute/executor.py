@@ -17,9 +17,6 @@ from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
 
-LOSS_LIMIT = 2
-"""How many devices may be lost while they measure a task. Then the task is given up: it may be the cause."""
-
 
 @dataclass(frozen=True)
 class Finished:
@@ -77,7 +74,7 @@ class Executor(Protocol):
 
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
         """Yield every task once, when it is finished. `homes` maps cases to the UUID of the device that has measured earlier
-        sessions of them. Raises ExecutionError when no device is left to measure on."""
+        sessions of them. Raises ExecutionError if devices were lost, after all that the others could measure."""
 
     def stop(self) -> None:
         """End all workers. May be called at any time, and more than once."""

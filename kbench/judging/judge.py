@@ -19,8 +19,7 @@ from kbench.config.load import Config, load_config
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.executors.prepare import prepare
-from kbench.execute.executors.trials import try_operator
+from kbench.execute.executors.prepare import prepare, try_operator
 from kbench.execute.plan import Plan, Task, find_extremes, make_plan, traits
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervision.supervisor import WorkerSupervisor

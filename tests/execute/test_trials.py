@@ -11,7 +11,7 @@ import pytest
 from common import Kbench
 
 from kbench.config.resolve import Sweep
-from kbench.execute.executors.trials import MOST_TRIALS, find_trials
+from kbench.execute.executors.prepare import find_trials
 from kbench.execute.plan import Task
 from kbench.protocol import OperatorInfo
 from kbench.results.case import Case
@@ -60,22 +60,15 @@ def tried(tasks: list[Task]) -> list[tuple[Any, ...]]:
     return [(case.dtype, *(case.axes[name] for name in ("eps", "causal", "kind", "mode"))) for case in found]
 
 
-def test_each_combination_of_dtype_scalars_and_choices_is_tried_once() -> None:
-    found = tried(tasks("float32 bfloat16", causal=[False, True]))
-    assert found == [
-        (dtype, 0.0, causal, "none", "forward") for dtype in ("float32", "bfloat16") for causal in (False, True)
-    ]
-
-
 def test_a_trial_of_a_gradient_stands_for_the_forward_pass() -> None:
     found = tried(tasks("float32 bfloat16", mode=["forward", "backward"]))
     assert [(dtype, mode) for dtype, *_, mode in found] == [("float32", "backward"), ("bfloat16", "backward")]
 
 
-def test_of_many_combinations_each_value_is_tried() -> None:
+def test_each_value_of_a_dtype_scalar_choice_and_mode_is_tried() -> None:
     many = {"eps": [0.0, 1e-6, 1e-5], "causal": [False, True], "kind": ["none", "tanh"]}
     found = tried(tasks("float32 bfloat16", mode=["forward", "backward", "full"], **many))
-    assert len(found) <= MOST_TRIALS
+    assert len(found) < 8
     values = [set(column) for column in zip(*found, strict=True)]
     assert values == [
         {"float32", "bfloat16"},
@@ -84,10 +77,6 @@ def test_of_many_combinations_each_value_is_tried() -> None:
         {"none", "tanh"},
         {"backward", "full"},
     ]
-
-
-def test_a_scalar_with_many_values_does_not_take_long() -> None:
-    assert len(tried(tasks(eps=[number / 1000 for number in range(100)]))) == MOST_TRIALS
 
 
 @pytest.mark.slow

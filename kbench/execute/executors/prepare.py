@@ -1,9 +1,14 @@
-"""Chooses the executor of a run, and makes the plan from its catalog."""
+"""Chooses the executor of a run, makes the plan from its catalog, and tries the operator.
+
+The operator is tried before anything is measured, so that its faults are reported once, and not as faults of providers.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Protocol
 
 from kbench.config.load import Config, plugin_failures
@@ -12,11 +17,14 @@ from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.executors.local import Local
-from kbench.execute.executors.trials import try_operator
-from kbench.execute.plan import make_plan
+from kbench.execute.plan import Task, make_plan
 from kbench.execute.run import PreparedRun, RunOptions
 from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, Source
+from kbench.results.case import FORWARD, Case, Value
+
+TRIALS_S = 3.0
+"""After this many seconds no other case is tried: the reference of some operators takes long on any case."""
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 
@@ -76,3 +84,33 @@ def _check_address(address: str) -> None:
         raise UsageError(
             f"--scheduler {address}: expected tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
         )
+
+
+def try_operator(try_task: Callable[[Task], None], tasks: Sequence[Task], sweep: Sweep) -> None:
+    """Call `try_task`, which tries the operator on a case, for some cases of a sweep: see `find_trials`. Raises ConfigError."""
+    start = time.monotonic()
+    for task in find_trials(tasks, sweep):
+        try_task(task)
+        if time.monotonic() - start > TRIALS_S:
+            return
+
+
+def find_trials(tasks: Sequence[Task], sweep: Sweep) -> list[Task]:
+    """The smallest tasks that together have each dtype, each value of a scalar or a choice, and each mode: a fault may lie in
+    one of them. Those with gradients come first, as a trial in another mode is one in mode `forward` too."""
+    seen: set[tuple[str, Value]] = {("mode", FORWARD)}
+    trials = []
+    for task in sorted(tasks, key=lambda task: _size(task.case, sweep)):
+        axes = task.case.axes
+        values = {
+            ("dtype", task.case.dtype),
+            *((name, axes[name]) for name in (*sweep.info.scalars, *sweep.info.choices)),
+        }
+        if not values <= seen:
+            trials.append(task)
+            seen |= values
+    return trials
+
+
+def _size(case: Case, sweep: Sweep) -> tuple[bool, int]:
+    return case.mode == FORWARD, prod(int(case.axes[name] or 0) for name in sweep.info.axes)
