@@ -100,7 +100,6 @@ MAY_IMPORT = {
     "revisions": "comparison config errors execute files interrupts launches results",
     "sources": "config contract errors protocol sources/problems sources/scripts text",
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
-    "sources/huggingface": "contract protocol results sources sources/problems",
     "sources/kernelbench": "contract protocol results sources sources/problems",
     "sources/problems": "contract files results sources text",
     "sources/scripts": "contract protocol results text",

@@ -40,9 +40,7 @@ WAIT_HINT = "; with --no-wait kbench fails at once"
 PLACES_NAMED = 16
 """Up to this many devices are named in a line. More are counted."""
 
-PROBLEMS = (
-    "name a YAML config, or a problem of FlashInfer-Trace, KernelBench or Hugging Face kernels (see docs/problems.md)"
-)
+PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
 """What to name instead of a folder that is no problem."""
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kbench.config.builtin import config_names
-from kbench.sources.problems.formats import benchmark_files, definition_files, model_files
+from kbench.sources.problems.formats import definition_files, model_files
 
 
 class SourceKind(enum.Enum):
@@ -37,7 +37,6 @@ class SourceKind(enum.Enum):
 FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
     "kbench.sources.flashinfer_trace": definition_files,
     "kbench.sources.kernelbench": model_files,
-    "kbench.sources.huggingface": benchmark_files,
 }
 """The formats of problem folders: a module, and the files of a folder that have its format; a path may also be such a file. The
 parent asks this, so the answer must not import torch. The module has a function `load(path) -> Sequence[SourceSweep]`, which a

@@ -15,7 +15,6 @@ _DEFINITION = re.compile(r'"(reference|op_type|axes)"\s*:')
 _MODEL = re.compile(r"^class\s+Model\b", re.MULTILINE)
 _MODEL_INPUTS = re.compile(r"^def\s+get_(init_)?inputs\b", re.MULTILINE)
 _MODEL_NEW = re.compile(r"^class\s+ModelNew\b", re.MULTILINE)
-_BENCHMARK_CLASS = re.compile(r"^\s*(from|import)\s+kernels\.benchmarks?\b", re.MULTILINE)
 
 
 def definition_files(path: Path) -> list[Path]:
@@ -36,12 +35,6 @@ def model_files(path: Path) -> list[Path]:
 def model_solutions(path: Path) -> list[Path]:
     """The KernelBench solutions in a folder: files that define `ModelNew`."""
     return [file for file in _python_files(path) if _MODEL_NEW.search(source_text(file))]
-
-
-def benchmark_files(path: Path) -> list[Path]:
-    """The benchmarks of Hugging Face kernels at a path: a file with benchmark classes, or the folder of a kernel."""
-    files = _python_files(path / "benchmarks") if (path / "benchmarks").is_dir() else _python_files(path)
-    return [file for file in files if _BENCHMARK_CLASS.search(source_text(file))]
 
 
 def _is_model(text: str) -> bool:
