@@ -9,54 +9,42 @@ import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kbench.contract import registry
 from kbench.contract.origin import registering_for, shipped
-from kbench.protocol import Exclusion, PluginError
+from kbench.protocol import PluginError
 from kbench.results.stamps import digest
 from kbench.text.exception_text import location, text_of
 from kbench.text.printable import REASON_LIMIT, printable
 
 ENTRY_POINTS = "kbench.plugins"
 
-Announce = Callable[..., None]
-"""Called with `(plugin, operator="", provider="")` before code of a plug-in runs, and with an empty plug-in afterwards."""
+Running = Callable[[str, str, str], AbstractContextManager[None]]
+"""Makes a context in which code of a plug-in runs. Gets the plug-in, the step (see `STEPS` of kbench.protocol), and a name for
+what runs."""
 
 
-def load_plugins(
-    paths: Sequence[str], without: Sequence[Exclusion] = (), announce: Announce = lambda *names: None
-) -> list[PluginError]:
-    """Import the plug-in files at `paths`, then the plug-ins of installed packages. Returns the failures.
+def unwatched(plugin: str, step: str, name: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
-    `without` lists plug-ins and providers that ended earlier workers (see execute/worker/starting.py). Such a plug-in is not
-    imported. Such a provider is unavailable, for the reason that the exclusion gives.
-    """
+
+def load_plugins(paths: Sequence[str], running: Running = unwatched) -> list[PluginError]:
+    """Import the plug-in files at `paths`, then the plug-ins of installed packages. Returns the failures."""
     for name in shipped():  # first, so that no plug-in can take their names
         registry.operator(name)
     imports: list[tuple[str, Callable[[], Any]]] = [(path, partial(_import_file, Path(path))) for path in paths]
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         imports.append((f"{entry.name} ({entry.value})", entry.load))
-    excluded = {one.plugin: one.reason for one in without if not one.provider}
     failures = []
     for plugin, import_plugin in imports:
-        if plugin in excluded:
-            failures.append(PluginError(plugin, "import", excluded[plugin]))
-            continue
-        announce(plugin)
-        if failure := _try_import(plugin, import_plugin):
+        with running(plugin, "import", f"plug-in {plugin}"):
+            failure = _try_import(plugin, import_plugin)
+        if failure:
             failures.append(failure)
-    announce("")
-    for one in without:
-        providers = registry.operator(one.operator).providers if one.operator in registry.operator_names() else {}
-        if one.provider in providers:
-            changed = replace(providers[one.provider], requires=(), available=partial(str, one.reason))
-            providers[one.provider] = changed
-            if one.plugin not in paths:
-                failures.append(PluginError(one.plugin, f"provider {one.provider}", one.reason))
     return failures
 
 

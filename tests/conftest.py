@@ -18,10 +18,10 @@ from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
 from making import write_rows
 from quick_interpreter import quicken
-from warm_processes import COLD, WarmProcesses
+from warm_processes import COLD_SPAWN, WarmProcesses
 
 from kbench.contract.operator import registered
-from kbench.execute.worker import launch
+from kbench.execute import worker
 from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -91,8 +91,7 @@ def warm_workers(warm: WarmProcesses) -> Iterator[None]:
 def cold_workers(warm_workers: None) -> Iterator[None]:
     """Let the fixture `kbench` start its workers in the usual way, not from warm processes."""
     with pytest.MonkeyPatch.context() as patch:  # its own: it has to end before that of warm_workers
-        for name, value in COLD.items():
-            patch.setattr(launch, name, value)
+        patch.setattr(worker, "spawn", COLD_SPAWN)
         yield
 
 

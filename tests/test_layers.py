@@ -21,8 +21,8 @@ MAY_IMPORT = {
     "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
     "clocks": "errors files protocol results",
     "commands": (
-        "analysis clocks config contract disturbances errors execute execute/executors execute/supervision "
-        "execute/worker explain files interrupts judging plotting protocol results sources summary text"
+        "analysis clocks config contract disturbances errors execute execute/executors explain files interrupts judging "
+        "plotting protocol results sources summary text"
     ),
     "commands/comparing": "commands comparison comparison/formats errors files revisions text",
     "commands/history": "commands errors files history history/presentation history/storage plotting text",
@@ -37,19 +37,14 @@ MAY_IMPORT = {
     "disturbances": "clocks files",
     "errors": "text",
     "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
-    "execute/executors": "config contract errors execute execute/supervision execute/worker files protocol results",
-    "execute/supervision": "errors execute execute/worker protocol results text",
-    "execute/worker": "errors protocol results text",
+    "execute/executors": "config contract errors execute files protocol results",
     "explain": "comparison results",
     "files": "",
     "history": "analysis comparison errors history/storage results text",
     "history/presentation": "comparison comparison/presentation history results text",
     "history/storage": "analysis comparison errors files results text",
     "interrupts": "errors",
-    "judging": (
-        "analysis config contract errors execute execute/executors execute/supervision execute/worker interrupts protocol "
-        "results text"
-    ),
+    "judging": ("analysis config contract errors execute execute/executors interrupts protocol results text"),
     "kernels": "contract results",
     "kernels/norms": "contract kernels kernels/norms/dispatch",
     "kernels/norms/dispatch": "contract kernels",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from common import ROOT, Kbench
 
-from kbench.execute.worker.launch import BOOT, module_folders, worker_environment
+from kbench.execute.worker import worker_environment
 
 TRAPS = ("queue", "torch", "triton", "signal", "platform", "numbers", "statistics", "numpy", "ctypes", "json")
 
@@ -19,30 +17,6 @@ def traps(folder: Path) -> None:
     """Modules in the folder that tell when somebody imports them."""
     for name in TRAPS:
         (folder / f"{name}.py").write_text(f"open('imported-{name}', 'w')\nraise SystemExit('{name}')\n")
-
-
-@pytest.mark.parametrize("path", ["", ".", os.pathsep, f"{os.pathsep}."])
-def test_the_worker_starts_without_the_working_folder(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    traps(tmp_path)
-    (tmp_path / "kbench.py").write_text("open('imported-kbench', 'w')")
-    (tmp_path / "mine.py").write_text("")
-    monkeypatch.setenv("PYTHONPATH", path)
-    monkeypatch.chdir(tmp_path)
-    names = ", ".join(name for name in TRAPS if name not in ("torch", "triton"))
-    start = BOOT.partition("from kbench")[0] + f"import kbench.protocol, importlib.util, {names}; "
-    start += "print(importlib.util.find_spec('mine') is not None)"
-    done = subprocess.run(
-        [sys.executable, "-c", start, *module_folders()],
-        env=worker_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not list(tmp_path.glob("imported-*"))
-    assert done.stdout.strip() == str("." in path)  # who names the folder finds modules there, behind all others
 
 
 def test_kbench_starts_without_the_working_folder(kbench: Kbench, tmp_path: Path) -> None:

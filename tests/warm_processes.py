@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.execute.worker import launch
+from kbench.execute import worker
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,7 +39,7 @@ POSSIBLE = sys.platform == "linux" and not torch.accelerator.is_available()
 """A process that has used a driver cannot be forked."""
 
 
-COLD = {"spawn": launch.spawn, "TEMPLATE_COMMAND": launch.TEMPLATE_COMMAND}
+COLD_SPAWN = worker.spawn
 
 
 class WarmProcesses:
@@ -52,22 +52,17 @@ class WarmProcesses:
     @contextmanager
     def workers(self) -> Iterator[None]:
         """Have kbench start its workers like this, where that is possible. Stand-ins for them start as ever."""
-        command = launch.COMMAND
+        command = worker.COMMAND
 
         def spawn(environment: Mapping[str, str]) -> WarmProcess | subprocess.Popen[bytes]:
-            if command != launch.COMMAND:
-                return COLD["spawn"](environment)
-            return self._worker(environment, launch.module_folders())
+            if command != worker.COMMAND:
+                return COLD_SPAWN(environment)
+            return self._start({"source": None, "arguments": [], "path": [], "environment": dict(environment)})
 
         with pytest.MonkeyPatch.context() as patch:
             if POSSIBLE:
-                patch.setattr(launch, "spawn", spawn)
-                patch.setattr(launch, "TEMPLATE_COMMAND", None)
+                patch.setattr(worker, "spawn", spawn)
             yield
-
-    def _worker(self, environment: Mapping[str, str], path: list[str]) -> WarmProcess:
-        """Start a worker of kbench with this environment. `path` are more folders to import from."""
-        return self._start({"source": None, "arguments": path, "path": path, "environment": dict(environment)})
 
     def run(
         self, source: str, *arguments: object, folder: Path | None = None, **variables: str
@@ -122,7 +117,7 @@ class WarmProcess:
     def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
         self.pid, self.returncode = pid, None
         self.stdin = os.fdopen(stdin, "wb", 0)
-        self.stdout, self.stderr = os.fdopen(stdout, "rb", 0), os.fdopen(stderr, "rb", 0)
+        self.stdout, self.stderr = os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb")
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
@@ -150,7 +145,7 @@ def serve(descriptor: int) -> None:
     from quick_interpreter import quicken
     from torch import _dynamo  # noqa: F401
 
-    import kbench.measure.__main__ as worker
+    import kbench.measure.__main__ as worker_program
 
     quicken()
 
@@ -174,7 +169,7 @@ def serve(descriptor: int) -> None:
                 os._exit(0)
             for other in (told, tell, descriptor):
                 os.close(other)
-            _become(request, streams, base, worker.main)
+            _become(request, streams, base, worker_program.main)
         os.waitpid(between, 0)
         connection.sendall(os.read(told, 8))
         for other in (told, tell, *streams):

@@ -115,12 +115,11 @@ def _check(config: Config, found: CheckedCases, *, every_case: bool, keep_trying
     from kbench.execute import progress
     from kbench.execute.executors.prepare import try_operator
     from kbench.execute.plan import describe_kind, find_extremes, make_plan
-    from kbench.execute.supervision.supervisor import WorkerSupervisor
-    from kbench.execute.worker.starting import PluginFiles
-    from kbench.protocol import RANDOM
+    from kbench.execute.supervisor import WorkerSupervisor
+    from kbench.protocol import RANDOM, CatalogRequest
     from kbench.text.printable import safe_reason
 
-    with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
+    with WorkerSupervisor(CatalogRequest(config.plugins), note=terminal.note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog, keep_trying=keep_trying)
         for failure in plugin_failures(catalog):

@@ -106,8 +106,8 @@ def init(
 
 def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: str | None) -> ExitStatus:
     """Write the config of a plot, and the plug-in that it needs. The configs of several plots share the plug-in."""
-    from kbench.execute.worker.starting import PluginFiles, start
-    from kbench.protocol import Source
+    from kbench.execute.worker import Worker
+    from kbench.protocol import CatalogRequest, Source
     from kbench.sources.exporting import config_text, plugin_text
     from kbench.sources.source_config import SourceConfig
 
@@ -120,7 +120,7 @@ def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: s
     existing = [plugin] if there and source_text(plugin) != text else []
     _refuse([config, *existing] if os.path.lexists(config) else existing)
     source = Source(str(script.absolute()), tuple(arguments))
-    with start(PluginFiles((), source=source), terminal.note) as worker:
+    with Worker(CatalogRequest((), source), terminal.note) as worker:
         sweeps = {sweep.operator: sweep for sweep in worker.catalog.sweeps}
         first = SourceConfig(source).sweep(worker.catalog).operator  # raises ConfigError with what is wrong
     if plot is not None and plot not in sweeps:

@@ -85,9 +85,10 @@ def schema(
 
 def read_catalog(plugins: Sequence[str]) -> Catalog:
     """The catalog of this machine, from a worker that has loaded these plug-ins too."""
-    from kbench.execute.worker.starting import PluginFiles, start
+    from kbench.execute.worker import Worker
+    from kbench.protocol import CatalogRequest
 
-    with start(PluginFiles([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
+    with Worker(CatalogRequest(tuple(str(Path(p).resolve()) for p in plugins)), terminal.note) as worker:
         return worker.catalog
 
 

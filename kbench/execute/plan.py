@@ -51,11 +51,11 @@ class Task:
     def trial_request(self, *, whole: bool = False) -> TrialRequest:
         return TrialRequest(self.case, self.settings, whole)
 
-    def measure_request(self, configurations: Sequence[Configuration], *, check_only: bool = False) -> MeasureRequest:
-        """The request to measure some of this task's configurations, or only to build and check them."""
+    def measure_request(self, configurations: Sequence[Configuration]) -> MeasureRequest:
+        """The request to measure some of this task's configurations."""
         names = [one.name for one in configurations]
         baseline = names.index(self.baseline) if self.baseline in names else None
-        return MeasureRequest(self.case, tuple(configurations), baseline, self.settings, self.session, check_only)
+        return MeasureRequest(self.case, tuple(configurations), baseline, self.settings, self.session)
 
     def is_answered_by(self, configurations: Sequence[Configuration], rows: Sequence[Row]) -> bool:
         """Whether the rows are those of `measure_request`: one for each configuration in order, then each control at most

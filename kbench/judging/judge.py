@@ -22,13 +22,12 @@ from kbench.execute import progress
 from kbench.execute.executors.prepare import prepare, try_operator
 from kbench.execute.plan import Plan, Task, find_extremes, make_plan, traits
 from kbench.execute.run import RunOptions, execute
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.worker.starting import PluginFiles
+from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.writer import ROWS_STAY
 from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement, many, mean_speed
 from kbench.judging.random_shapes import draw_shapes
 from kbench.judging.uncompared import absent, uncompared
-from kbench.protocol import Catalog, Configuration
+from kbench.protocol import Catalog, CatalogRequest, Configuration
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import list_words, unknown
 
@@ -86,7 +85,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
     )
     places = {**config.places, str(file.resolve()): SourceLocation(str(file))}  # the user wrote no --plugin
     config = replace(config, places=places)
-    with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note) as supervisor:
+    with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins), note) as supervisor:
         catalog = supervisor.start()
         _refuse_baselines(config, file, catalog, options.baselines)
         plan = make_plan(_with_own(config, file, catalog, options), catalog)

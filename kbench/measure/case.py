@@ -105,13 +105,13 @@ class CaseRun:
         self.case_hash = ""
         self.started_at = now()
 
-    def run(self, *, check_only: bool = False) -> list[Row]:
-        """Measure the case. Returns one row per configuration, then the rows of the controls. With `check_only`, builds and
-        checks the providers, and returns nothing. Raises DeviceLost when a provider has broken the device."""
+    def run(self) -> list[Row]:
+        """Measure the case. Returns one row per configuration, then the rows of the controls. Raises DeviceLost when a provider
+        has broken the device."""
         with letting_go(self.contenders):
-            return self._run(check_only)
+            return self._run()
 
-    def _run(self, check_only: bool) -> list[Row]:
+    def _run(self) -> list[Row]:
         try:
             inputs = self.begin()
         except OperatorFault as fault:
@@ -122,8 +122,6 @@ class CaseRun:
             return self.give_up(Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}")
         for contender in self.contenders:
             self.prepare(contender, inputs)
-        if check_only:
-            return []
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
             self.measure_ceilings()

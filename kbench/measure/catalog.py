@@ -21,7 +21,7 @@ from kbench.kernels.cuda_extension import nvcc_release
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
-from kbench.plugins import Announce
+from kbench.plugins import Running, unwatched
 from kbench.protocol import (
     AcceleratorInfo,
     Catalog,
@@ -60,19 +60,15 @@ SECRET_NAME = re.compile(
 
 
 def make_catalog(
-    device: Device, telemetry: Telemetry, failures: list[PluginError], announce: Announce = lambda *names: None
+    device: Device, telemetry: Telemetry, failures: list[PluginError], running: Running = unwatched
 ) -> Catalog:
-    """The catalog of this machine. Appends to `failures` what cannot be described.
-
-    `announce` is called before a provider of a plug-in is asked whether it is available.
-    """
+    """The catalog of this machine. Appends to `failures` what cannot be described."""
     operators = {}
     for name in registry.operator_names():
         operator = registry.operator(name)
         found = _guarded(_plugin(operator), f"operator {name}", failures, partial(describe_operator, operator))
         if found is not None:
-            operators[name] = replace(found, providers=_providers(operator, device, failures, announce))
-    announce("")
+            operators[name] = replace(found, providers=_providers(operator, device, failures, running))
     return Catalog(
         device=DeviceInfo(device.type, device.name, device.index, device.uuid),
         devices=tuple(devices(device.type)),
@@ -100,15 +96,15 @@ def describe_operator(operator: Operator) -> OperatorInfo:
 
 
 def _providers(
-    operator: Operator, device: Device, failures: list[PluginError], announce: Announce
+    operator: Operator, device: Device, failures: list[PluginError], running: Running
 ) -> dict[str, ProviderInfo]:
     """The operator's providers by name. A provider that cannot be described is left out and appended to `failures`."""
     described = {}
     for provider in operator.providers.values():
-        if provider.plugin and provider.available:
-            announce(provider.plugin, operator.name, provider.name)
         where = f"provider {provider.name}"
-        found = _guarded(provider.plugin, where, failures, partial(_provider, provider, device))
+        asked = running if provider.plugin and provider.available else unwatched
+        with asked(provider.plugin or "", "ask", f"{where} of plug-in {provider.plugin}"):
+            found = _guarded(provider.plugin, where, failures, partial(_provider, provider, device))
         if found is not None:
             described[provider.name] = found
     return described

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import queue
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import (
+    NO_INDEX,
     RANDOM,
     CatalogRequest,
     CheckRequest,
@@ -32,11 +33,12 @@ from kbench.protocol import (
     EdgeResult,
     MeasureRequest,
     Message,
-    PluginCall,
     Request,
     RequestDone,
     Rows,
     SourceSweep,
+    StepBegun,
+    StepEnded,
     TrialFailed,
     TrialRequest,
     decode_request,
@@ -50,6 +52,12 @@ from kbench.text.exception_text import describe_exception
 HOST_MEMORY_SHARE = 0.8
 """Share of the free memory that a worker without an accelerator may take. A provider that allocates without end then
 fails before the machine runs out of memory."""
+
+IMPORT_LIMIT_S = 300.0
+"""How long a plug-in may take to be imported, and a provider to say whether it is available."""
+
+SOURCE_LIMIT_S = 3600.0
+"""How long a script may take to run while kbench learns what it measures. It may compile a kernel for each of its cases."""
 
 
 class AnswerPipe:
@@ -89,23 +97,26 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     ceilings = Ceilings(device)
     known = KnownOutputs()
 
-    def announce(plugin: str, operator: str = "", provider: str = "") -> None:
-        """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
-        guard.plugin_runs("")
-        answers(PluginCall(plugin, operator, provider))
+    @contextmanager
+    def running(plugin: str, step: str, name: str) -> Iterator[None]:
+        """Tell the parent which plug-in, or which of its providers, runs inside: it may hang or end the process."""
+        answers(StepBegun(NO_INDEX, name, step, SOURCE_LIMIT_S if step == "load" else IMPORT_LIMIT_S))
         guard.plugin_runs(plugin)
+        yield
+        guard.plugin_runs("")
+        answers(StepEnded(NO_INDEX))
 
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
-            failures = load_plugins(request.plugins, request.without, announce)
+            failures = load_plugins(request.plugins, running)
             sweeps: Sequence[SourceSweep] = ()
             if request.source:
-                answers(PluginCall(request.source.path))  # without the guard: loading it replaces do_bench
-                sweeps, faults = load_source(request.source, partial(time_plainly, device), guard.switches)
+                with running("", "load", request.source.path):  # without the guard: loading it replaces do_bench
+                    sweeps, faults = load_source(request.source, partial(time_plainly, device), guard.switches)
                 failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))
-            answers(replace(make_catalog(device, reader, failures, announce), sweeps=tuple(sweeps)))
+            answers(replace(make_catalog(device, reader, failures, running), sweeps=tuple(sweeps)))
             return
         operator, settings = registry.operator(request.case.operator), request.settings
         device.use_threads(settings.threads)
@@ -152,9 +163,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 emit=answers,
                 guard=guard,
             )
-            rows = run.run(check_only=request.check_only)
-            if not request.check_only:
-                answers(Rows(tuple(rows)))
+            answers(Rows(tuple(run.run())))
 
     while True:
         answers.secret, request = decode_request(requests.get())

@@ -25,12 +25,12 @@ from kbench.protocol.encoding import (
     encode,
 )
 from kbench.protocol.events import (
+    NO_INDEX,
     RANDOM,
     RECORD,
     CallRecorded,
     DeviceFailed,
     EdgeResult,
-    PluginCall,
     RequestDone,
     RoundTimed,
     Rows,
@@ -43,7 +43,6 @@ from kbench.protocol.requests import (
     CatalogRequest,
     CheckRequest,
     Configuration,
-    Exclusion,
     MeasureRequest,
     MeasureSettings,
     Source,
@@ -52,6 +51,7 @@ from kbench.protocol.requests import (
 
 __all__ = [
     "LINE_LIMIT",
+    "NO_INDEX",
     "RANDOM",
     "RECORD",
     "AcceleratorInfo",
@@ -63,13 +63,11 @@ __all__ = [
     "DeviceFailed",
     "DeviceInfo",
     "EdgeResult",
-    "Exclusion",
     "MachineInfo",
     "MeasureRequest",
     "MeasureSettings",
     "Message",
     "OperatorInfo",
-    "PluginCall",
     "PluginError",
     "ProtocolError",
     "ProviderInfo",

@@ -23,7 +23,6 @@ from kbench.protocol.events import (
     CallRecorded,
     DeviceFailed,
     EdgeResult,
-    PluginCall,
     RequestDone,
     RoundTimed,
     Rows,
@@ -44,7 +43,6 @@ Request = CatalogRequest | TrialRequest | MeasureRequest | CheckRequest
 
 Message = (
     Catalog
-    | PluginCall
     | StepBegun
     | StepEnded
     | RoundTimed

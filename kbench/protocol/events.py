@@ -12,29 +12,31 @@ from kbench.results.vocabulary import Status
 RECORD = "record"
 """The step in which a provider is called for its kernels. It is the last one, and the row is complete without it."""
 
-STEPS = {"build": "building", "check": "checking", "time": "timing", RECORD: "recording its kernels"}
-"""The steps in which a worker runs a provider, and how reasons and progress name them."""
+STEPS = {
+    "import": "importing it",
+    "load": "loading it",
+    "ask": "asking whether it is available",
+    "build": "building",
+    "check": "checking",
+    "time": "timing",
+    RECORD: "recording its kernels",
+}
+"""The steps in which a worker runs other people's code, and how reasons and progress name them. A plug-in is imported, a
+script or a problem loaded. The others are those of a provider."""
+
+NO_INDEX = -1
+"""The index of what is no configuration."""
 
 LONGEST_STEP_S = 1e9
 """The highest time limit of a step, in seconds."""
 
 
 @dataclass(frozen=True)
-class PluginCall:
-    """The worker imports a plug-in or, with `operator` and `provider`, asks one of its providers whether it is available.
-    An empty `plugin` says that the call has returned."""
-
-    plugin: str
-    operator: str = ""
-    provider: str = ""
-
-
-@dataclass(frozen=True)
 class StepBegun:
-    """A configuration enters a step, which may take `limit_s` seconds. Raises ValueError for an unknown step.
+    """A configuration, or a plug-in, enters a step, which may take `limit_s` seconds. Raises ValueError for an unknown step.
 
-    index  of the configuration in the request
-    name   of the configuration
+    index  of the configuration in the request; NO_INDEX for a plug-in
+    name   of the configuration or the plug-in
     edge   the edge input that is being checked
     """
 

@@ -47,17 +47,6 @@ class MeasureSettings:
 
 
 @dataclass(frozen=True)
-class Exclusion:
-    """A plug-in that a worker must not import or, with `operator` and `provider`, a provider that it must not ask whether
-    it is available. `reason` says how it took an earlier worker down."""
-
-    plugin: str
-    operator: str
-    provider: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Source:
     """A script or a problem folder that the worker turns into operators. See kbench/sources/.
 
@@ -74,12 +63,10 @@ class CatalogRequest:
     """Import plug-ins, load a source, and answer with a `Catalog`. Every worker gets this request first.
 
     plugins  files that the user names
-    without  what to leave out
     source   the script or folder to measure; None for a config
     """
 
     plugins: tuple[str, ...]
-    without: tuple[Exclusion, ...] = ()
     source: Source | None = None
 
 
@@ -95,18 +82,13 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """Check and time configurations on a case, and answer with `Rows`. `baseline` is an index into `configurations`.
-
-    With `check_only` they are built and checked, but not timed, and there is no answer: the parent only wants to know
-    whether the worker survives.
-    """
+    """Check and time configurations on a case, and answer with `Rows`. `baseline` is an index into `configurations`."""
 
     case: Case
     configurations: tuple[Configuration, ...]
     baseline: int | None
     settings: MeasureSettings
     session: int
-    check_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stand_in import StandIn, command
 
-from kbench.execute.worker import launch, worker_process
+from kbench.execute import worker
 
 
 @pytest.fixture
@@ -13,14 +13,12 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Make every worker a stand-in (see stand_in.py), with short limits."""
     for name, seconds in {
         "POLL_S": 0.05,
-        "STOPPED_LIMIT_S": 0.2,
         "DEATH_LIMIT_S": 0.3,
         "SILENCE_LIMIT_S": 20.0,
     }.items():
-        monkeypatch.setattr(worker_process, name, seconds)
+        monkeypatch.setattr(worker, name, seconds)
 
     def use(measure: str = "pass", start: str = "pass") -> None:
-        monkeypatch.setattr(launch, "COMMAND", command(measure, start))
-        monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+        monkeypatch.setattr(worker, "COMMAND", command(measure, start))
 
     return use

@@ -10,9 +10,8 @@ from typing import Any
 from fake_executor import machine_info
 
 from kbench.execute.plan import Task
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.worker.starting import PluginFiles
-from kbench.protocol import Configuration, MeasureSettings
+from kbench.execute.supervisor import WorkerSupervisor
+from kbench.protocol import CatalogRequest, Configuration, MeasureSettings
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -44,11 +43,6 @@ def raw(text):
 def begin(index=0, step="build", limit_s=20):
     say("StepBegun", index=index, name=request["configurations"][index]["provider"], step=step, limit_s=limit_s)
 
-def loading(plugin, provider=""):
-    if not any(one["plugin"] == plugin and one["provider"] == provider for one in request["without"]):
-        say("PluginCall", plugin=plugin, operator="softmax" if provider else "", provider=provider)
-        return True
-
 def names():
     return [one["provider"] for one in request["configurations"]]
 
@@ -70,8 +64,7 @@ for line in source:
     request = json.loads(data)
     if request["type"] == "CatalogRequest":
         start()
-        failures = [{"plugin": one["plugin"], "where": one["provider"], "message": one["reason"]} for one in request["without"]]
-        say("Catalog", **(CATALOG | {"plugin_errors": failures}))
+        say("Catalog", **CATALOG)
     else:
         answer()
     say("RequestDone")
@@ -134,5 +127,5 @@ class Silent:
 def measured(*providers: str, listener: Silent | None = None) -> dict[str, Row]:
     """The rows of these providers, by name, as the workers send them."""
     listener = listener or Silent()
-    with WorkerSupervisor(PluginFiles(()), listener.note) as supervisor:
+    with WorkerSupervisor(CatalogRequest(()), listener.note) as supervisor:
         return {row.provider: row for row in supervisor.measure(task(*providers), listener).rows}

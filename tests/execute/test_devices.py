@@ -20,8 +20,7 @@ from kbench.execute import progress
 from kbench.execute.executor import Finished
 from kbench.execute.executors.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.plan import Task
-from kbench.execute.worker.starting import PluginFiles
-from kbench.protocol import Catalog, DeviceInfo
+from kbench.protocol import Catalog, CatalogRequest, DeviceInfo
 from kbench.results.case import Case
 
 SWEEP = f"""
@@ -113,7 +112,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
 
     def measured(todo: list[Task], broken: set[int]) -> Iterator[Finished]:
         monkeypatch.setattr(Stub, "broken", broken)
-        executor = Devices(PluginFiles(()), print, "all", spread=False)
+        executor = Devices(CatalogRequest(()), print, "all", spread=False)
         executor.start()
         return executor.run(todo, {}, progress.PlainProgress(len(todo)))
 

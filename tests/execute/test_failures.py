@@ -72,7 +72,7 @@ NASTY = {
     "raises-in-torch": ("error", "but got input of size[4, 128] at nasty.py:"),
     "exits": ("crashed", "the process exited with code 3 while building"),
     "sys-exits": ("error", "SystemExit: leaving"),
-    "segfaults": ("crashed", "killed by SIGSEGV while building, at nasty.py:"),
+    "segfaults": ("crashed", "killed by SIGSEGV at nasty.py:37 while building"),
     "sleeps": ("timeout", "took longer than 4 s while building"),
     "allocates": ("oom", "allocate"),
     "prints": ("ok", ""),
@@ -98,40 +98,6 @@ def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_
         assert pd.isna(row.ms) == (status != "ok"), name
         assert (row.timer, row.cache) == ("do_bench", rows.loc["torch-native"].cache), name
     assert rows.loc["torch-native"].status == "ok"
-    assert workers(tmp_path) == []
-
-
-HOSTILE = {
-    "supports-300-kb": ("unsupported", "xxx"),
-    "moves-400-digits": ("error", "ValueError: moved_bytes= returned 1000"),
-    "raises-a-type-of-300-kb": ("error", "xxx"),
-    "raises-keyboard-interrupt": ("error", "KeyboardInterrupt: "),
-    "raises-base-exception": ("error", "BaseException: no at hostile.py:"),
-    "raises-without-a-text": ("error", "Mute: (no message) at hostile.py:"),
-    "forks-and-goes-on": ("ok", ""),
-    "forks-and-sys-exits": ("tampered", "started a process with os.fork at hostile.py:65 (while timing)"),
-    "prints-notes": ("ok", ""),
-    "leaves-a-daemon": ("tampered", "started a process with os.fork at hostile.py:77"),
-    "forges": ("crashed", "the worker process sent something other than kbench's messages while building"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the providers use Linux's /proc")
-def test_what_attacks_the_worker_costs_its_own_row_only(
-    kbench: Kbench, cold_workers: None, write_config, tmp_path: Path
-) -> None:
-    path = sweep(write_config, "hostile.py", list(HOSTILE))
-    done = kbench("run", path, "--no-plot")
-    assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr
-    assert len(done.stderr.splitlines()) < 40 and max(map(len, done.stderr.splitlines())) < 3000
-    rows = rows_of(tmp_path).set_index("provider")
-    assert list(rows.index) == ["torch-native", *HOSTILE], "each row once"
-    for name, (status, reason) in HOSTILE.items():
-        assert rows.loc[name].status == status, f"{name}: {rows.loc[name].reason}"
-        assert reason in (rows.loc[name].reason if status != "ok" else ""), name
-    assert kbench("run", path, "--no-plot", "--resume").returncode == 1, "the file can be read again"
     assert workers(tmp_path) == []
 
 

@@ -10,8 +10,8 @@ from typing import cast
 
 import pytest
 from common import Kbench
-from fake_executor import FakeMachine, machine_info
-from stand_in import HONEST, Silent, command, task
+from fake_executor import FakeMachine
+from stand_in import Silent, StandIn, task
 
 from kbench.commands import run
 from kbench.commands.check import Checked, _word
@@ -19,12 +19,8 @@ from kbench.execute.executor import make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.progress import PlainProgress
 from kbench.execute.run import RunResult
-from kbench.execute.supervision import supervisor as supervisor_module
-from kbench.execute.supervision.alone import CONTEXT_BYTES, count_workers
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.worker import launch
-from kbench.execute.worker.starting import PluginFiles
-from kbench.protocol import AcceleratorInfo, Configuration
+from kbench.execute.supervisor import WorkerSupervisor
+from kbench.protocol import CatalogRequest, Configuration
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -50,7 +46,7 @@ class Bad:
     def __init__(self, log: Path) -> None:
         self._log = log
         self.listener = Silent()
-        self.supervisor = WorkerSupervisor(PluginFiles(()), self.listener.note)
+        self.supervisor = WorkerSupervisor(CatalogRequest(()), self.listener.note)
 
     def measure(self, todo: Task) -> dict[str, Row]:
         return {row.provider: row for row in self.supervisor.measure(todo, self.listener).rows}
@@ -61,10 +57,9 @@ class Bad:
 
 
 @pytest.fixture
-def bad(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bad]:
+def bad(stand_in: StandIn, tmp_path: Path) -> Iterator[Bad]:
     log = tmp_path / "requests"
-    monkeypatch.setattr(launch, "COMMAND", command(BAD.replace("LOG", repr(str(log)))))
-    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+    stand_in(BAD.replace("LOG", repr(str(log))))
     made = Bad(log)
     yield made
     made.supervisor.stop()
@@ -95,8 +90,7 @@ def test_it_costs_two_cases(name: str, status: Status, why: str, bad: Bad) -> No
         == rows[3][name].reason
         == f"not tried again: {word} on softmax M=1 N=64 float32, {word} on softmax M=2 N=64 float32 ({why})"
     )
-    # the second time it is alone, and the worker of its neighbour lives on
-    assert bad.requests == [f"mine {name}", "mine", name, "mine", "mine", "mine"]
+    assert bad.requests == [f"mine {name}", "mine", f"mine {name}", "mine", "mine", "mine"]
 
 
 def test_a_new_session_does_not_try_it_either(bad: Bad) -> None:
@@ -124,48 +118,7 @@ def test_no_worker_starts_for_a_case_in_which_nothing_is_tried(bad: Bad) -> None
     assert bad.requests == before
 
 
-def test_after_two_losses_the_rest_is_tried_alone(bad: Bad) -> None:
-    names = ("mine", "exits-1", "segfaults", "yours", "exits-2", "hangs", "theirs")
-    rows = bad.measure(case(1, *names))
-    assert list(rows) == list(names)
-    found = {name: row.status.value for name, row in rows.items()}
-    honest = dict.fromkeys(("mine", "yours", "theirs"), "ok")
-    assert found == honest | {"exits-1": "crashed", "segfaults": "crashed", "exits-2": "crashed", "hangs": "timeout"}
-    assert bad.requests[:2] == [" ".join(names), "mine segfaults yours exits-2 hangs theirs"]
-    assert sorted(bad.requests[2:-1]) == ["exits-1", "exits-2", "hangs", "theirs", "yours"]
-    assert bad.requests[-1] == "mine yours theirs"
-    assert bad.listener.notes == [
-        "softmax M=1 N=64 float32: 5 of 7 configurations are in doubt after the worker was lost 2 times; "
-        "trying each of them alone first"
-    ]
-
-
-@pytest.mark.slow
-def test_configurations_are_tried_alone_at_the_same_time(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the device has room for them. Those that start late in the row have the same limit."""
-    monkeypatch.setattr(supervisor_module, "count_workers", lambda catalog, task: 3)
-    hanging = [f"hangs-{number}" for number in range(5)]
-    rows = bad.measure(case(1, "mine", *hanging))
-    assert {rows[name].reason for name in hanging} == {"took longer than 0.3 s while building"}
-    assert rows["mine"].status is Status.OK
-    assert len(bad.requests) == 2 + 3 + 1
-
-
-@pytest.mark.parametrize(
-    ("room", "cores", "workers"),
-    [(None, 64, 1), (80, 64, 8), (80, 6, 3), (80, 1, 1), (2, 64, 2), (0, 64, 1)],
-    ids=["host", "large", "few cores", "one core", "little memory", "less than one needs"],
-)
-def test_as_many_at_a_time_as_the_device_and_the_cores_allow(room: int | None, cores: int, workers: int) -> None:
-    """`room` is how many times the memory holds what a worker needs: a context, and the case."""
-    todo, known = task("mine"), FakeMachine().catalog()
-    each = CONTEXT_BYTES + known.operators["softmax"].needed_bytes(todo.case)
-    accelerator = None if room is None else AcceleratorInfo(room * each + 1, None, None, None, None, "", 1)
-    machine = machine_info(cpu_count=cores, accelerator=accelerator)
-    assert count_workers(replace(known, machine=machine), todo) == workers
-
-
-def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_does_not_try_it_on_every_edge_input(stand_in: StandIn) -> None:
     fails = (
         "edge = next((each for each in ('random', 'a', 'b', 'c') if each not in request['skip']), '')\n"
         "if edge:\n"
@@ -176,12 +129,11 @@ def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPat
         "CATALOG['operators'] = {'softmax': {'axes': ['M', 'N'], 'choices': {}, 'dtypes': ['float32'], "
         "'edges': {'forward': ['a', 'b', 'c']}}}"
     )
-    monkeypatch.setattr(launch, "COMMAND", command(fails, start))
-    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+    stand_in(fails, start)
     for keep_trying in (False, True):
         todo = case(1, "mine", keep_trying=keep_trying)
         listener = Silent()
-        with WorkerSupervisor(PluginFiles(()), listener.note) as made:
+        with WorkerSupervisor(CatalogRequest(()), listener.note) as made:
             found = [result for _, result in made.check(todo, listener)]
         assert [result.edge for result in found] == ["random", "a", "b", "c"]
         assert {result.status for result in found} == {Status.CRASHED}
@@ -225,12 +177,3 @@ def test_the_option_reaches_every_task(kbench: Kbench, fake_machine: FakeMachine
     for option in ((), ("--keep-trying",)):
         assert kbench("run", "sweep.yaml", "--no-plot", *option).returncode == 0
     assert seen == [False, False, True, True]
-
-
-def test_an_honest_run_tries_nothing_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "COMMAND", command(HONEST))
-    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
-    listener = Silent()
-    with WorkerSupervisor(PluginFiles(()), listener.note) as made:
-        rows = [row for number in (1, 2) for row in made.measure(case(number, "mine", "yours"), listener).rows]
-    assert {row.status for row in rows} == {Status.OK} and listener.notes == []

@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 from common import Kbench
 from fake_executor import FakeMachine
-from stand_in import Silent, command, task
+from stand_in import Silent, StandIn, task
 
 from kbench.execute.executor import Finished
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.worker import launch
-from kbench.execute.worker.starting import PluginFiles
+from kbench.execute.supervisor import WorkerSupervisor
 from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.kernels_file import kernels_path
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
-from kbench.protocol import CallRecorded
+from kbench.protocol import CallRecorded, CatalogRequest
 from kbench.results import table
 
 RECORDS = """
@@ -45,11 +43,10 @@ Measure = Callable[..., tuple[Finished, list[str]]]
 
 
 @pytest.fixture
-def measure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measure]:
-    monkeypatch.setattr(launch, "COMMAND", command(RECORDS))
-    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+def measure(stand_in: StandIn) -> Iterator[Measure]:
+    stand_in(RECORDS)
     listener = Silent()
-    supervisor = WorkerSupervisor(PluginFiles(()), listener.note)
+    supervisor = WorkerSupervisor(CatalogRequest(()), listener.note)
     yield lambda *providers: (supervisor.measure(task(*providers), listener), listener.notes)
     supervisor.stop()
 

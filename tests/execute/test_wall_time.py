@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from making import row as made
 
-from kbench.execute.supervision.wall_time import seen_from_outside
+from kbench.execute.wall_time import seen_from_outside
 from kbench.protocol import Message, Rows, Sampling
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role

@@ -81,7 +81,7 @@ def _served(monkeypatch: pytest.MonkeyPatch, catalog: Callable[..., Any], *, hea
     """What a worker answers to a request whose work is `catalog`."""
     monkeypatch.setattr(os, "register_at_fork", lambda **hooks: None)  # this process goes on
     requests: queue.Queue[bytes] = queue.Queue()
-    requests.put(encode(CatalogRequest((), ()), "secret"))
+    requests.put(encode(CatalogRequest(()), "secret"))
     monkeypatch.setattr(serving, "make_catalog", catalog)
     monkeypatch.setattr(serving.Device, "healthy", lambda self: healthy)
     monkeypatch.setattr(serving.Device, "set_up", lambda self: None)

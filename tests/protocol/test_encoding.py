@@ -18,17 +18,16 @@ from kbench.protocol import (
     DeviceFailed,
     DeviceInfo,
     EdgeResult,
-    Exclusion,
     MeasureRequest,
     MeasureSettings,
     OperatorInfo,
-    PluginCall,
     PluginError,
     ProtocolError,
     ProviderInfo,
     RequestDone,
     RoundTimed,
     Rows,
+    Source,
     StepBegun,
     StepEnded,
     TrialFailed,
@@ -74,7 +73,6 @@ CATALOG = Catalog(
 
 ANSWERS = [
     CATALOG,
-    PluginCall("mine", "gelu", "triton"),
     StepBegun(1, "triton[block=64]", "build", 20.0, "inf"),
     StepEnded(1),
     RoundTimed(1, "triton", 0, 0.25),
@@ -86,7 +84,7 @@ ANSWERS = [
 ]
 
 REQUESTS = [
-    CatalogRequest(("mine.py",), (Exclusion("mine", "gelu", "triton", "it hangs"),)),
+    CatalogRequest(("mine.py",), Source("bench.py", ("--fast",))),
     TrialRequest(CASE, SETTINGS),
     MeasureRequest(CASE, CONFIGURATIONS, 1, SETTINGS, 2),
     CheckRequest(CASE, CONFIGURATIONS, SETTINGS, ("inf",)),

@@ -288,10 +288,7 @@ def test_stored_tensors_must_fit_the_definition(tmp_path: Path) -> None:
 def test_a_malformed_problem_is_one_line_of_the_command(kbench: Kbench, tmp_path: Path) -> None:
     write_problem(tmp_path / "problem", changed(reference="import os\nos._exit(3)"), scale_workload(1))
     done = kbench("run", "problem")
-    assert (
-        done.returncode == 3
-        and "problem: the process exited with code 3 while the script or problem was loaded" in done.stderr
-    )
+    assert done.returncode == 3 and "problem: the process exited with code 3 while loading it; mend it" in done.stderr
     write_problem(tmp_path / "problem", changed(outputs={}), scale_workload(1))
     done = kbench("run", "problem")
     assert (done.returncode, done.stdout) == (2, "")

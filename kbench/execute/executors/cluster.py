@@ -27,11 +27,10 @@ from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executor import Finished, Listener, give_up
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.supervision.time_limits import call_within
-from kbench.execute.worker.starting import PluginFiles
+from kbench.execute.supervisor import WorkerSupervisor
+from kbench.execute.time_limits import call_within
 from kbench.files import source_text
-from kbench.protocol import Catalog, DeviceInfo, Message
+from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Message
 from kbench.results.stamps import digest
 
 GPU = "GPU"
@@ -249,8 +248,8 @@ class Measurer:
 
     def _supervisor(self, session: int) -> WorkerSupervisor:
         if session not in self._supervisors:
-            plugins = PluginFiles([_same_file(*plugin) for plugin in self._run.plugins])
-            self._supervisors[session] = WorkerSupervisor(plugins, self.note, place=self._worker)
+            request = CatalogRequest(tuple(_same_file(*plugin) for plugin in self._run.plugins))
+            self._supervisors[session] = WorkerSupervisor(request, self.note, place=self._worker)
         return self._supervisors[session]
 
     def _end(self) -> None:

@@ -15,9 +15,8 @@ from typing import Any
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.plan import Task
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.worker.starting import PluginFiles
-from kbench.protocol import DeviceInfo
+from kbench.execute.supervisor import WorkerSupervisor
+from kbench.protocol import CatalogRequest, DeviceInfo
 
 
 class Devices:
@@ -25,9 +24,9 @@ class Devices:
 
     scope = "host"
 
-    def __init__(self, plugins: PluginFiles, note: Callable[[str], None], wanted: str, *, spread: bool) -> None:
+    def __init__(self, request: CatalogRequest, note: Callable[[str], None], wanted: str, *, spread: bool) -> None:
         self._spread = spread
-        self._scout = WorkerSupervisor(plugins, note)  # sees all devices, and ends before each gets its own worker
+        self._scout = WorkerSupervisor(request, note)  # sees all devices, and ends before each gets its own worker
         try:
             self.catalog = self._scout.start()
             self.devices = choose_devices(wanted, self.catalog.devices)
@@ -36,7 +35,7 @@ class Devices:
             raise
         self.places = [_place(device) for device in self.devices]
         self._supervisors = [
-            WorkerSupervisor(plugins.copy(), note, device=device, place=_place(device)) for device in self.devices
+            WorkerSupervisor(request, note, device=device, place=_place(device)) for device in self.devices
         ]
 
     def try_operator(self, task: Task) -> None:
@@ -50,8 +49,7 @@ class Devices:
         results: queue.SimpleQueue[tuple[DeviceInfo, Finished | Exception | None]] = queue.SimpleQueue()
 
         def work(device: DeviceInfo, supervisor: WorkerSupervisor) -> None:
-            """Measure tasks on a device until none is left or the device is lost. Linux ends a worker with the thread that
-            started it, so each device has a thread."""
+            """Measure tasks on a device until none is left or the device is lost."""
             try:
                 supervisor.start()
                 while task := todo.take(device.uuid):

@@ -7,9 +7,8 @@ from typing import Any
 
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.plan import Task
-from kbench.execute.supervision.supervisor import WorkerSupervisor
-from kbench.execute.worker.starting import PluginFiles
-from kbench.protocol import DeviceInfo
+from kbench.execute.supervisor import WorkerSupervisor
+from kbench.protocol import CatalogRequest, DeviceInfo
 
 
 class Local:
@@ -18,8 +17,8 @@ class Local:
     scope = "device"
     places = ("",)
 
-    def __init__(self, plugins: PluginFiles, note: Callable[[str], None]) -> None:
-        self._supervisor = WorkerSupervisor(plugins, note)
+    def __init__(self, request: CatalogRequest, note: Callable[[str], None]) -> None:
+        self._supervisor = WorkerSupervisor(request, note)
         self.catalog = self._supervisor.start()
 
     @property

@@ -19,8 +19,7 @@ from kbench.execute.executor import Executor
 from kbench.execute.executors.local import Local
 from kbench.execute.plan import Task, make_plan
 from kbench.execute.run import PreparedRun, RunOptions
-from kbench.execute.worker.starting import PluginFiles
-from kbench.protocol import Catalog, Source
+from kbench.protocol import Catalog, CatalogRequest, Source
 from kbench.results.case import FORWARD, Case, Value
 
 TRIALS_S = 3.0
@@ -69,12 +68,12 @@ def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], 
         except ImportError:
             raise ExecutionError(f"--scheduler: {missing('distributed')}") from None
         return Cluster(options.scheduler, config.plugins, note, spread=options.spread)
-    files = PluginFiles(config.plugins, source=config.source)
+    request = CatalogRequest(config.plugins, config.source)
     if options.devices is not None:
         from kbench.execute.executors.devices import Devices
 
-        return Devices(files, note, options.devices, spread=options.spread)
-    return Local(files, note)
+        return Devices(request, note, options.devices, spread=options.spread)
+    return Local(request, note)
 
 
 def _check_address(address: str) -> None:

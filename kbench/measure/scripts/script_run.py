@@ -129,17 +129,15 @@ class ScriptRun:
         self._first: dict[int, FirstCall] = {}
         self._closures: dict[int, Closure] = {}
 
-    def run(self, *, check_only: bool = False) -> list[Row]:
-        """Measure the case. Returns a row per configuration, then those of the controls. With `check_only`, builds the lines
-        and returns nothing. Raises DeviceLost when a closure has broken the device."""
+    def run(self) -> list[Row]:
+        """Measure the case. Returns a row per configuration, then those of the controls. Raises DeviceLost when a closure has
+        broken the device."""
         with letting_go(self.contenders):
-            return self._run(check_only)
+            return self._run()
 
-    def _run(self, check_only: bool) -> list[Row]:
+    def _run(self) -> list[Row]:
         for contender in self.contenders:
             self._build(contender)
-        if check_only:
-            return []
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
             timed += [control for control in self._add_controls() if not control.rounds]

@@ -113,21 +113,12 @@ class Run:
 
     def worker(self) -> int | None:
         """The process id of its worker; None between two workers."""
-        template = _child(self.process.pid)
-        return template and _child(template)
-
-    def starts_a_worker(self) -> bool:
-        """Whether there is a worker, or the template that it will be forked from."""
-        return _child(self.process.pid) is not None
-
-
-def _child(pid: int) -> int | None:
-    """The template among the children of a run, or the worker among those of a template."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return None
-    return next((int(child) for child in children if b"kbench.measure" in command_line(int(child))), None)
+        pid = self.process.pid
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            return None
+        return next((int(child) for child in children if b"kbench.measure" in command_line(int(child))), None)
 
 
 def command_line(pid: int) -> bytes:

@@ -21,7 +21,7 @@ pytestmark = ON_LINUX
 def test_a_signal_during_worker_startup_ends_the_run(tmp_path: Path, name: str) -> None:
     folder = new_folder(tmp_path, "run", SWEEP)
     with run(folder) as started:
-        while not started.starts_a_worker():
+        while started.worker() is None:
             time.sleep(0.01)
         time.sleep(0.3)
         assert ended(started, name) == 130, started.stderr

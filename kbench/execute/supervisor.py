@@ -1,0 +1,286 @@
+"""A worker process that is restarted when it dies: it measures one task at a time, whatever happens to the process.
+
+The provider that ran when the worker died gets the row, and the others are measured in a new worker. After two deaths in a row
+a configuration is not tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
+from kbench.execute.executor import Finished, Listener, make_failed_row
+from kbench.execute.plan import CODE, Task, traits
+from kbench.execute.wall_time import seen_from_outside
+from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
+from kbench.protocol import (
+    RANDOM,
+    RECORD,
+    CallRecorded,
+    Catalog,
+    CatalogRequest,
+    Configuration,
+    DeviceInfo,
+    EdgeResult,
+    Rows,
+    StepBegun,
+    TrialFailed,
+)
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
+from kbench.text.printable import REASON_LIMIT, printable
+
+MOST_STARTS = 2
+"""How often a new worker may fail to start before the device counts as lost."""
+
+MOST_DEATHS = 2
+"""After this many deaths in a row a configuration is not tried again. One alone may depend on the size of the case."""
+
+MOST_UNBLAMED = 2
+"""How often a worker may die in a case while no provider runs, before the rest of the case is given up."""
+
+
+class DeviceChanged(DeviceGone):
+    """A worker has another device or other code than the plan was made for.
+
+    what    how it differs
+    remedy  what to do about this before the run is continued
+    """
+
+    def __init__(self, name: str, now: str | None, planned: str) -> None:
+        if name.startswith(CODE):
+            self.what = f"the code of {name.removeprefix(CODE)} has changed since the run began"
+            self.remedy = "undo the change"
+        else:
+            self.what = f"{name} is {now or 'not known'}, but was {planned} when the run began"
+            self.remedy = f"make {planned} available again"
+        super().__init__(f"{self.what}; {self.remedy} and continue the run, or start a new run")
+
+
+class Death(NamedTuple):
+    """How a configuration took its worker down, and on which case or edge input."""
+
+    where: str
+    status: Status
+    reason: str
+
+
+class FailureHistory:
+    """The deaths in a row of each configuration, by its name, in the order in which this process measures cases."""
+
+    def __init__(self) -> None:
+        self._deaths: dict[str, list[Death]] = {}
+
+    def add(self, one: Configuration, where: str, lost: WorkerFailed) -> None:
+        self._deaths.setdefault(one.name, []).append(Death(where, lost.status, lost.reason))
+
+    def clear(self, one: Configuration) -> None:
+        """The worker has survived a case with this configuration."""
+        self._deaths.pop(one.name, None)
+
+    def give_up(self, one: Configuration) -> tuple[Status, str] | None:
+        """The status and the reason of a configuration that is not tried again; None if it is."""
+        deaths = self._deaths.get(one.name, [])[-MOST_DEATHS:]
+        if len(deaths) < MOST_DEATHS:
+            return None
+        where = ", ".join(f"{death.status.value} on {death.where}" for death in deaths)
+        return deaths[-1].status, f"not tried again: {where} ({deaths[-1].reason})"
+
+
+class WorkerSupervisor:
+    """Measures on a device of the catalog, or on the worker's current device without one. Starts no worker yet. Use it with
+    `with`: it ends the worker.
+
+    `place` names the device in messages, and `note` receives the workers' notes.
+    """
+
+    def __init__(
+        self,
+        request: CatalogRequest,
+        note: Callable[[str], None],
+        *,
+        device: DeviceInfo | None = None,
+        place: str = "",
+    ) -> None:
+        self._request, self._note, self._device, self._place = request, note, device, place
+        self._session: int | None = None
+        self._stopped = False
+        self._worker: Worker | None = None
+        self._catalog: Catalog | None = None  # of the last worker
+        self._history = FailureHistory()
+        self._calls: list[CallRecorded] = []  # of the task
+
+    def __enter__(self) -> WorkerSupervisor:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> Catalog:
+        """Start the worker, unless there is one, and return its catalog. Raises WorkerFailed."""
+        if self._worker is None:
+            self._check_running()
+            worker = Worker(self._request, self._note, self._device.variables if self._device else {})
+            self._worker, self._catalog = worker, worker.catalog
+            self._check_running()  # another thread may have called `stop` meanwhile
+        return self._worker.catalog
+
+    def _check_running(self) -> None:
+        if self._stopped:
+            self.stop()
+            raise DeviceGone("stopped")
+
+    def stop(self) -> None:
+        """End the worker, and start no other. Another thread that waits for the worker gets WorkerFailed."""
+        self._stopped = True
+        if self._worker:
+            self._worker.stop()
+
+    def measure(self, task: Task, listener: Listener) -> Finished:
+        """Measure a task. Each session gets a new process. Raises DeviceGone."""
+        if self._session not in (None, task.session):
+            self._end_worker()
+        self._session, self._calls = task.session, []
+        listener.begin(task, self._place)
+        rows = self._rows(task, listener)
+        catalog = self._catalog or self.ready(task).catalog
+        return Finished(
+            task=task,
+            rows=rows,
+            device=self._device or catalog.device,
+            machine=catalog.machine,
+            place=self._place,
+            calls=tuple(self._calls),
+        )
+
+    def try_operator(self, task: Task, *, whole: bool = False) -> None:
+        """Call the operator's own functions on the case of a task, or on one with small axes unless `whole`. Raises ConfigError
+        when one fails."""
+        try:
+            answers = list(self.ready(task).ask(task.trial_request(whole=whole), limit_s=task.settings.timeout_s))
+        except WorkerFailed as lost:
+            self._end_worker()
+            what = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
+            raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), what)]) from None
+        faults = [answer for answer in answers if isinstance(answer, TrialFailed)]
+        if faults:
+            raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what) for fault in faults])
+
+    def check(self, task: Task, listener: Listener) -> Iterator[tuple[Configuration, EdgeResult]]:
+        """Yield a result per configuration and edge input. A configuration that kills the worker on an edge input gets a
+        result that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
+        says so."""
+        for one in task.configurations:
+            if one.error:
+                yield one, EdgeResult(0, RANDOM, Status.ERROR, one.error)
+            else:
+                yield from ((one, result) for result in self._check(task, one, listener))
+
+    def _check(self, task: Task, one: Configuration, listener: Listener) -> Iterator[EdgeResult]:
+        done: list[str] = []
+        while task.keep_trying or not (given_up := self._history.give_up(one)):
+            edge = RANDOM
+            try:
+                for event in self.ready(task).ask(task.check_request(one, done)):
+                    listener.event(event, self._place)
+                    if isinstance(event, StepBegun):
+                        edge = event.edge
+                    elif isinstance(event, EdgeResult):
+                        done.append(event.edge)
+                        self._history.clear(one)
+                        yield replace(event, reason=printable(event.reason, REASON_LIMIT))
+                return
+            except WorkerFailed as lost:
+                self._end_worker()
+                if edge in done:
+                    raise  # not caused by an edge input: it would happen again and again
+                done.append(edge)
+                self._history.add(one, f"{edge} of {task.case.label}", lost)
+                yield EdgeResult(0, edge, lost.status, lost.reason)
+        operator = self.ready(task).catalog.operators[task.case.operator]
+        for edge in (RANDOM, *operator.edges[task.case.mode]):
+            if edge not in done:
+                yield EdgeResult(0, edge, *given_up, not_tried=True)
+
+    def ready(self, task: Task) -> Worker:
+        """A worker that fits the plan of the task; started if necessary. Raises DeviceGone."""
+        for starts in range(1, MOST_STARTS + 1):
+            try:
+                self.start()
+                break
+            except WorkerFailed as lost:
+                if starts == MOST_STARTS:
+                    raise DeviceGone(lost.reason) from None
+        assert self._worker
+        check_fit(self._worker.catalog, task, self._device)
+        return self._worker
+
+    def _end_worker(self) -> None:
+        """Wait until it has ended: a killed one may still hold memory of the device, and keep it busy."""
+        if self._worker:
+            self._worker.stop(STOP_LIMIT_S if self._stopped else KILLED_LIMIT_S)
+            self._worker = None
+
+    def _rows(self, task: Task, listener: Listener) -> list[Row]:
+        """One row per configuration, then the controls."""
+        failed: dict[str, Row] = {}
+        for one in task.configurations:
+            if one.error:
+                failed[one.name] = make_failed_row(task, one, Status.ERROR, one.error)
+            elif not task.keep_trying and (given_up := self._history.give_up(one)):
+                failed[one.name] = make_failed_row(task, one, *given_up, not_tried=True)
+        rows: list[Row] = []
+        unblamed = 0
+        while left := [one for one in task.configurations if one.name not in failed]:
+            try:
+                rows = self._ask(task, left, listener)
+                break
+            except WorkerFailed as lost:
+                self._end_worker()
+                if lost.step and lost.step.step == RECORD and task.settings.kernels:
+                    again = "measuring the case again without recording which kernels a call launches"
+                    listener.note(f"{task.case.label}: {lost.step.name}: {lost.reason}; {again}")
+                    task = replace(task, settings=replace(task.settings, kernels=False))
+                    continue
+                guilty = left[lost.step.index : lost.step.index + 1] if lost.step else []
+                unblamed += not guilty
+                reason = lost.reason if guilty else f"{lost.reason} while no provider was running"
+                for one in left if unblamed == MOST_UNBLAMED else guilty:
+                    failed[one.name] = make_failed_row(task, one, lost.status, reason)
+                    self._history.add(one, task.case.label, lost)
+        for one in left:
+            self._history.clear(one)
+        measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
+        return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
+
+    def _ask(self, task: Task, configurations: Sequence[Configuration], listener: Listener) -> list[Row]:
+        """The rows of these configurations and their controls. Raises WorkerFailed, also for rows that were not asked for."""
+        answers = self.ready(task).ask(task.measure_request(configurations))
+        rows: list[Row] = []
+        for event in seen_from_outside(answers, task.settings.warmup_ms):
+            if isinstance(event, Rows):
+                rows += event.rows
+            else:
+                if isinstance(event, CallRecorded):
+                    self._calls.append(event)
+                listener.event(event, self._place)
+        if not task.is_answered_by(configurations, rows):
+            raise WorkerFailed(Status.CRASHED, f"{NONSENSE}: rows that were not asked for")
+        return rows
+
+
+def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
+    """Raise DeviceChanged for the catalog of a worker that does not fit the plan. `device` is the one that it must use, if the
+    plan names one."""
+    operator = task.case.operator
+    needs, has = (
+        dict(task.needs),
+        traits(catalog, operator, catalog.providers(operator)),
+    )  # a task may have a part of these
+    if device:
+        needs["the UUID of the device"], has["the UUID of the device"] = device.uuid, catalog.device.uuid
+    for name, planned in needs.items():
+        if has.get(name) != planned:
+            raise DeviceChanged(name, has.get(name), planned)

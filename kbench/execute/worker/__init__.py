@@ -1,1 +1,0 @@
-"""The worker process as its parent sees it."""
