@@ -112,10 +112,10 @@ def load(path: str | Path) -> pd.DataFrame:
     `device_index` Int64, `deterministic` boolean, and `round_ms` tuples of floats. `flags` is text, several between
     semicolons. Raises ResultsError for a file that is not one.
     """
-    from kbench.notebook import frames
-    from kbench.results import table
+    from kbench.results.frame import frame_of
+    from kbench.results.reader import read_results
 
-    return frames.typed(table.read_results(Path(path)))
+    return frame_of(read_results(path))
 
 
 @errors_name_parameters

@@ -174,7 +174,7 @@ class FakeExecutor:
         taken = dict(homes)
         for number, task in enumerate(tasks):
             uuids = [device.uuid for device in self.devices]
-            home = taken.setdefault(task.case.key, uuids[number % len(uuids)])
+            home = taken.setdefault(task.case, uuids[number % len(uuids)])
             at = uuids.index(home) if home in uuids else 0
             place = self.places[at]
             listener.begin(task, place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 
 from kbench.execute.writer import Writer
@@ -29,6 +28,5 @@ def sessions(*ms: float, n: int = 256) -> list[Row]:
 
 def write_rows(path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:
     """Write rows into a new results file."""
-    with closing(Writer(path, axes)) as writer:
-        writer.write(list(rows))
+    Writer(path, axes).write(list(rows))
     return path

@@ -29,7 +29,6 @@ def written(path: Path, ms: float) -> str:
     lost = [Row(case, "lost", status=Status.ERROR, reason=f"{'x ' * 45}::error file=a.py::owned")]
     writer = Writer(path, ("M", "N"))
     writer.write(rows + lost)
-    writer.close()
     return str(path)
 
 

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "files": "",
     "history": "analysis comparison errors history/storage results text",
     "history/presentation": "comparison comparison/presentation history results text",
-    "history/storage": "analysis comparison errors files results text",
+    "history/storage": "comparison errors files results text",
     "interrupts": "errors",
     "judging": ("analysis config contract errors execute execute/executors interrupts protocol results text"),
     "kernels": "contract results",

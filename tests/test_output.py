@@ -197,18 +197,17 @@ def test_a_file_where_the_folder_belongs(run: Kbench, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["--resume", "--append"])
 @pytest.mark.parametrize(
-    ("name", "text", "line"),
+    ("name", "text"),
     [
         (
             "older",
             "operator,provider,params,M,N,dtype,role,session,status\nsoftmax,triton,,16,64,float32,provider,0,ok\n",
-            1,
         ),
-        ("foreign", "a,b\n1,2\n", 1),
-        ("empty", "", 1),
+        ("foreign", "a,b\n1,2\n"),
+        ("empty", ""),
     ],
 )
-def test_files_that_cannot_be_continued(run: Kbench, tmp_path: Path, how: str, name: str, text: str, line: int) -> None:
+def test_files_that_cannot_be_continued(run: Kbench, tmp_path: Path, how: str, name: str, text: str) -> None:
     folder = tmp_path / "results"
     folder.mkdir()
     (folder / "sweep.csv").write_text(text)
@@ -216,7 +215,7 @@ def test_files_that_cannot_be_continued(run: Kbench, tmp_path: Path, how: str, n
     done = run(how)
     assert done.returncode == 2, name
     [error] = errors(done)
-    assert error.startswith(f"error: results/sweep.csv:{line}: ")
+    assert error.startswith("error: results/sweep.csv:")
     assert contents(folder) == before
 
 
@@ -232,9 +231,7 @@ def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(
     done = run()
     assert done.returncode == 0 and errors(done) == []
     notes = [line for line in done.stderr.splitlines() if "during the run" in line]
-    assert notes == [
-        "results/sweep.csv: another program removed or renamed it during the run; all rows were written again"
-    ]
+    assert notes == ["results/sweep.csv: was removed during the run; all rows were written again"]
     assert list(pd.read_csv(tmp_path / "results" / "sweep.csv").N.unique()) == [64, 100, 128]
     assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()
 
@@ -265,7 +262,10 @@ def test_a_repeated_row_and_a_truncated_file(run: Kbench, tmp_path: Path) -> Non
     for how in ("--resume", "--append"):
         done = run(how)
         assert done.returncode == 2
-        assert errors(done)[0].startswith(f"error: results/sweep.csv:{len(lines) + 1}: repeats line 2")
+        assert (
+            errors(done)[0].startswith(f"error: results/sweep.csv:{len(lines) + 1}: ")
+            and "is also on line 2" in errors(done)[0]
+        )
         assert contents(folder) == before
 
     csv.write_bytes(whole[:-20])

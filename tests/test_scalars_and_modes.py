@@ -11,8 +11,7 @@ from common import PLUGINS, Kbench, run_kbench
 from warm_processes import WarmProcesses
 
 import kbench as api
-from kbench.analysis import rows_of
-from kbench.results import table
+from kbench.results.reader import read_results
 
 WriteConfig = Callable[[str], Path]
 
@@ -39,9 +38,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory, warm: WarmProcesses) -> P
 
 @pytest.mark.slow
 def test_every_case_is_there_with_its_types(measured: Path) -> None:
-    frame = table.read_results(measured / "results" / "norm.csv")
-    rows = [row for row in rows_of(frame) if row.role == "provider"]
-    assert len({row.case.key for row in rows}) == CASES and len(rows) == 2 * CASES
+    rows = read_results(measured / "results" / "norm.csv").provider_rows
+    assert len({row.case for row in rows}) == CASES and len(rows) == 2 * CASES
     assert {row.case.axes["eps"] for row in rows} == {1e-6, 0.1}
     assert {row.case.axes["centred"] for row in rows} == {True, False}
     of = {(row.provider, row.case.axes["centred"]): (row.status, row.reason) for row in rows}

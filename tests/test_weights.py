@@ -19,7 +19,7 @@ from kbench.comparison import stats
 from kbench.comparison.compare import compare_results
 from kbench.comparison.options import CompareOptions
 from kbench.reporting.content import content
-from kbench.results import table
+from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
 from kbench.summary import caveats
@@ -86,10 +86,10 @@ def test_a_dry_run_shows_models_and_weights(
 
 
 def test_rows_are_chosen_by_model_and_weight(traced: tuple[Path, str]) -> None:
-    frame = table.read_results(traced[0])
+    results = read_results(traced[0])
 
-    def sizes(terms: str) -> set[int]:
-        return set(RowFilter.parse(terms).select(frame)["N"])
+    def sizes(terms: str) -> set[object]:
+        return {row.case.axes["N"] for row in RowFilter.parse(terms).select(results).rows}
 
     assert sizes("model=qwen3-8b") == {4096}
     assert sizes("model=gemma*") == {3584}
@@ -100,8 +100,7 @@ def test_rows_are_chosen_by_model_and_weight(traced: tuple[Path, str]) -> None:
 def test_a_file_of_an_earlier_version_has_neither(traced: tuple[Path, str], tmp_path: Path) -> None:
     old = pd.read_csv(traced[0], dtype=str, keep_default_na=False).drop(columns=["model", "weight"])
     old.to_csv(tmp_path / "old.csv", index=False)
-    frame = table.read_results(tmp_path / "old.csv")
-    assert set(frame["model"]) == {""} and frame["weight"].isna().all()
+    assert {(row.model, row.weight) for row in read_results(tmp_path / "old.csv").rows} == {("", None)}
     [file] = content([tmp_path / "old.csv"])["files"]
     assert "weighted" not in str(file)
 

@@ -9,8 +9,7 @@
     found.compare_pair(key, old, new)    # two configurations of a case: a PairwiseComparison with outcome, ratio, half_width
 
 The rule for two configurations of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case in
-`winners.py`. `rows_of(frame)` makes rows of what `table.read_results` returned. Nothing here imports pandas, numpy or scipy:
-the end of a run must not wait for them.
+`winners.py`. Nothing here imports pandas, numpy or scipy: the end of a run must not wait for them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, weight_of
-from kbench.analysis.frame_rows import rows_of
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, PairwiseComparison, TimeDifference, difference, judge_difference, ticks_of
 from kbench.analysis.standings import Standing, fastest_sentence, standings
@@ -42,7 +40,6 @@ __all__ = [
     "judge_difference",
     "key_of",
     "noise_of",
-    "rows_of",
 ]  # fmt: skip
 
 
@@ -95,7 +92,7 @@ class Analysis:
     @property
     def _count(self) -> int:
         """How many cases there are; one that was timed on two kinds of device counts twice."""
-        return len({row.case.key for row in self.rows}) + len(self.cases) - len({key.case for key in self.cases})
+        return len({row.case for row in self.rows}) + len(self.cases) - len({key.case for key in self.cases})
 
 
 def analyse(rows: Sequence[Row], baseline: str | None = None) -> Analysis:

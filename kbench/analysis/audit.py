@@ -34,7 +34,7 @@ def audit(rows: Sequence[Row]) -> list[str]:
     cases: RowsByCase = defaultdict(list)
     for row in rows:
         if row.role == Role.PROVIDER and Flag.UNCHECKED in row.flags:
-            cases[(row.session, *row.case.key)].append(row)
+            cases[row.session, row.case].append(row)
     return [*_work(cases), *_outputs(cases), *_noticed(cases), *_late(cases), *_order(cases)]
 
 

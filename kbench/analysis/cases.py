@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kbench.analysis.rounds import is_plausible
-from kbench.results.row import Row
+from kbench.results.case import Case
+from kbench.results.row import Row, is_plausible
 from kbench.results.vocabulary import Flag, Role
 
 
 class CaseKey(NamedTuple):
-    """A case as it was measured: times of another device, timer or cache mode belong to another case.
+    """A case as it was measured: times of another device, timer or cache mode belong to another case."""
 
-    `case` is `Case.key`: operator, axes and dtype.
-    """
-
-    case: tuple[Any, ...]
+    case: Case
     device: str
     timer: str
     cache: str
@@ -28,7 +25,7 @@ RowsByConfiguration = dict[str, list[Row]]
 
 
 def key_of(row: Row) -> CaseKey:
-    return CaseKey(row.case.key, row.device, row.timer, row.cache)
+    return CaseKey(row.case, row.device, row.timer, row.cache)
 
 
 def weight_of(rows: Iterable[Row]) -> float | None:

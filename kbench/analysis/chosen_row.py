@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import pandas as pd
-
-from kbench.analysis.frame_rows import rows_of
 from kbench.errors import UsageError
+from kbench.results.reader import Results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
-from kbench.results.vocabulary import Role
 
 MOST_VALUES = 8
 """How many values an error names."""
 
 
-def find_row(frame: pd.DataFrame, path: Path, terms: str) -> list[Row]:
-    """The rows of the sessions of one configuration in one case. `frame` is what the file at `path` holds. Raises UsageError if
-    the terms choose none, or several."""
+def find_row(results: Results, terms: str) -> list[Row]:
+    """The rows of the sessions of one configuration in one case. Raises UsageError if the terms choose none, or several."""
     try:
         wanted = RowFilter.parse(terms)
-        chosen = wanted.select(frame)
-        if not (chosen["role"] == Role.PROVIDER).any():
-            raise UsageError(wanted.nothing(frame))
+        rows = wanted.select(results).provider_rows
+        if not rows:
+            raise UsageError(wanted.nothing(results))
     except UsageError as error:
         raise UsageError(str(error).replace("--where", "--row", 1)) from None
-    rows = [row for row in rows_of(chosen) if row.role == Role.PROVIDER]
-    if len({(row.case.key, row.configuration_name) for row in rows}) > 1:
+    if len({(row.case, row.configuration_name) for row in rows}) > 1:
+        path = results.path
         what = f"--row {terms!r} chooses more than one row of {path}" if terms else f"{path} has more than one row"
         raise UsageError(f"{what}: {_differing(rows)}; add a term for each of these to --row")
     return rows

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from kbench.analysis import Analysis, analyse, rows_of
+from kbench.analysis import Analysis, analyse
 from kbench.errors import ResultsError, UsageError
-from kbench.results import environment_file, table
-from kbench.results.case import configuration_name
+from kbench.results import environment_file
+from kbench.results.case import Case
+from kbench.results.reader import Results, read_results
+from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
-from kbench.results.vocabulary import Role
+from kbench.results.sources import parse_source
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OWN = (
     "file", "curve", "kind", "value", "low", "high", "suspect", "hollow", "claimed", "bytes", "x", "y", "margin", "tied",
@@ -28,29 +31,43 @@ OWN = (
 class ResultsFile:
     """A results file.
 
-    label        its name in the picture
-    frame        the rows that `where` chooses
-    configurations   the names of the configurations of all rows, whatever `where` chooses
-    environment  the content of the environment file, empty where there is none
+    label           its name in the picture
+    results         the rows that `where` chooses; their axes have other names if theirs are in OWN
+    configurations  the names of the configurations of all rows, whatever `where` chooses
+    environment     the content of the environment file, empty where there is none
+    warnings        what could not be read of the file and of its environment file, a line each
     """
 
     label: str
-    path: Path
-    frame: pd.DataFrame
+    results: Results
     configurations: frozenset[str]
     environment: dict[str, Any]
+    warnings: tuple[str, ...] = ()
     where: str = ""
+
+    @property
+    def path(self) -> Path:
+        return self.results.path
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self.results.rows
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.results.axes
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        from kbench.results.frame import frame_of
+
+        return frame_of(self.results)
 
     @cached_property
     def analysis(self) -> Analysis:
         """The winners, the standings and the noise of the chosen rows."""
         stated = self.environment.get("baseline")
-        return analyse(rows_of(self.frame), stated if isinstance(stated, str) else None)
-
-    @property
-    def warnings(self) -> list[str]:
-        """What could not be read of the file and of its environment file, a line each."""
-        return [str(warning) for warning in self.frame.attrs["warnings"]]
+        return analyse(self.rows, stated if isinstance(stated, str) else None)
 
     @property
     def peak_gbps(self) -> float | None:
@@ -71,23 +88,23 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
     """
     if not files:
         raise ResultsError("no results file was given; name a CSV")
-    named = [table.parse_source(file) for file in files]
+    named = [parse_source(file) for file in files]
     stems = [path.stem for _, path in named]
     chosen = RowFilter.parse(where)
     sources, left_out = [], []
     for label, path in named:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
-        frame = table.read_results(path)
-        rows = _renamed(frame if not chosen.terms else chosen.select(frame))
-        if chosen.terms and not (rows["role"] == Role.PROVIDER).any():
-            left_out.append(frame)
+        results = read_results(path)
+        selected = chosen.select(results) if chosen.terms else results
+        if chosen.terms and not selected.provider_rows:
+            left_out.append(results)
             continue
-        providers = frame[frame["role"] == Role.PROVIDER]
-        configurations = frozenset(map(configuration_name, providers["provider"], providers["params"]))
+        configurations = frozenset(row.configuration_name for row in results.provider_rows)
         beside = environment_file.read_environment(path)
-        if beside.there and beside.note:
-            rows.attrs["warnings"] = [*rows.attrs["warnings"], beside.note]
-        sources.append(ResultsFile(label or stem, path, rows, configurations, beside.environment, where))
+        warnings = (*results.warnings, *([beside.note] if beside.there and beside.note else []))
+        sources.append(
+            ResultsFile(label or stem, _renamed(selected), configurations, beside.environment, warnings, where)
+        )
     if not sources:
         raise UsageError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]
@@ -96,11 +113,17 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
     return sources
 
 
-def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame, in which an axis is renamed if its name is in OWN."""
-    names = unclaimed(table.axes(frame))
-    renamed: pd.DataFrame = frame.rename(columns=names)
-    return renamed
+def _renamed(results: Results) -> Results:
+    """The rows, in which an axis is renamed if its name is in OWN."""
+    names = unclaimed(results.axes)
+    if all(name == axis for axis, name in names.items()):
+        return results
+    cases = (
+        Case(row.case.operator, {names[axis]: value for axis, value in row.case.axes.items()}, row.case.dtype)
+        for row in results.rows
+    )
+    rows = [replace(row, case=case) for row, case in zip(results.rows, cases, strict=True)]
+    return replace(results, header=[names.get(name, name) for name in results.header], rows=rows)
 
 
 def unclaimed(axes: Sequence[str]) -> dict[str, str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
-
 from kbench.errors import UsageError
-from kbench.results.row import COLUMNS
+from kbench.results.row import COLUMNS, Row
 from kbench.results.vocabulary import Role, Status
 from kbench.text.suggest import unknown
 
@@ -101,22 +98,16 @@ COMPARED = {
 """The metrics of `compare`, the default first."""
 
 
-def default_metric(frames: Iterable[pd.DataFrame]) -> str:
-    """The metric that `plot` and `report` draw first. The frames are those that `table.read_results` returned.
+def default_metric(files: Iterable[Sequence[Row]]) -> str:
+    """The metric that `plot` and `report` draw first, for the rows of each file.
 
     It is tflops if the operator of every timed row counts its operations, and arithmetic bounds some of them, as the summary of
     a run shows TFLOP/s then; gbps if a timed row has it; otherwise ms, which the rows of a script always have.
     """
-    timed = [frame[(frame["role"] == Role.PROVIDER) & (frame["status"] == Status.OK)] for frame in frames]
-    counted = any(map(len, timed)) and all(np.isfinite(rows["tflops"]).all() for rows in timed)
-    if counted and not all(_bound_by_memory(rows).all() for rows in timed):
+    timed = [row for rows in files for row in rows if row.role is Role.PROVIDER and row.status is Status.OK]
+    if timed and all(row.tflops is not None for row in timed) and any(row.bound_by_arithmetic for row in timed):
         return "tflops"
-    return "gbps" if any(np.isfinite(rows["gbps"]).any() for rows in timed) or not any(map(len, timed)) else "ms"
-
-
-def _bound_by_memory(rows: pd.DataFrame) -> pd.Series[bool]:
-    """See `Row.bound_by_arithmetic`, which is the opposite where an operator counts its operations."""
-    return rows["tflops"] / rows["ceiling_tflops"] < rows["gbps"] / rows["ceiling_gbps"]
+    return "gbps" if not timed or any(row.gbps is not None for row in timed) else "ms"
 
 
 def metric_by_name(name: str, among: Mapping[str, Metric] = DRAWN) -> Metric:

@@ -23,8 +23,7 @@ from statistics import NormalDist, median
 from kbench.analysis import rounds
 from kbench.analysis.cases import CaseKey, key_of, timed
 from kbench.analysis.pairwise import Limits, TimeDifference, difference
-from kbench.analysis.rounds import is_plausible
-from kbench.results.row import Row
+from kbench.results.row import Row, is_plausible
 from kbench.results.vocabulary import Control, Role
 
 SHARE_WITHIN = 0.95

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from kbench.analysis import rounds
-from kbench.results.row import Row
+from kbench.results.row import Row, is_plausible
 from kbench.results.timers import timer_kind
 
 TIE = math.log1p(0.02)
@@ -122,8 +122,7 @@ def judge_difference(found: TimeDifference, limits: Limits, ticks: float = 0.0) 
 def _times(rows: Sequence[Row]) -> Times:
     """The times by session. The rounds are left out if one of them is implausible, such as a time of 0."""
     return {
-        row.session: (row.ms or math.nan, row.round_ms if all(map(rounds.is_plausible, row.round_ms)) else ())
-        for row in rows
+        row.session: (row.ms or math.nan, row.round_ms if all(map(is_plausible, row.round_ms)) else ()) for row in rows
     }
 
 

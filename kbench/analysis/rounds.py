@@ -11,22 +11,9 @@ CONFIDENT = 3.0
 """A difference within a session must exceed this many standard errors. It is more than the usual two, because a few rounds
 estimate the scatter poorly."""
 
-PLAUSIBLE = (1e-9, 1e9)
-"""The bounds of plausible times in ms and speeds in GB/s: a picosecond, eleven days."""
-
-
-def is_plausible(number: float) -> bool:
-    return PLAUSIBLE[0] < number < PLAUSIBLE[1]
-
 
 def logs(values: Sequence[float]) -> list[float]:
     return [math.log(value) for value in values]
-
-
-def parse_rounds(cell: str) -> tuple[float, ...]:
-    """The medians in ms that a `round_ms` cell of a results file holds: none if one of them is damaged."""
-    found = tuple(map(float, cell.split(";"))) if cell else ()
-    return found if all(map(is_plausible, found)) else ()
 
 
 def standard_error(logs: Sequence[float]) -> float:

@@ -133,17 +133,17 @@ _LIKE_A_CLOCK = re.compile(r"[-+]?[0-9][0-9.,]*(e[0-9]+)?([kMG]?Hz)?", re.IGNORE
 
 def newest_results(files: list[str] | None) -> list[str]:
     """The files, or the newest results file in `results/` when there are none. Raises UsageError when that folder has none."""
-    from kbench.results import table
+    from kbench.results.sources import newest
 
-    return files or [str(table.newest(Path("results")))]
+    return files or [str(newest(Path("results")))]
 
 
 def check_not_read(option: str, out: Path, files: Sequence[str]) -> None:
     """Raise UsageError if the file to write is one of the results files to read, or the environment file of one."""
-    from kbench.results import table
     from kbench.results.environment_file import environment_path
+    from kbench.results.sources import parse_source
 
-    for _, csv in map(table.parse_source, files):
+    for _, csv in map(parse_source, files):
         for path in (csv, environment_path(csv)):
             if out.resolve() == path.resolve():
                 raise UsageError(f"{option} {out}: this would overwrite the results that are read; name another file")

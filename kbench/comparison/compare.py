@@ -7,19 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from kbench.analysis import Analysis, analyse, rows_of
+from kbench.analysis import Analysis, analyse
 from kbench.comparison.drift import Drift, drift
 from kbench.comparison.environment_differences import EnvironmentDifference, differences, unknown_names
-from kbench.comparison.join import Sides, common_axes, files, nothing_common, pairs
+from kbench.comparison.join import Sides, common_axes, nothing_common, pairs, sides_of_files
 from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions, Rules
 from kbench.errors import UsageError
-from kbench.results import environment_file, table
+from kbench.results import environment_file
+from kbench.results.reader import Results, read_results
 from kbench.results.row_filter import RowFilter
-from kbench.results.vocabulary import Role
+from kbench.results.sources import parse_source
 
 DEFAULT_OPTIONS = CompareOptions()
 
@@ -34,37 +33,35 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
             f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
         )
     rules, gate = options.rules, options.gate
-    labelled = [table.parse_source(source) for source in sources]
-    frames = [table.read_results(path) for _, path in labelled]
-    frames = _select(frames, RowFilter.parse(options.where))
+    labelled = [parse_source(source) for source in sources]
+    files = _select([read_results(path) for _, path in labelled], RowFilter.parse(options.where))
     read = [environment_file.read_environment(path) for _, path in labelled]
-    notes = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
+    notes = [warning for results in files for warning in results.warnings]
     notes += [found.note for found in read if found.note]
     environments = [found.environment for found in read]
-    return replace(_compare_files(_unique_labels(labelled), frames, environments, rules, notes), gate=gate)
+    return replace(_compare_files(_unique_labels(labelled), files, environments, rules, notes), gate=gate)
 
 
 def _compare_files(
     labels: list[str],
-    frames: list[pd.DataFrame],
+    files: list[Results],
     environments: list[dict[str, Any]],
     rules: Rules,
     notes: list[str],
 ) -> Comparison:
-    axes = common_axes(frames)
-    rows = [rows_of(frame) for frame in frames]
-    sides, more = files(frames, rows, axes, rules.metric)
-    analyses = [analyse(own, found.get("baseline")) for own, found in zip(rows, environments, strict=True)]
+    axes = common_axes(files)
+    sides, more = sides_of_files(files, axes, rules.metric)
+    analyses = [analyse(own.rows, found.get("baseline")) for own, found in zip(files, environments, strict=True)]
     drifts = {
         label: _drift_between(analyses[0], new, axes) for label, new in zip(labels[1:], analyses[1:], strict=True)
     }
     contenders = dict(zip(labels[1:], sides[1:], strict=True))
     found = [
         difference
-        for label, frame, data in zip(labels[1:], frames[1:], environments[1:], strict=True)
-        for difference in differences(label, (frames[0], frame), (environments[0], data), rules.vary)
+        for label, own, data in zip(labels[1:], files[1:], environments[1:], strict=True)
+        for difference in differences(label, (files[0], own), (environments[0], data), rules.vary)
     ]
-    more += unknown_names(rules.vary, frames, environments)
+    more += unknown_names(rules.vary, files, environments)
     more += [told for label, new in contenders.items() if (told := _other_weights(labels[0], sides[0], label, new))]
     apart = [told for label, new in contenders.items() if (told := nothing_common(labels[0], sides[0], label, new))]
     everything = len(apart) == len(contenders)
@@ -104,11 +101,11 @@ def _judge_sides(
     return Comparison(baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)
 
 
-def _select(frames: list[pd.DataFrame], where: RowFilter) -> list[pd.DataFrame]:
+def _select(files: list[Results], where: RowFilter) -> list[Results]:
     """The rows that the filter selects. Raises UsageError when it selects no provider in any file."""
-    chosen = [where.select(frame) for frame in frames]
-    if where.terms and all(frame[frame["role"] == Role.PROVIDER].empty for frame in chosen):
-        raise UsageError(where.nothing(frames[0]))
+    chosen = [where.select(results) for results in files]
+    if where.terms and not any(results.provider_rows for results in chosen):
+        raise UsageError(where.nothing(files[0]))
     return chosen
 
 

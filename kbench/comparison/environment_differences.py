@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import enum
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from kbench.comparison.join import CONDITIONS, several_devices
 from kbench.launches.code_change import CLOCK_MOVED
+from kbench.results.reader import Results
 from kbench.results.vocabulary import Status
 from kbench.text.suggest import list_words, nearest
 
@@ -54,7 +54,7 @@ NOT_COMPARED = {
 
 def differences(
     contender: str,
-    frames: tuple[pd.DataFrame, pd.DataFrame],
+    files: tuple[Results, Results],
     environments: tuple[Mapping[str, Any], Mapping[str, Any]],
     vary: Collection[str],
 ) -> list[EnvironmentDifference]:
@@ -63,11 +63,11 @@ def differences(
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
     old, new = (
-        {**_from_rows(frame), **environment_properties(data)} for frame, data in zip(frames, environments, strict=True)
+        {**_from_rows(own), **environment_properties(data)} for own, data in zip(files, environments, strict=True)
     )
     if not all(environments):  # an environment file is missing, so only the rows can be compared
-        old, new = ({name: side[name] for name in _from_rows(frames[0])} for side in (old, new))
-    if any(map(several_devices, frames)):  # the device is then part of what was measured
+        old, new = ({name: side[name] for name in _from_rows(files[0])} for side in (old, new))
+    if any(map(several_devices, files)):  # the device is then part of what was measured
         old.pop("device", None)
         new.pop("device", None)
     found = []
@@ -82,12 +82,12 @@ def differences(
 
 
 def unknown_names(
-    vary: Collection[str], frames: Sequence[pd.DataFrame], environments: Sequence[Mapping[str, Any]]
+    vary: Collection[str], files: Sequence[Results], environments: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """A sentence for each name in `vary` that no file has. It is usually misspelt."""
     if not vary:
         return []
-    known = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
+    known = {name for own in files for name in _from_rows(own)} | set(CONDITIONS)
     known |= {name for data in environments for name in environment_properties(data)}
     short = {name.partition(".")[2] for name in known} - {""}
     notes = []
@@ -98,15 +98,19 @@ def unknown_names(
     return notes
 
 
-def _from_rows(frame: pd.DataFrame) -> dict[str, str]:
-    ok = frame[frame["status"] == Status.OK.value]
-    known = {name: "/".join(sorted(ok[name].unique())) or UNKNOWN for name in CONDITIONS if name != "case_hash"}
-    throttled = sorted({word for cell in ok["throttle"].unique() for word in cell.split(";") if word})
-    clock = ok["sm_mhz"].dropna().median()  # pandas 2 warns of a median of NaN alone
+def _from_rows(results: Results) -> dict[str, str]:
+    ok = [row for row in results.rows if row.status is Status.OK]
+    known = {
+        name: "/".join(sorted({getattr(row, name) for row in ok})) or UNKNOWN
+        for name in CONDITIONS
+        if name != "case_hash"
+    }
+    throttled = sorted({word for row in ok for word in row.throttle.split(";") if word})
+    clocks = [row.sm_mhz for row in ok if row.sm_mhz is not None]
     return {
         **known,
-        "sessions": str(ok["session"].nunique()),
-        "SM clock (median)": UNKNOWN if pd.isna(clock) else f"{clock:.0f} MHz",
+        "sessions": str(len({row.session for row in ok})),
+        "SM clock (median)": f"{statistics.median(clocks):.0f} MHz" if clocks else UNKNOWN,
         "throttled by": "/".join(throttled) or "nothing",
     }
 

@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import pandas as pd
-
 from kbench.analysis.cases import weight_of
-from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
 from kbench.launches.code_change import RanKernels
-from kbench.results import table
 from kbench.results.case import FORWARD, Value, configuration_name, value_order
-from kbench.results.row import CONDITION_COLUMNS, Row
+from kbench.results.reader import Results
+from kbench.results.row import CONDITION_COLUMNS, Row, is_plausible
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
 from kbench.text.suggest import list_words
@@ -154,25 +151,22 @@ class Pair:
 Sides = dict[Key, Side]
 
 
-def common_axes(frames: Sequence[pd.DataFrame]) -> list[str]:
+def common_axes(files: Sequence[Results]) -> list[str]:
     """The columns that identify a case in all files: the axes that the files share, and `device` if a file has rows of several
     devices."""
-    shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
-    return [*shared, "device"] if any(map(several_devices, frames)) else shared
+    shared = [axis for axis in files[0].axes if all(axis in results.axes for results in files)]
+    return [*shared, "device"] if any(map(several_devices, files)) else shared
 
 
-def files(
-    frames: Sequence[pd.DataFrame], rows: Sequence[Sequence[Row]], axes: Sequence[str], metric: str
-) -> tuple[list[Sides], list[str]]:
-    """The sides of frames from `table.read_results`, and notes on axes that were ignored because not every file has them.
+def sides_of_files(files: Sequence[Results], axes: Sequence[str], metric: str) -> tuple[list[Sides], list[str]]:
+    """The sides of files, and notes on axes that were ignored because not every file has them.
 
-    `rows` has what `rows_of` returned for each frame. `axes` are those of `common_axes`. Raises UsageError when an axis that
-    is ignored has several values in a file, or is a mode that the other files do not have, and ResultsError when a key has
-    the same session twice.
+    `axes` are those of `common_axes`. Raises UsageError when an axis that is ignored has several values in a file, or is a
+    mode that the other files do not have, and ResultsError when a key has the same session twice.
     """
-    extra = dict.fromkeys(axis for frame in frames for axis in table.axes(frame) if axis not in axes)
-    notes = [_ignore_axis(axis, frames) for axis in extra]
-    return [_sides(frame, own, axes, metric) for frame, own in zip(frames, rows, strict=True)], notes
+    extra = dict.fromkeys(axis for results in files for axis in results.axes if axis not in axes)
+    notes = [_ignore_axis(axis, files) for axis in extra]
+    return [_sides(results, axes, metric) for results in files], notes
 
 
 def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str:
@@ -203,14 +197,20 @@ def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
     ]
 
 
-def _ignore_axis(axis: str, frames: Sequence[pd.DataFrame]) -> str:
+def _ignore_axis(axis: str, files: Sequence[Results]) -> str:
     """A note on an axis that not every file has. Raises UsageError if the rows cannot be matched without the axis."""
-    having = {frame.attrs["path"]: list(frame[axis].unique()) for frame in frames if axis in table.axes(frame)}
-    without = [frame for frame in frames if axis not in table.axes(frame)]
-    lacking = [str(frame.attrs["path"]) for frame in without]
+    having = {
+        results.path: list(dict.fromkeys(row.case.axes[axis] for row in results.rows))
+        for results in files
+        if axis in results.axes
+    }
+    without = [results for results in files if axis not in results.axes]
+    lacking = [str(results.path) for results in without]
     for path, values in having.items():
         # without modes, all passes are forward
-        other_mode = axis == "mode" and any(value != FORWARD for value in values) and any(map(len, without))
+        other_mode = (
+            axis == "mode" and any(value != FORWARD for value in values) and any(results.rows for results in without)
+        )
         if len(values) > 1 or other_mode:
             which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
             remedy = f"measure this file again with {f'{axis}={FORWARD}' if other_mode else f'one value of {axis}'}"
@@ -227,14 +227,14 @@ def _ignore_axis(axis: str, frames: Sequence[pd.DataFrame]) -> str:
     return f"the axis {axis} was ignored, {why}; it is {' and '.join(f'{value} in {path}' for path, value in found.items())}"
 
 
-def several_devices(frame: pd.DataFrame) -> bool:
+def several_devices(results: Results) -> bool:
     """Whether a file has rows of several devices. The device then identifies a case; it is not a condition."""
-    return bool(frame.loc[frame["device"] != "", "device"].nunique() > 1)
+    return len({row.device for row in results.rows} - {""}) > 1
 
 
-def _sides(frame: pd.DataFrame, rows: Sequence[Row], axes: Sequence[str], metric: str) -> Sides:
+def _sides(results: Results, axes: Sequence[str], metric: str) -> Sides:
     found: dict[Key, dict[int, tuple[int, Row]]] = {}  # by key and session: the line and the row
-    for line, row in zip(frame.index.tolist(), rows, strict=True):
+    for line, row in zip(results.lines, results.rows, strict=True):
         if row.role != Role.PROVIDER:
             continue
         case = row.case
@@ -246,7 +246,7 @@ def _sides(frame: pd.DataFrame, rows: Sequence[Row], axes: Sequence[str], metric
             first, other = sessions[row.session]
             differ = [name for name in CONDITION_COLUMNS if getattr(row, name) != getattr(other, name)]
             raise ResultsError(
-                f"{frame.attrs['path']}:{line}: {key.label} session {row.session} is also on line {first}, with another "
+                f"{results.path}:{line}: {key.label} session {row.session} is also on line {first}, with another "
                 f"{list_words(differ)}; compare one of them, for example with --where {differ[0]}={getattr(other, differ[0])}"
             )
         sessions[row.session] = line, row

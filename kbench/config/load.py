@@ -104,7 +104,7 @@ class Config:
             text=self.text,
             operator=self.operator,
             axes=info.columns,
-            cases=tuple(resolver.cases.values()),
+            cases=tuple(resolver.cases),
             configurations=kept,
             baseline=baseline if any(one.name == baseline for one in kept) else None,
             measure=measure,

@@ -42,8 +42,8 @@ class Sweep:
     plugins            absolute paths of plug-in files
     profile            name of the profile in effect
     profile_automatic  whether the profile applies only because there is no accelerator
-    models             by `Case.key`, the names of the models that have this case, between semicolons
-    weights            by `Case.key`, how often the case occurs, if the config was run with `--shapes`
+    models             by case, the names of the models that have this case, between semicolons
+    weights            by case, how often the case occurs, if the config was run with `--shapes`
     source             the script or problem that the worker made the config of; "" for a config file
     """
 
@@ -59,8 +59,8 @@ class Sweep:
     plugins: tuple[str, ...]
     profile: str | None
     profile_automatic: bool
-    models: Mapping[Any, str] = field(default_factory=dict)
-    weights: Mapping[Any, float] = field(default_factory=dict)
+    models: Mapping[Case, str] = field(default_factory=dict)
+    weights: Mapping[Case, float] = field(default_factory=dict)
     source: str = ""
 
 
@@ -77,9 +77,9 @@ class Resolver:
         self.model_keys = tuple(name for name in (MODEL, TOKENS) if info.model_axes or name not in info.columns)
         self.has_weights = False
         self.issues: list[ConfigIssue] = []
-        self.cases: dict[Any, Case] = {}
-        self.models: dict[Any, str] = {}
-        self.weights: dict[Any, float] = {}
+        self.cases: dict[Case, None] = {}
+        self.models: dict[Case, str] = {}
+        self.weights: dict[Case, float] = {}
 
     def report(self, where: SourceLocation, message: str) -> None:
         self.issues.append(ConfigIssue(where, message))
@@ -98,37 +98,37 @@ class Resolver:
             if not isinstance(weight.value, (int, float)) or not 0 < weight.value < math.inf:
                 self.report(weight.where, f"{WEIGHT}: expected a positive number; got {as_written(weight.plain)}")
                 return
-            for key in self._add_products([Node(rest | entries, line.where, line.key) for rest in rests], sessions):
-                self.weights[key] = self.weights.get(key, 0.0) + weight.value
+            for case in self._add_products([Node(rest | entries, line.where, line.key) for rest in rests], sessions):
+                self.weights[case] = self.weights.get(case, 0.0) + weight.value
             if self.issues:  # further lines would probably have the same problem
                 return
         if WEIGHT not in shapes.elements[0].entries and set(self.weights.values()) <= {1}:
             self.weights = {}
 
-    def _add_products(self, nodes: Sequence[Node], sessions: int) -> set[Any]:
-        """Add the cases of some mappings. Returns their keys: none if something is wrong."""
+    def _add_products(self, nodes: Sequence[Node], sessions: int) -> set[Case]:
+        """Add the cases of some mappings, and return them: none if something is wrong."""
         products = [(node, *product) for node in nodes for product in self._products(node)]
         count = len(self.cases) + sum(math.prod(map(len, values.values())) for _, values, _ in products)
         if count * sessions > MAX_TASKS:
             many = f"{count:,} cases" + (f" in {sessions} sessions" if sessions > 1 else "")
             self.report(nodes[0].where, f"sweep: {many}; the limit is {MAX_TASKS:,}")
-        keys = set()
+        cases = set()
         for node, values, model in products if not self.issues else ():
             for point in itertools.product(*values.values()):
                 case = self._case(dict(zip(values, point, strict=True)))
                 if self._has_shapes(case, node):
-                    self.cases.setdefault(case.key, case)
+                    self.cases.setdefault(case, None)
                     self._name_model(case, model)
-                    keys.add(case.key)
-        return keys
+                    cases.add(case)
+        return cases
 
     def _case(self, point: Mapping[str, Any]) -> Case:
         return Case(self.operator, {name: point[name] for name in self.info.columns}, point["dtype"])
 
     def _name_model(self, case: Case, model: str) -> None:
-        known = self.models.get(case.key, "").split(";")
+        known = self.models.get(case, "").split(";")
         if model and model not in known:
-            self.models[case.key] = ";".join([*filter(None, known), model])
+            self.models[case] = ";".join([*filter(None, known), model])
 
     def _has_shapes(self, case: Case, node: Node) -> bool:
         """Whether every tensor of a case has a shape: `N/2` is none at an odd N. Reports the first case without one."""

@@ -108,18 +108,18 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
     whose name cannot be an argument; ResultsError if noise hides the winners, or if nothing was timed.
     """
     _check_one_operator_and_device(sources)
-    found: dict[tuple[Value, ...], tuple[Case, dict[str, _Regret], str]] = {}
+    found: dict[Case, tuple[Case, dict[str, _Regret], str]] = {}
     for source in sources:
         if source.analysis.noise.too_noisy:
             raise ResultsError(f"{source.path}: {source.analysis.noise.sentence()}; measure again on a quiet machine")
         for key, case, regrets in _regrets(source.analysis):
             where = f"{source.path} ({', '.join(filter(None, key[1:]))})"
-            if case.key in found:
+            if case in found:
                 raise UsageError(
-                    f"{case.label} was measured twice: in {found[case.key][2]} and in {where}; choose one of them with --where "
+                    f"{case.label} was measured twice: in {found[case][2]} and in {where}; choose one of them with --where "
                     "timer=NAME or --where cache=NAME, or name one of the files"
                 )
-            found[case.key] = case, regrets, where
+            found[case] = case, regrets, where
     if not found:
         named = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{named}: no provider has a time that can be trusted; kbench show says why")
@@ -132,10 +132,10 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
     nothing = _Regret(math.inf, math.inf, math.inf)
     table = np.array([[regrets.get(name, nothing) for name in names] for _, regrets, _ in in_order])
     omitted = {
-        row.case.key: row.case.label
+        row.case: row.case.label
         for source in sources
         for row in source.analysis.rows
-        if row.role == Role.PROVIDER and row.case.key not in found
+        if row.role == Role.PROVIDER and row.case not in found
     }
     points = tuple(
         {a.name: case.dtype if a.name == "dtype" else case.axes[a.name] for a in arguments} for case in cases
@@ -162,9 +162,9 @@ def _gaps(
     outcomes: dict[tuple[Any, str], str] = {}
     for row in (row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER):
         if row.status is not Status.OK:
-            outcomes.setdefault((row.case.key, row.configuration_name), row.status.value)
+            outcomes.setdefault((row.case, row.configuration_name), row.status.value)
         elif Flag.SUSPECT in row.flags:
-            outcomes.setdefault((row.case.key, row.configuration_name), Flag.SUSPECT.value)
+            outcomes.setdefault((row.case, row.configuration_name), Flag.SUSPECT.value)
     for name in names:
         lacking = [case for case, regrets in cases if name not in regrets]
         if lacking:
@@ -196,7 +196,7 @@ def _regrets(found: Analysis) -> Iterator[tuple[CaseKey, Case, dict[str, _Regret
     """Of each case: the measured and the decided regret of every provider that may be chosen. One that failed in one of the
     sessions may not."""
     failed = {
-        (row.case.key, row.configuration_name)
+        (row.case, row.configuration_name)
         for row in found.rows
         if row.role == Role.PROVIDER and row.status is not Status.OK
     }

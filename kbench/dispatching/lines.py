@@ -11,6 +11,7 @@ from kbench.dispatching.evidence import Evidence, Point
 from kbench.dispatching.holdout import HOLDOUT_SPLITS, Lost, Regret
 from kbench.dispatching.python_source import condition
 from kbench.dispatching.tree import Branch, Decision, Tree
+from kbench.results.row import CONDITION_COLUMNS
 from kbench.results.vocabulary import Status
 from kbench.text.printable import printable
 from kbench.version import __version__
@@ -120,15 +121,16 @@ def _unmeasured_lines(decision: Decision) -> list[str]:
 
 def _origin(source: ResultsFile) -> str:
     """`results/softmax.csv: NVIDIA H200, driver 580, torch 2.11.0, timer do_bench, cache cold, 2026-11-22`"""
-    timed = source.frame[source.frame["status"] == Status.OK.value]
+    timed = [row for row in source.rows if row.status is Status.OK]
     driver, packages = source.environment.get("driver"), source.environment.get("packages")
     versions = packages if isinstance(packages, dict) else {}
-    dates = sorted({str(moment)[:10] for moment in timed["started_at"] if moment})
+    dates = sorted({row.started_at[:10] for row in timed} - {""})
+    how = {name: sorted({getattr(row, name) for row in timed} - {""}) for name in CONDITION_COLUMNS}
     parts = [
-        *sorted(set(timed["device"]) - {""}),
+        *how["device"],
         f"driver {driver}" if driver else "",
         *(f"{name} {versions[name]}" for name in ("torch", "triton") if versions.get(name)),
-        *(f"{name} {'/'.join(sorted(set(timed[name]) - {''}))}" for name in ("timer", "cache") if any(timed[name])),
+        *(f"{name} {'/'.join(how[name])}" for name in ("timer", "cache") if how[name]),
         " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
     ]
     return f"{source.path}: {', '.join(filter(None, parts))}"

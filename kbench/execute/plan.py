@@ -67,7 +67,7 @@ class Task:
             and all(
                 row.role == (Role.PROVIDER if number < len(wanted) else Role.CONTROL) for number, row in enumerate(rows)
             )
-            and all(row.case.key == self.case.key and row.session == self.session for row in rows)
+            and all(row.case == self.case and row.session == self.session for row in rows)
             and len(set(controls)) == len(controls)
             and set(controls) <= set(Control)
         )

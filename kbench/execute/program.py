@@ -116,7 +116,6 @@ def _collect(
     finally:
         if process.poll() is None:
             process.kill()
-        results.close()
     outcome.code = process.returncode or 0
     return outcome
 
@@ -166,13 +165,8 @@ class _Results:
         self._outcome.rows += named
 
     def finish(self) -> None:
-        if self._writer is not None and self._record is not None:
-            self._writer.check()
+        if self._record is not None:
             self._record.finish(interrupted=self._outcome.interrupted)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
 
 
 class _Reader:

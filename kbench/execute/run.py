@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from kbench import interrupts
 from kbench.clocks.lock_card import LockedClock
@@ -18,7 +17,7 @@ from kbench.execute.environment_record import EnvironmentRecord, continue_run, d
 from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import ExistingResults, ResumeMode
 from kbench.execute.kernels_writer import KernelsWriter
-from kbench.execute.lock import acquire_lock, acquire_results_lock, device_key, file_key
+from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.plan import Plan
 from kbench.execute.writer import ROWS_STAY, Writer, check_writable
 from kbench.results.row import Row
@@ -149,11 +148,10 @@ def execute_more(
 @contextmanager
 def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[[str], None]) -> Iterator[None]:
     """Inside, no other run uses the devices or the results file."""
-    locks = {device_key(device): device.name for device in executor.devices} | {file_key(path): str(path)}
+    locks = {device_lock(device): device.name for device in executor.devices} | {results_lock(path): str(path)}
     with ExitStack() as held:
-        for key in sorted(locks):  # always in this order, so that two runs never wait for each other
-            held.enter_context(acquire_lock(key, locks[key], wait=options.wait, note=note, hint=options.wait_hint))
-        held.enter_context(acquire_results_lock(path, wait=options.wait, note=note, hint=options.wait_hint))
+        for lock in sorted(locks):  # always in this order, so that two runs never wait for each other
+            held.enter_context(hold(lock, locks[lock], wait=options.wait, note=note, hint=options.wait_hint))
         yield
 
 
@@ -168,7 +166,7 @@ def _measure(
     """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks and has `locked` the clocks."""
     executor, layout = prepared.executor, existing.plan if existing else prepared.plan
     tasks = existing.left if existing else layout.tasks
-    homes = {row.case.key: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
+    homes = {row.case: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
     entries = describe_run(layout, executor.catalog, executor.scope, locked)
     if existing and existing.environment:
         if (were := bool(existing.environment.get("locked_clocks"))) != bool(locked):
@@ -178,11 +176,11 @@ def _measure(
     outcome = RunResult(layout, path, rows=list(existing.rows) if existing else [])
     if not tasks:
         if existing and existing.cut:
-            Writer(path, layout.sweep.axes, existing.keep, options.unwritten).close()
+            Writer(path, layout.sweep.axes, existing.rows, options.unwritten)
         note(f"{path}: nothing left to measure")
         return outcome
-    keep = existing.keep if existing else None
-    with interrupts.once(), closing(Writer(path, layout.sweep.axes, keep, options.unwritten)) as writer:
+    with interrupts.once():
+        writer = Writer(path, layout.sweep.axes, existing.rows if existing else None, options.unwritten)
         outcome.moved += writer.moved
         kernels = KernelsWriter(path, keep=existing is not None)
         record = EnvironmentRecord(entries, writer.write_environment)
@@ -204,11 +202,10 @@ def _measure(
             finally:
                 executor.stop()
                 outcome.begun = record.written
-            writer.check()
         note_moved(locked, outcome.rows[len(existing.rows) if existing else 0 :], note)
         record.finish(interrupted=outcome.interrupted)
-    order: dict[Any, int] = {(task.case.key, task.session): n for n, task in enumerate(layout.tasks)}
-    outcome.rows.sort(key=lambda row: order.get((row.case.key, row.session), -1))  # -1: rows that were there before
+    order = {(task.case, task.session): n for n, task in enumerate(layout.tasks)}
+    outcome.rows.sort(key=lambda row: order.get((row.case, row.session), -1))  # -1: rows that were there before
     return outcome
 
 
@@ -219,8 +216,8 @@ def _completed(finished: Finished, env_id: str, sweep: Sweep) -> list[Row]:
     return [
         replace(
             row,
-            model=sweep.models.get(row.case.key, ""),
-            weight=sweep.weights.get(row.case.key),
+            model=sweep.models.get(row.case, ""),
+            weight=sweep.weights.get(row.case),
             env_id=env_id,
             device=row.device or device.name,
             device_index=device.index,

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kbench.analysis.frame_rows import not_a_time
-from kbench.analysis.rounds import is_plausible
 from kbench.history.machine_level import machine_levels
 from kbench.history.storage.folder import HistoryFolder
 from kbench.history.storage.stored_run import StoredReading, StoredRun
 from kbench.results.case import Value, configuration_name, value_order
+from kbench.results.row import is_plausible
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
 
@@ -293,4 +292,6 @@ def _outcome(worst: StoredReading | None) -> tuple[Status, str]:
     """The status and the reason of a reading without a plausible time; `ok` without such a reading."""
     if worst is None:
         return Status.OK, ""
-    return (worst.status, worst.reason) if worst.status is not Status.OK else not_a_time(worst.ms or 0.0)
+    if worst.status is Status.OK:
+        return Status.ERROR, f"the status is ok, but the time is {worst.ms}"
+    return worst.status, worst.reason

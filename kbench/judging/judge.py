@@ -105,7 +105,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
         judged = replace(
             judged,
             baselines=baselines,
-            timed=len({row.case.key for row in timed.rows}),
+            timed=len({row.case for row in timed.rows}),
             interrupted=interrupted,
             noise=timed.noise.sentence() if timed.cases else "",
         )

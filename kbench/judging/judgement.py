@@ -180,7 +180,7 @@ class ProviderJudgement:
     @property
     def timed(self) -> int:
         """The number of cases of the shape set in which it has a time."""
-        return len({row.case.key for row in self.rows if row.ms is not None})
+        return len({row.case for row in self.rows if row.ms is not None})
 
     @property
     def speed_known(self) -> bool:

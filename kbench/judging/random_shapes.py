@@ -40,7 +40,7 @@ def draw_shapes(info: OperatorInfo, cases: Sequence[Case], count: int, *, seed: 
         sizes = _draw_sizes(info.axes, generator, accelerated)
         case = replace(like, axes={**like.axes, **sizes})
         if _fits(info, case, largest_bytes):
-            found.setdefault(case.key, case)
+            found.setdefault(case, case)
     return list(found.values())
 
 

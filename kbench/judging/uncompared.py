@@ -47,8 +47,8 @@ def uncompared(found: Analysis, provider: str, baseline: str, *, named: bool) ->
     lacking = {key.case for key in own if baseline not in found.cases[key]}
     rows: dict[object, list[Row]] = {}
     for row in found.rows:
-        if row.role == Role.PROVIDER and row.configuration_name == baseline and row.case.key in lacking:
-            rows.setdefault(row.case.key, []).append(row)
+        if row.role == Role.PROVIDER and row.configuration_name == baseline and row.case in lacking:
+            rows.setdefault(row.case, []).append(row)
     counted = Counter(_why(each) for each in rows.values())
     nowhere = len(lacking) == len(own)
     if nowhere and not named and not any(_is_fault(status) for status, _ in counted):

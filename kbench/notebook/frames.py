@@ -1,8 +1,6 @@
-"""Results in a notebook: frames with typed columns, and frames as arguments of functions that expect a file.
+"""Frames as arguments of functions that expect a file.
 
-`table.read_results` returns the cells of a file with few conversions, for kbench itself. `typed` makes of it the frame that
-`kbench.load` and `kbench.run` return. `as_files` writes a frame to a temporary file, which is then read and checked like any
-other file.
+`as_files` writes a frame to a temporary file, which is then read and checked like any other file.
 """
 
 from __future__ import annotations
@@ -21,23 +19,9 @@ import pandas as pd
 
 from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file
-from kbench.results.row import COLUMNS, LINE, csv_header
+from kbench.results.row import LINE, csv_header
 
 ResultsSource = str | Path | pd.DataFrame
-
-
-def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a frame from `table.read_results` with these types: `deterministic` boolean, whole numbers such as `samples`
-    Int64 (both with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
-    found: pd.DataFrame = frame.copy()
-    found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
-    rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]
-    found["round_ms"] = pd.Series(rounds, frame.index, dtype="object")
-    for name in (column.name for column in COLUMNS.values() if column.kind == "integer"):
-        known = frame[name].dropna()
-        if (known % 1 == 0).all():  # somebody may have written a fraction, which is kept
-            found[name] = frame[name].astype("Int64")
-    return found
 
 
 @dataclass(frozen=True)

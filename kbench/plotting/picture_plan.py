@@ -51,7 +51,7 @@ class Choices:
         """The name of the metric, or the default of the kind for these files."""
         if self.metric or self.kind == "change":
             return self.metric or "ms"
-        return default_metric(source.frame for source in sources)
+        return default_metric(source.rows for source in sources)
 
 
 @dataclass(frozen=True)

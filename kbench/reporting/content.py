@@ -16,9 +16,9 @@ from kbench.reporting.file_summary import file_summary
 from kbench.reporting.json_columns import Json
 from kbench.reporting.plot_data import plot_data
 from kbench.reporting.row_table import joined_rows, row_table
-from kbench.results import table
 from kbench.results.case import MODES
 from kbench.results.row import Row
+from kbench.results.sources import parse_source
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
 from kbench.version import __version__
 
@@ -55,8 +55,8 @@ def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: s
     """The files against the baseline, which may be one of them."""
     if baseline is None:
         return None
-    old = table.parse_source(baseline)[1].resolve()
-    contenders = [file for file in files if table.parse_source(file)[1].resolve() != old]
+    old = parse_source(baseline)[1].resolve()
+    contenders = [file for file in files if parse_source(file)[1].resolve() != old]
     return compare_results(baseline, *(contenders or files), options=CompareOptions(where=where))
 
 

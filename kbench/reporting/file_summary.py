@@ -25,7 +25,7 @@ def file_summary(source: ResultsFile) -> Json:
         "path": str(source.path),
         "operators": list(dict.fromkeys(row.case.operator for row in members)),
         "dtypes": list(dict.fromkeys(row.case.dtype for row in members)),
-        "cases": len({row.case.key for row in members}),
+        "cases": len({row.case for row in members}),
         "providers": len(found.standings),
         "sessions": len({row.session for row in rows}),
         "devices": _seen(row.device for row in members),
@@ -66,7 +66,7 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
     if any(line.undecided for line in lines):
         columns.append(number_column("undecided", (line.undecided for line in lines), "unclear", "whole"))
     for dtype in dtypes if baseline is not None and len(dtypes) > 1 and not found.noise.too_noisy else ():
-        part = (line.geomean_of(key for key in line.over_baseline if key.case[2] == dtype) for line in lines)
+        part = (line.geomean_of(key for key in line.over_baseline if key.case.dtype == dtype) for line in lines)
         columns.append(number_column(f"geomean {dtype}", part, f"{dtype} (geomean{weighted})", "factor"))
     columns += [
         *_speeds(lines),

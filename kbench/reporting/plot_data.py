@@ -48,7 +48,7 @@ def plot_data(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     numbers = parameter_numbers(drawn)
     return {
         "metrics": [_metric(metric) for metric in DRAWN.values()],
-        "metric": default_metric(source.frame for source in sources),
+        "metric": default_metric(source.rows for source in sources),
         "kinds": {name: word_column(name, found) for name, found in kinds.items()},
         "sweeps": _sweeps(drawn, kinds, numbers, axis_names(sources)),
         "parameters": _parameters(drawn, numbers),

@@ -57,6 +57,9 @@ class Case:
             return axes[name]
         raise AttributeError(f"case of {self.__dict__.get('operator')} has no axis {name!r}; it has {', '.join(axes)}")
 
+    def __hash__(self) -> int:
+        return hash((self.operator, frozenset(self.axes.items()), self.dtype))
+
     @property
     def mode(self) -> str:
         """`forward`, `backward` or `full`."""
@@ -74,6 +77,7 @@ class Case:
 
     @property
     def key(self) -> tuple[Any, ...]:
+        """What random numbers and hashes of the case are made from. In dicts and sets, a case stands for itself."""
         return (self.operator, tuple(self.axes.items()), self.dtype)
 
     def to_json(self) -> dict[str, Any]:

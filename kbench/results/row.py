@@ -327,13 +327,6 @@ class Row:
         cells["dtype"] = self.case.dtype
         return cells | {name: format_cell(getattr(self, name)) for name in OUTCOME_COLUMNS}
 
-    @classmethod
-    def from_cells(cls, case: Case, cells: Mapping[str, str]) -> Row:
-        """The row of a case that `cells` wrote. Raises ValueError for a cell that does not hold what it should."""
-        names = ("provider", "params", *OUTCOME_COLUMNS)
-        missing = {name for name in names if name not in cells and COLUMNS[name].optional}
-        return cls(case, **{name: _parsed(name, cells[name]) for name in names if name not in missing})
-
 
 # -- the columns
 
@@ -358,10 +351,6 @@ OUTCOME_COLUMNS = tuple(column.name for column in _OF_ROW[2:])
 CONDITION_COLUMNS = ("device", "timer", "cache")
 """How a row was measured. Times that differ in one of these cannot be compared."""
 
-OPTIONAL_COLUMNS = tuple(column.name for column in _OF_ROW if column.optional)
-
-NUMERIC_COLUMNS = tuple(column.name for column in _OF_ROW if column.kind in ("number", "integer"))
-
 LINE = "line"
 """The name of the index of a frame that was read from a CSV: the line of the file. No column has this name."""
 
@@ -369,14 +358,22 @@ _LABELS = tuple(each.name for each in _OF_ROW if each.kind == "text" and each.na
 """What a worker says in words. Other people's code runs there, so the words are made printable."""
 
 
+PLAUSIBLE = (1e-9, 1e9)
+"""The bounds of plausible times in ms and speeds in GB/s: a picosecond, eleven days."""
+
+
+def is_plausible(number: float) -> bool:
+    return PLAUSIBLE[0] < number < PLAUSIBLE[1]
+
+
 def csv_header(axes: Iterable[str] = ()) -> list[str]:
     """The header of a results file for an operator with these axes, scalars and choices."""
     return [*IDENTITY_COLUMNS, *axes, "dtype", *OUTCOME_COLUMNS]
 
 
-def axis_columns(names: Sequence[str]) -> list[str]:
+def axis_columns(names: Sequence[str]) -> tuple[str, ...]:
     """The axes, scalars and choices in the header of a results file: the columns between `params` and `dtype`."""
-    return list(names[names.index("params") + 1 : names.index("dtype")])
+    return tuple(names[names.index("params") + 1 : names.index("dtype")])
 
 
 _UNREADABLE = {0: "\\0", ord("\r"): "\\r"}
@@ -390,28 +387,3 @@ def format_cell(value: Any) -> str:
     if isinstance(value, tuple):
         return ";".join(map(format_cell, value))
     return repr(value) if isinstance(value, float) else str(value).translate(_UNREADABLE)
-
-
-def parse_cell(kind: str, cell: str) -> Any:
-    """The value in a cell that `format_cell` wrote. None is "not known". Raises ValueError for a cell of another kind."""
-    match kind:
-        case "number":
-            return float(cell) if cell else None
-        case "integer":
-            return int(cell) if cell else None
-        case "count":
-            return int(cell)
-        case "boolean":
-            return cell == "True" if cell else None
-        case "numbers":
-            return tuple(map(float, cell.split(";"))) if cell else ()
-        case "words":
-            return tuple(cell.split(";")) if cell else ()
-    return cell
-
-
-def _parsed(name: str, cell: str) -> Any:
-    try:
-        return parse_cell(COLUMNS[name].kind, cell)
-    except ValueError:
-        raise ValueError(f"{name} has the invalid value {cell[:40]!r}") from None

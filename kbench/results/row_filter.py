@@ -12,18 +12,15 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-import pandas as pd
-from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype
-
 from kbench.errors import UsageError
-from kbench.results import table
 from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, FORWARD, LIKE_NUMBER, configuration_name
-from kbench.results.row import CONDITION_COLUMNS, IDENTITY_COLUMNS
+from kbench.results.reader import Results
+from kbench.results.row import COLUMNS, CONDITION_COLUMNS, IDENTITY_COLUMNS, Row
 from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
 
@@ -75,24 +72,25 @@ class Term:
             raise _error(text, f"several values after {comparison}; give one")
         return cls(text.strip(), column, comparison.replace("==", "="), found)
 
-    def holds(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """Whether the condition holds, for each row of a frame. The frame must have the column, if it is not MODE. Raises
-        UsageError for a value that the column cannot have."""
-        column = _column(frame, self.column)
-        if is_integer_dtype(column):
-            matches = self._matches_number(self.size)
-        elif is_float_dtype(column):
-            matches = self._matches_number(self._number)
-        else:
-            matches = self._matches_flag() if is_bool_dtype(column) else self._matches_word()
-        cells = _cells(frame, self.column)
+    def keeps(self, rows: Sequence[Row]) -> list[bool]:
+        """Whether the condition holds, for each row. Raises UsageError for a value that the column cannot have."""
+        cells = [_cell(row, self.column) for row in rows]
+        match _kind(self.column, {type(cell) for cell in cells}):
+            case "size":
+                matches = self._matches_number(self.size)
+            case "number":
+                matches = self._matches_number(self._number)
+            case "flag":
+                matches = self._matches_flag()
+            case _:
+                matches = self._matches_word()
         verdicts = {cell: matches(cell) for cell in set(cells)}
-        return pd.Series([verdicts[cell] for cell in cells], frame.index, dtype="bool")
+        return [verdicts[cell] for cell in cells]
 
     def _matches_number(self, read: Callable[[str], float]) -> Callable[[Any], bool]:
         numbers = [read(value) for value in self.values]
         if order := ORDER.get(self.comparison):
-            return lambda cell: order(cell, numbers[0])
+            return lambda cell: cell is not None and order(cell, numbers[0])
         return lambda cell: (cell in numbers) == (self.comparison == "=")
 
     def _number(self, value: str) -> float:
@@ -148,53 +146,58 @@ class RowFilter:
                 texts.append(part)
         return cls(tuple(map(Term.parse, texts)))
 
-    def select(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The chosen rows of a frame from `table.read_results`, with the same attrs. If there are none, `nothing` says why.
+    def select(self, results: Results) -> Results:
+        """The chosen rows. If there are none of providers, `nothing` says why.
 
-        Raises UsageError for a column that the frame does not have, and for a value that its column cannot have.
+        Raises UsageError for a column that the file does not have, and for a value that its column cannot have.
         """
-        self._check_columns(frame)
-        keep = pd.Series(True, frame.index)
-        for term in self.terms if len(frame) else ():
-            holds = term.holds(frame)
-            keep &= holds | ~self._chooses_among(frame) if term.column in PROVIDER_COLUMNS else holds
-        chosen: pd.DataFrame = frame[keep]
+        self._check_columns(results)
+        rows = results.rows
+        kept = [True] * len(rows)
+        for term in self.terms if rows else ():
+            holds = term.keeps(rows)
+            if term.column in PROVIDER_COLUMNS:
+                holds = [held or not self._chooses_among(row) for held, row in zip(holds, rows, strict=True)]
+            kept = [both and held for both, held in zip(kept, holds, strict=True)]
+        return results.only(kept)
+
+    def select_providers(self, results: Results) -> Results:
+        """The chosen rows. Raises UsageError also if there are none of providers."""
+        if not self.terms:
+            return results
+        chosen = self.select(results)
+        if not chosen.provider_rows:
+            raise UsageError(self.nothing(results))
         return chosen
 
-    def nothing(self, frame: pd.DataFrame) -> str:
+    def nothing(self, results: Results) -> str:
         """One line that says why `select` keeps no provider: the term that no row meets, and the values that rows have."""
-        path, rows, met = frame.attrs["path"], frame[self._chooses_among(frame)], ""
-        for term in self.terms if len(rows) else ():
-            chosen = rows[term.holds(rows)]
-            if chosen.empty:
-                values = {"" if cell != cell else cell for cell in _cells(rows, term.column)}  # NaN: an empty cell
-                if term.column in JOINED_COLUMNS:
-                    values = {name for cell in values for name in cell.split(";")}
-                there = f"{term.column} " + (
-                    f"is one of {_few(values)}" if values != {""} else "is empty in all of them"
-                )
-                if term.column not in rows:
-                    there = f"the file has no column {MODE}, so its rows are {FORWARD}"
-                return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {there}"
+        path, rows, met = results.path, list(filter(self._chooses_among, results.rows)), ""
+        for term in self.terms if rows else ():
+            chosen = [row for row, held in zip(rows, term.keeps(rows), strict=True) if held]
+            if not chosen:
+                has = f"{term.column} {_few({word for row in rows for word in _values(row, term.column)})}"
+                if term.column == MODE and MODE not in results.axes:
+                    has = f"the file has no column {MODE}, so its rows are {FORWARD}"
+                return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {has}"
             rows, met = chosen, f"{met}, {term.text}" if met else term.text
         return f"{path}: the file has no row of any provider{met and f' with {met}'}; run the sweep again or choose other rows"
 
-    def _chooses_among(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """The rows that terms on PROVIDER_COLUMNS choose among: those of providers, or all rows if a term names `role`."""
-        named = any(term.column == "role" for term in self.terms)
-        return (frame["role"] == Role.PROVIDER) | named
+    def _chooses_among(self, row: Row) -> bool:
+        """Whether terms on PROVIDER_COLUMNS choose among such rows: those of providers, or all rows if a term names `role`."""
+        return row.role is Role.PROVIDER or any(term.column == "role" for term in self.terms)
 
-    def _check_columns(self, frame: pd.DataFrame) -> None:
-        known = [*IDENTITY_COLUMNS, *table.axes(frame), "dtype", *FILTERABLE]
+    def _check_columns(self, results: Results) -> None:
+        known = [*IDENTITY_COLUMNS, *results.axes, "dtype", *FILTERABLE]
         lower = {name.lower(): name for name in known}
         for term in self.terms:
             if term.column in known or term.column == MODE:
                 continue
-            path, near = frame.attrs["path"], difflib.get_close_matches(term.column.lower(), lower, n=1)
-            if near and term.column not in frame:
+            path, near = results.path, difflib.get_close_matches(term.column.lower(), lower, n=1)
+            exists = term.column in COLUMNS
+            if near and not exists:
                 raise _error(term.text, f"{path} has no column {term.column!r}; did you mean {lower[near[0]]!r}?")
-            there = term.column in frame
-            what = f"the rows of {path} cannot be filtered by" if there else f"{path} has no column"
+            what = f"the rows of {path} cannot be filtered by" if exists else f"{path} has no column"
             raise _error(term.text, f"{what} {term.column!r}; choose from {', '.join(known)}")
 
 
@@ -203,15 +206,28 @@ def _like_a_term(part: str) -> bool:
     return re.search(r"[=!<>]", part.partition("[")[0]) is not None
 
 
-def _cells(frame: pd.DataFrame, column: str) -> list[Any]:
-    """The values of a column. For `provider` they are `(provider, params)`, which name a configuration."""
-    if column == "provider":
-        return list(zip(frame["provider"], frame["params"], strict=True))
-    return list(_column(frame, column))
+def _cell(row: Row, column: str) -> Any:
+    """The value of a column. For `provider` it is `(provider, params)`, which names a configuration."""
+    match column:
+        case "provider":
+            return row.provider, row.params
+        case "operator" | "dtype":
+            return getattr(row.case, column)
+    if column in COLUMNS:
+        return getattr(row, column)
+    return row.case.axes.get(column, FORWARD if column == MODE else None)
 
 
-def _column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
-    return frame[name] if name in frame or name != MODE else pd.Series(FORWARD, frame.index, dtype="str")
+def _kind(column: str, types: set[type]) -> str:
+    """What a column holds whose cells have these types."""
+    if column in COLUMNS and COLUMNS[column].kind in ("number", "count"):
+        return {"number": "number", "count": "size"}[COLUMNS[column].kind]
+    known = types - {type(None)}
+    if known == {bool}:
+        return "flag"
+    if known == {int}:
+        return "size"
+    return "number" if known and known <= {int, float} else "word"
 
 
 def _spellings(column: str, cell: Any) -> Iterable[str]:
@@ -221,12 +237,25 @@ def _spellings(column: str, cell: Any) -> Iterable[str]:
             return cell[0], configuration_name(*cell)
         case "dtype":
             return cell, *(alias for alias, dtype in DTYPE_ALIASES.items() if dtype == cell)
-    return str(cell).split(";") if column in JOINED_COLUMNS else (cell,)
+        case "flags":
+            return cell or ("",)
+        case "model":
+            return str(cell).split(";")
+    return ("",) if cell is None else (str(cell).lower() if isinstance(cell, bool) else str(cell),)
+
+
+def _values(row: Row, column: str) -> Iterable[Any]:
+    """The values of a column that a row has, for a message."""
+    cell = _cell(row, column)
+    return _spellings(column, cell) if column in JOINED_COLUMNS else ["" if cell is None else cell]
 
 
 def _few(cells: set[Any]) -> str:
-    words = [configuration_name(*cell) if isinstance(cell, tuple) else str(cell) or "empty" for cell in sorted(cells)]
-    return ", ".join(words if len(words) <= 12 else [*words[:10], "...", words[-1]])
+    if cells == {""}:
+        return "is empty in all of them"
+    ordered = sorted(cells, key=lambda cell: (isinstance(cell, str), cell))
+    words = [configuration_name(*cell) if isinstance(cell, tuple) else str(cell) or "empty" for cell in ordered]
+    return f"is one of {', '.join(words if len(words) <= 12 else [*words[:10], '...', words[-1]])}"
 
 
 def _shown(text: str) -> str:

@@ -10,10 +10,9 @@ from pathlib import Path
 from kbench import files
 from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
 from kbench.execute.existing_results import ADVICE, REFUSAL
-from kbench.execute.lock import acquire_lock, file_key
+from kbench.execute.lock import hold, results_lock
 from kbench.execute.writer import check_writable, move_aside
 from kbench.launches.kernels_file import kernels_path
-from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.revisions.child import Ended, run_child
 from kbench.revisions.edits import Edits
@@ -40,7 +39,7 @@ CHILD_ARGUMENTS = ["-P", "-c", CHILD_PROGRAM]
 def alone_in(out: Path, note: Callable[[str], None]) -> AbstractContextManager[None]:
     """Inside, no other `kbench ab` writes to the folder `out`. Waits for the one that does, after a note.
     Without this, a comparison would read the results of the other one."""
-    return acquire_lock(file_key(out), str(out), wait=True, note=note, hint="; --out names another folder")
+    return hold(results_lock(out), str(out), wait=True, note=note, hint="; --out names another folder")
 
 
 class SessionLimit(ExecutionError):
@@ -130,6 +129,6 @@ class SideSessions:
             if source == kernels_path(measured) and not source.exists():
                 continue  # a host, or an older kbench
             try:
-                files.replace(target, files.read_bytes(source, MAX_BYTES))
+                files.replace(target, source.read_bytes())
             except OSError as error:
                 raise ResultsError(f"{target}: cannot be written ({error.strerror}); choose another --out") from None

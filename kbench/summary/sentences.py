@@ -77,7 +77,7 @@ def _percent(share: float) -> str:
 
 def cases_of(rows: Sequence[Row]) -> int:
     """The number of measured cases. A case counts once per session."""
-    return len({(row.session, row.case.key) for row in rows})
+    return len({(row.session, row.case) for row in rows})
 
 
 def left_out(rows: Sequence[Row]) -> list[str]:
@@ -91,7 +91,7 @@ def left_out(rows: Sequence[Row]) -> list[str]:
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
         others = len(reasons) - 1
         more = f"; {others} more reason{'s' * (others > 1)}: see the CSV" if others > 0 else ""
-        cases = len({row.case.key for row in members})
+        cases = len({row.case for row in members})
         count = f"{cases} case" + "s" * (cases > 1)
         here = "these cases" if cases > 1 else "this case"
         why = reasons[0] if reasons else f"right in {here}, but {NOT_TIMED}; kbench check tries edge inputs"

@@ -220,9 +220,7 @@ class _Cells:
         self.without: dict[tuple[Any, str], str] = {}
         for row in found.rows:
             if row.role == Role.PROVIDER and (row.status.failed or row.ms is not None):
-                self.without[row.case.key, row.configuration_name] = (
-                    row.status.value if row.status.failed else Flag.SUSPECT
-                )
+                self.without[row.case, row.configuration_name] = row.status.value if row.status.failed else Flag.SUSPECT
 
     def __call__(self, key: CaseKey, configuration: str) -> str:
         rows = self.found.cases[key].get(configuration)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from kbench.analysis import rows_of
 from kbench.analysis.chosen_row import find_row, terms_of
 from kbench.counters.kernel_counters import KernelCounters
 from kbench.errors import UsageError
 from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.launched_call import KernelLaunch, LaunchedCall
-from kbench.results import environment_file, table
+from kbench.results import environment_file
 from kbench.results.case import Case
+from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 from kbench.text.printable import printable
@@ -90,11 +90,10 @@ class RowFacts:
 def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts], list[str]]:
     """The facts of the row that the terms choose and, with `versus`, of another configuration in the same case. Also returns
     notes for the user. Raises UsageError and ResultsError."""
-    frame = table.read_results(path)
-    rows = find_row(frame, path, terms)
+    results = read_results(path)
+    rows = find_row(results, terms)
     case, name = rows[0].case, rows[0].configuration_name
-    every = rows_of(frame)
-    of_case = [row for row in every if row.case.key == case.key and row.device == rows[0].device]
+    of_case = [row for row in results.rows if row.case == case and row.device == rows[0].device]
     wanted = [name]
     if versus:
         others = list(dict.fromkeys(row.configuration_name for row in of_case if row.role == Role.PROVIDER))
@@ -111,11 +110,11 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
             kernels_file=printable(kernels_path(path).name),
             kernels_missing=not kernels.there,
             file=str(path),
-            terms=terms_of(providers[each], every),
+            terms=terms_of(providers[each], results.rows),
         )
         for each in wanted
     ]
-    notes = [*frame.attrs["warnings"], *([kernels.note] if kernels.note else [])]
+    notes = [*results.warnings, *([kernels.note] if kernels.note else [])]
     return found, [*notes, *([machine.note] if machine.there and machine.note else [])]
 
 

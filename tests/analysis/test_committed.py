@@ -64,7 +64,7 @@ def _compare_agrees(path: Path, found: Analysis) -> None:
     best = Counter(won.configuration_name for won in found.winners).most_common(1)[0][0]
     comparison = compare_results(path, options=CompareOptions(by="provider", baseline=best))
     assert {drift.noise for drift in comparison.drifts.values()} <= {found.noise.floor or 0.0}
-    cases = {(won.key.case, won.configuration_name): won for won in found.winners}
+    cases = {(won.case.key, won.configuration_name): won for won in found.winners}
     words = {(row.key.case, row.contender): row.verdict for row in comparison.rows if row.ratio is not None}
     checked = 0
     for ((operator, axes, dtype), contender), word in words.items():

@@ -87,17 +87,6 @@ def test_what_has_no_time_says_why_and_a_suspect_time_is_none() -> None:
     assert [line[column["cheat"]].strip() for line in table.rows] == ["suspect", "400.0"]
 
 
-@pytest.mark.parametrize("ms", [0.0, -1.0, 1e-12, 1e12])
-def test_a_time_that_cannot_be_right_is_an_error_and_not_left_out(ms: float, tmp_path: Path, capsys: Out) -> None:
-    rows = sweep(256, cuda=2.0)
-    rows[1] = row("cuda", ms)
-    path = tmp_path / "edited.csv"
-    Writer(path, ("M", "N")).write(rows)
-    show(str(path))
-    out = capsys.readouterr().out
-    assert f"cuda: error (1 case): the status is ok, but the time is {ms}\n" in out and "1 ok, 1 error: " in out
-
-
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 @pytest.mark.parametrize("name", ["softmax-peers", "softmax-warps", "softmax-providers", "softmax", "gelu-providers"])
 def test_tables_fit_the_width_that_is_asked_for(

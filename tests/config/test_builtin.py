@@ -121,4 +121,4 @@ def test_the_row_operators_have_a_profile_with_the_shapes_of_models(
     found = load_config(name, profile="models").resolve(catalog("cuda"))
     assert {case.axes[registry.operator(name).axes[1]] for case in found.cases} == sizes
     assert {case.dtype for case in found.cases} == {"bfloat16"}
-    assert all(case.key in found.models for case in found.cases)
+    assert all(case in found.models for case in found.cases)

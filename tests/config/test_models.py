@@ -51,7 +51,7 @@ def sizes(sweep: Sweep) -> list[tuple[Any, ...]]:
 
 
 def models(sweep: Sweep) -> list[str]:
-    return [sweep.models.get(case.key, "") for case in sweep.cases]
+    return [sweep.models.get(case, "") for case in sweep.cases]
 
 
 def error(sweep: str, name: str = "norm", **options: Any) -> str:

@@ -41,7 +41,7 @@ def resolve_file(shapes: Path, sweep: str = SWEEP, **options: Any) -> Sweep:
 
 
 def weighted(sweep: Sweep) -> dict[tuple[Any, ...], float | None]:
-    return {(*case.axes.values(), case.dtype): sweep.weights.get(case.key) for case in sweep.cases}
+    return {(*case.axes.values(), case.dtype): sweep.weights.get(case) for case in sweep.cases}
 
 
 def problem(csv: str | bytes, **options: Any) -> str:

@@ -18,7 +18,7 @@ from kbench.execute import existing_results
 from kbench.execute.plan import Plan, make_plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
-from kbench.results import table
+from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 
@@ -93,7 +93,6 @@ def write_finished(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
             "config": {"sha": ""},
         }
     )
-    writer.close()
     return path, sizes
 
 
@@ -124,12 +123,11 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
     for size in [sizes[0], *range(sizes[1] - 300, len(data))]:  # the end of one case, and all of another
         path.write_bytes(data[:size])
         past = existing_results.read_existing(path, layout, MACHINE, "resume")
-        whole = sum(after <= size for after in sizes[1:])
-        assert (past.finished, past.keep) == (whole, sizes[whole]), f"cut at byte {size}"
-        assert len(past.rows) == 6 * whole
+        whole = sum(after <= size + 1 for after in sizes[1:])  # without its line break the last row is whole
+        assert len(past.rows) == 6 * whole, f"cut at byte {size}"
         assert past.left == layout.tasks[whole:]
         if size % 20 == 0:
-            assert len(table.read_results(path)) >= len(past.rows)
+            assert len(read_results(path).rows) >= len(past.rows)
         if size > sizes[whole]:
             assert any("incomplete case" in note for note in past.notes)
 
@@ -142,7 +140,6 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
     past = existing_results.read_existing(path, layout, MACHINE, "resume")
     assert past.left == (layout.tasks[1], layout.tasks[2])
-    assert past.keep == len(header + cases[3] + cases[0])
     assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
     path.write_bytes(header + cases[3][:-30] + b"\n" + cases[0])
     assert f"{path}:" in refused(path, layout), "only the last case may be cut short"
@@ -155,10 +152,8 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     )
     path.write_bytes(header + cases[0] + cases[2])
     assert existing_results.read_existing(path, layout, MACHINE, "resume").left == (layout.tasks[1], layout.tasks[3])
-    path.write_bytes(header + cases[0] + cases[1].replace(b",", b";", 9) + cases[2])
-    assert "delete all lines of its case: kbench then measures the case again" in refused(path, layout)
     path.write_bytes(header + cases[0] + cases[1] + cases[0])
-    assert "repeats line 2" in refused(path, layout)
+    assert "is also on line 2" in refused(path, layout)
 
 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
@@ -228,18 +223,18 @@ def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
     header, first, second, *rest = data.splitlines(keepends=True)
 
     path.write_bytes(b"".join([header, first, second, second, *rest]))
-    assert f"{path}:4: repeats line 3" in refused(path, layout)
+    assert f"{path}:4: " in refused(path, layout) and "is also on line 3" in refused(path, layout)
     path.write_bytes(b"".join([header, first, *rest]))
     assert f"{path}:3: found provider cuda, expected torch-eager" in refused(path, layout)
     path.write_bytes(b"".join([header, first[:-40] + b"\n", second, *rest]))
     assert f"{path}:2: " in refused(path, layout)
     path.write_bytes(b"".join([header, first.replace(b",0.1,", b",fast,"), second, *rest]))
-    assert f"{path}:2: ms has the invalid value 'fast'" in refused(path, layout)
+    assert f"{path}:2: ms is 'fast', not a number" in refused(path, layout)
     for older in (header.replace(b",deterministic", b""), header.replace(b",deterministic", b",same")):
         path.write_bytes(b"".join([older, first, second, *rest]))
         assert f"{path}:1: " in refused(path, layout) and "no column deterministic" in refused(path, layout)
     path.write_bytes(b"")
-    assert f"{path}:1: not a kbench results file" in refused(path, layout)
+    assert f"{path}: the file is empty" in refused(path, layout)
     path.write_bytes(b"\x89PNG\r\n\0\xff")
     assert f"{path}:1: not a kbench results file" in refused(path, layout)
 

@@ -70,7 +70,7 @@ def test_a_case_belongs_to_the_device_that_began_it() -> None:
     first, second, again, more = todo = tasks((1, 0), (2, 0), (1, 1), (2, 1))
     queue = TaskQueue(todo, {})
     assert [queue.take(device) for device in "abbba"] == [first, second, more, None, again]
-    assert TaskQueue(todo, {first.case.key: "b"}).take("a") == second
+    assert TaskQueue(todo, {first.case: "b"}).take("a") == second
     spread = TaskQueue(todo, None)
     assert [spread.take("a") for _ in range(5)] == [first, second, again, more, None]
 

@@ -17,7 +17,7 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.kernels_file import kernels_path
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded, CatalogRequest
-from kbench.results import table
+from kbench.results.reader import read_results
 
 RECORDS = """
 LIMITS = dict.fromkeys(["multiprocessors", "threads", "registers", "shared_bytes", "blocks", "reserved_shared_bytes"], 1)
@@ -82,7 +82,7 @@ def recorded(code: str) -> CallRecorded:
 
 def known(csv: Path) -> tuple[set[str], list[str]]:
     """The codes of the rows, and the names of the calls in the file beside the CSV, in its order."""
-    codes = {code for code in table.read_results(csv)["code"] if code}
+    codes = {row.code for row in read_results(csv).rows} - {""}
     lines = [json.loads(line) for line in kernels_path(csv).read_text().splitlines()]
     return codes, [line["call"] for line in lines if "call" in line]
 

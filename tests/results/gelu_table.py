@@ -8,8 +8,8 @@ import pytest
 
 from kbench.errors import ResultsError
 from kbench.execute.writer import Writer
-from kbench.results import table
 from kbench.results.case import Case
+from kbench.results.reader import read_results
 from kbench.results.row import Row
 
 
@@ -26,7 +26,7 @@ def write_gelu_rows(path: Path, *rows: Row) -> Path:
 
 def refuses(path: Path, *words: str) -> None:
     with pytest.raises(ResultsError) as caught:
-        table.read_results(path)
+        read_results(path)
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(str(path))

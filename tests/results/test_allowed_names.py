@@ -26,8 +26,8 @@ from kbench.execute.writer import Writer
 from kbench.plotting import terminal_charts
 from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
-from kbench.results import table
 from kbench.results.case import Case
+from kbench.results.reader import read_results
 from kbench.results.row import Row, csv_header
 
 UGLY = {
@@ -137,7 +137,7 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
         assert "rename the axis" in str(refused)
         return
     old, new = (written(tmp_path / f"{name}.csv", axis, ms) for name, ms in (("old", 0.1), ("new", 0.2)))
-    assert table.axes(table.read_results(old)) == ["M", axis]
+    assert read_results(old).axes == ("M", axis)
     found = compare_results(str(old), str(new))
     for text in FORMATS.values():
         assert text(found)
@@ -183,7 +183,6 @@ def rows(axis: str, ms: float) -> list[Row]:
 def written(path: Path, axis: str, ms: float) -> Path:
     writer = Writer(path, ("M", axis))
     writer.write(rows(axis, ms))
-    writer.close()
     return path
 
 
@@ -232,8 +231,8 @@ measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
     done = kbench(*command, "--no-plot")
     assert done.returncode == 0, done.stderr
     path = tmp_path / "results" / "s.csv"
-    frame = table.read_results(path)
-    assert len(frame) == 1 + 4 + 5 + 3 and set(frame["status"]) == {"ok"}
+    rows = read_results(path).rows
+    assert len(rows) == 1 + 4 + 5 + 3 and {row.status for row in rows} == {"ok"}
 
     again = kbench(*command, "--resume")
     assert again.returncode == 0 and "nothing left to measure" in again.stderr

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from kbench.errors import UsageError
 from kbench.execute.writer import Writer
-from kbench.results import table
 from kbench.results.case import Case
+from kbench.results.reader import Results, read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import Role
@@ -24,7 +23,7 @@ CONFIGURATIONS = [
 
 
 @pytest.fixture
-def frame(tmp_path: Path) -> pd.DataFrame:
+def results(tmp_path: Path) -> Results:
     rows = []
     for n in (256, 4096, 1 << 20):
         for dtype in ("float32", "bfloat16"):
@@ -36,13 +35,16 @@ def frame(tmp_path: Path) -> pd.DataFrame:
     rows[1].session = 1
     rows[2] = Row(rows[2].case, *CONFIGURATIONS[2], status="oom", reason="out of memory")  # type: ignore[arg-type]
     Writer(tmp_path / "a.csv", ("M", "N", "approximate")).write(rows)
-    return table.read_results(tmp_path / "a.csv")
+    return read_results(tmp_path / "a.csv")
 
 
-def chosen(frame: pd.DataFrame, text: str) -> pd.DataFrame:
+def chosen(results: Results, text: str) -> list[Row]:
     """The rows of providers that a condition chooses."""
-    rows = RowFilter.parse(text).select(frame)
-    return rows[rows["role"] == "provider"]
+    return RowFilter.parse(text).select(results).provider_rows
+
+
+def names(results: Results) -> list[str]:
+    return [row.provider for row in results.rows]
 
 
 @pytest.mark.parametrize(
@@ -83,8 +85,8 @@ def chosen(frame: pd.DataFrame, text: str) -> pd.DataFrame:
         ("params=num_warps=4", 6),
     ],
 )
-def test_how_many_rows(frame: pd.DataFrame, text: str, count: int) -> None:
-    assert len(chosen(frame, text)) == count
+def test_how_many_rows(results: Results, text: str, count: int) -> None:
+    assert len(chosen(results, text)) == count
 
 
 @pytest.mark.parametrize(
@@ -105,33 +107,28 @@ def test_how_many_rows(frame: pd.DataFrame, text: str, count: int) -> None:
         ("provider=[a-z]*", []),
     ],
 )
-def test_providers_and_configurations(frame: pd.DataFrame, text: str, configurations: list[tuple[str, str]]) -> None:
-    rows = chosen(frame, text)
-    assert list(rows[["provider", "params"]].drop_duplicates().itertuples(index=False, name=None)) == configurations
+def test_providers_and_configurations(results: Results, text: str, configurations: list[tuple[str, str]]) -> None:
+    assert list(dict.fromkeys((row.provider, row.params) for row in chosen(results, text))) == configurations
 
 
-def test_controls_stay_with_the_cases_that_are_chosen(frame: pd.DataFrame) -> None:
-    rows = RowFilter.parse("provider=triton,status=ok,N=256").select(frame)
-    assert list(rows["provider"]) == ["triton", "copy"] * 2
-    rows = RowFilter.parse("provider=copy,role=control,N=256").select(frame)
-    assert list(rows["provider"]) == ["copy"] * 2
-    assert list(RowFilter.parse("role=provider,N=256,provider=cuda").select(frame)["provider"]) == ["cuda"] * 2
+def test_controls_stay_with_the_cases_that_are_chosen(results: Results) -> None:
+    assert names(RowFilter.parse("provider=triton,status=ok,N=256").select(results)) == ["triton", "copy"] * 2
+    assert names(RowFilter.parse("provider=copy,role=control,N=256").select(results)) == ["copy"] * 2
+    assert names(RowFilter.parse("role=provider,N=256,provider=cuda").select(results)) == ["cuda"] * 2
 
 
-def test_the_frame_stays_what_it_was(frame: pd.DataFrame) -> None:
-    frame.attrs["warnings"] = ["a line was left out"]
-    rows = RowFilter.parse("N=4096,provider=cuda").select(frame)
-    assert rows.attrs == frame.attrs
-    assert list(rows.dtypes) == list(frame.dtypes)
-    pd.testing.assert_frame_equal(rows, frame.loc[rows.index])
+def test_the_chosen_rows_keep_their_lines(results: Results) -> None:
+    selected = RowFilter.parse("N=4096,provider=cuda").select(results)
+    lines = dict(zip(results.lines, results.rows, strict=True))
+    assert [lines[line] for line in selected.lines] == list(selected.rows) and selected.path == results.path
 
 
 def test_a_file_without_rows(tmp_path: Path) -> None:
     Writer(tmp_path / "a.csv", ("N",))
-    frame = table.read_results(tmp_path / "a.csv")
+    results = read_results(tmp_path / "a.csv")
     where = RowFilter.parse("N>=4096,provider=triton*")
-    assert where.select(frame).empty
-    assert where.nothing(frame).startswith(f"{tmp_path}/a.csv: the file has no row of any provider")
+    assert not where.select(results).rows
+    assert where.nothing(results).startswith(f"{tmp_path}/a.csv: the file has no row of any provider")
 
 
 @pytest.mark.parametrize(
@@ -164,9 +161,9 @@ def test_a_file_without_rows(tmp_path: Path) -> None:
         ("params=num_warps=8,num_stages=2", ["no column 'num_stages'"]),
     ],
 )
-def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> None:
+def test_wrong_conditions(results: Results, text: str, words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        RowFilter.parse(text).select(frame)
+        RowFilter.parse(text).select(results)
     message = str(caught.value)
     assert message.startswith("--where ") and len(message.splitlines()) == 1
     for word in words:
@@ -191,10 +188,10 @@ def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> N
         ("model=x", "no row has model=x; model is empty in all of them"),
     ],
 )
-def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:
+def test_why_nothing_is_left(results: Results, text: str, what: str) -> None:
     where = RowFilter.parse(text)
-    assert (where.select(frame)["role"] == Role.CONTROL).all()
-    assert where.nothing(frame).startswith(f"{frame.attrs['path']}: ") and what in where.nothing(frame)
+    assert not where.select(results).provider_rows
+    assert where.nothing(results).startswith(f"{results.path}: ") and what in where.nothing(results)
 
 
 def test_the_names_of_a_cell_that_holds_several_are_listed_one_by_one(tmp_path: Path) -> None:
@@ -202,17 +199,17 @@ def test_the_names_of_a_cell_that_holds_several_are_listed_one_by_one(tmp_path: 
     cases = [Case("gelu", {"N": n}, "float32") for n in (1, 2)]
     rows = [Row(case, "triton", ms=1.0, model=m, flags=f) for case, m, f in zip(cases, models, flags, strict=True)]
     Writer(tmp_path / "a.csv", ("N",)).write(rows)
-    frame = table.read_results(tmp_path / "a.csv")
-    told = RowFilter.parse("model=llama-3-8b;qwen3-8b").nothing(frame)
+    results = read_results(tmp_path / "a.csv")
+    told = RowFilter.parse("model=llama-3-8b;qwen3-8b").nothing(results)
     assert told.endswith("; model is one of gemma-2-9b, llama-3-8b, qwen3-8b")
-    assert RowFilter.parse("flags=slow").nothing(frame).endswith("; flags is one of empty, noisy, throttled")
+    assert RowFilter.parse("flags=slow").nothing(results).endswith("; flags is one of empty, noisy, throttled")
 
 
-def test_a_file_without_modes_has_forward_rows(frame: pd.DataFrame) -> None:
-    assert len(chosen(frame, "mode=forward")) == len(chosen(frame, "mode!=backward,full")) == 24
+def test_a_file_without_modes_has_forward_rows(results: Results) -> None:
+    assert len(chosen(results, "mode=forward")) == len(chosen(results, "mode!=backward,full")) == 24
     where = RowFilter.parse("N=256,mode=backward")
-    assert where.select(frame).empty
-    assert where.nothing(frame).endswith(
+    assert not where.select(results).provider_rows
+    assert where.nothing(results).endswith(
         ": no row has mode=backward among those with N=256; the file has no column mode, so its rows are forward"
     )
 
@@ -220,15 +217,15 @@ def test_a_file_without_modes_has_forward_rows(frame: pd.DataFrame) -> None:
 def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
     cases = [Case("softmax", {"N": n}, "float32") for n in range(100, 0, -1)]
     Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])
-    frame = table.read_results(tmp_path / "a.csv")
-    assert RowFilter.parse("N=0").nothing(frame).endswith("N is one of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")
+    results = read_results(tmp_path / "a.csv")
+    assert RowFilter.parse("N=0").nothing(results).endswith("N is one of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")
 
 
 def test_brackets_in_the_value_of_a_parameter_belong_to_the_name(tmp_path: Path) -> None:
-    names = ("tile=[8,8],warps=4", "tile=[8,16],warps=4")
+    params = ("tile=[8,8],warps=4", "tile=[8,16],warps=4")
     case = Case("gelu", {"M": 64, "N": 256}, "float32")
     where = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200"}
-    Writer(tmp_path / "b.csv", ("M", "N")).write([Row(case, "t", params, ms=1.0, **where) for params in names])  # type: ignore[arg-type]
-    frame = table.read_results(tmp_path / "b.csv")
-    assert list(chosen(frame, f"provider=t[{names[0]}],N=256")["params"]) == [names[0]]
-    assert list(chosen(frame, f"N=256,provider=t[{names[0]}],t[{names[1]}],M=64")["params"]) == [*names]
+    Writer(tmp_path / "b.csv", ("M", "N")).write([Row(case, "t", each, ms=1.0, **where) for each in params])  # type: ignore[arg-type]
+    results = read_results(tmp_path / "b.csv")
+    assert [row.params for row in chosen(results, f"provider=t[{params[0]}],N=256")] == [params[0]]
+    assert [row.params for row in chosen(results, f"N=256,provider=t[{params[0]}],t[{params[1]}],M=64")] == [*params]

@@ -9,13 +9,12 @@ import pandas as pd
 import pytest
 
 from kbench import load
-from kbench.analysis import rows_of
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.errors import ResultsError, UsageError
 from kbench.execute.writer import Writer
-from kbench.results import table
 from kbench.results.case import Case, Value
+from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
 
@@ -44,10 +43,8 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def test_types(csv: Path) -> None:
-    frame = table.read_results(csv)
-    assert [str(frame[name].dtype) for name in AXES] == ["Int64", "float64", "bool", "Int64", "str"]
-    assert table.axes(frame) == list(AXES)
-    assert load(csv)["eps"].tolist() == frame["eps"].tolist()
+    assert [str(load(csv)[name].dtype) for name in AXES] == ["Int64", "float64", "bool", "Int64", "str"]
+    assert read_results(csv).axes == AXES
 
 
 @pytest.mark.parametrize(
@@ -65,7 +62,7 @@ def test_types(csv: Path) -> None:
 def test_no_value_and_no_type_is_lost(tmp_path: Path, name: str, values: list[Value]) -> None:
     cases = [case(**{name: value}) for value in values]  # type: ignore[arg-type]
     path = write(tmp_path / "a.csv", *cases)
-    rows = rows_of(table.read_results(path))
+    rows = read_results(path).rows
     assert [row.case for row in rows] == cases
     assert [type(row.case.axes[name]) for row in rows] == [type(value) for value in values]
     assert [row.case.label for row in rows] == [each.label for each in cases]
@@ -73,9 +70,9 @@ def test_no_value_and_no_type_is_lost(tmp_path: Path, name: str, values: list[Va
 
 
 def test_a_spreadsheet_writes_booleans_in_capitals(csv: Path) -> None:
-    before = table.read_results(csv)
+    before = read_results(csv)
     csv.write_text(csv.read_text().replace("True", "TRUE").replace("False", "FALSE"))
-    pd.testing.assert_frame_equal(table.read_results(csv), before)
+    assert read_results(csv) == before
 
 
 @pytest.mark.parametrize(
@@ -92,7 +89,7 @@ def test_a_spreadsheet_writes_booleans_in_capitals(csv: Path) -> None:
 def test_a_damaged_cell(csv: Path, old: str, new: str, message: str) -> None:
     edit(csv, old, new)
     with pytest.raises(ResultsError, match=":2: ") as caught:
-        table.read_results(csv)
+        read_results(csv)
     assert message in str(caught.value)
 
 
@@ -117,7 +114,7 @@ def test_a_damaged_cell(csv: Path, old: str, new: str, message: str) -> None:
     ],
 )
 def test_where(csv: Path, text: str, count: int) -> None:
-    assert len(RowFilter.parse(text).select(table.read_results(csv))) == count
+    assert len(RowFilter.parse(text).select(read_results(csv)).rows) == count
 
 
 @pytest.mark.parametrize(
@@ -135,16 +132,15 @@ def test_where(csv: Path, text: str, count: int) -> None:
 )
 def test_wrong_conditions(csv: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        RowFilter.parse(text).select(table.read_results(csv))
+        RowFilter.parse(text).select(read_results(csv))
     assert message in str(caught.value)
 
 
 def test_why_nothing_is_left(csv: Path) -> None:
-    frame = table.read_results(csv)
-    assert RowFilter.parse("eps=1").nothing(frame).endswith("eps is one of 1e-06, 1e-05, 0.1")
+    assert RowFilter.parse("eps=1").nothing(read_results(csv)).endswith("eps is one of 1e-06, 1e-05, 0.1")
     write(csv.parent / "b.csv", case(causal=True))
-    frame = table.read_results(csv.parent / "b.csv")
-    assert RowFilter.parse("causal=false").nothing(frame).endswith("causal is one of True")
+    results = read_results(csv.parent / "b.csv")
+    assert RowFilter.parse("causal=false").nothing(results).endswith("causal is one of True")
 
 
 @pytest.mark.parametrize("word", ["1", "1e-6", ".5", "true", "False"])

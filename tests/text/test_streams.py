@@ -184,7 +184,6 @@ def results(tmp_path: Path) -> Callable[[str], Path]:
         for n in (64, 128):
             case = Case("softmax", {"M": 16, "N": n}, "float32")
             writer.write([Row(case, "torch-native", ms=0.1, gbps=5.0, speedup=1.0, round_ms=(0.1,), device=device)])
-        writer.close()
         return tmp_path / "x.csv"
 
     return write

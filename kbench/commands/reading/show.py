@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.commands.options import RowTerms, newest_results
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import ExitStatus
 from kbench.text import terminal
 
 
@@ -34,20 +34,19 @@ def show(
     `kbench run` prints the same summary when it ends.
     """
     from kbench import summary
-    from kbench.analysis import analyse, rows_of
-    from kbench.results import environment_file, table
+    from kbench.analysis import analyse
+    from kbench.results import environment_file
+    from kbench.results.reader import read_results
     from kbench.results.row_filter import RowFilter
-    from kbench.results.vocabulary import Role
+    from kbench.results.sources import results_file
 
-    path = table.results_file(Path(newest_results([file] if file else None)[0]))
-    frame, chosen = table.read_results(path), RowFilter.parse(where)
-    rows = chosen.select(frame) if chosen.terms else frame
-    if chosen.terms and not (rows["role"] == Role.PROVIDER).any():
-        raise UsageError(chosen.nothing(frame))
+    path = results_file(Path(newest_results([file] if file else None)[0]))
+    results = read_results(path)
+    chosen = RowFilter.parse(where).select_providers(results)
     beside = environment_file.read_environment(path)
-    found = analyse(rows_of(rows), beside.environment.get("baseline"))
+    found = analyse(chosen.rows, beside.environment.get("baseline"))
     summary.print_summary(found, detailed=details)
     print(f"{summary.counts(found.rows) or 'no rows of providers'}: {path}")
-    for warning in [*frame.attrs["warnings"], *([beside.note] if beside.there and beside.note else [])]:
-        terminal.warn(str(warning))
+    for warning in [*results.warnings, *([beside.note] if beside.there and beside.note else [])]:
+        terminal.warn(warning)
     return ExitStatus.OK

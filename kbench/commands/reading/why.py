@@ -73,7 +73,7 @@ def why(
     Exit code: 0 success; 2 bad input; 3 there was no code to show.
     """
     from kbench.listings.listing import Language
-    from kbench.results.table import results_file
+    from kbench.results.sources import results_file
     from kbench.why.facts import find_facts
 
     languages = {language.lower(): language for language in Language}

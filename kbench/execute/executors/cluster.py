@@ -25,7 +25,7 @@ import distributed
 
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executor import Finished, Listener, give_up
-from kbench.execute.lock import acquire_lock, device_key
+from kbench.execute.lock import device_lock, hold
 from kbench.execute.plan import Task
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.time_limits import call_within
@@ -115,7 +115,7 @@ class Cluster:
         only waited there."""
         jobs: dict[Any, list[Task]] = {}
         for task in tasks:
-            jobs.setdefault((task.case.key, task.session if self._spread else 0), []).append(task)
+            jobs.setdefault((task.case, task.session if self._spread else 0), []).append(task)
         waiting, running = deque(jobs.values()), dict[Any, list[Task]]()
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         while waiting or running:
@@ -237,7 +237,7 @@ class Measurer:
                 for task in tasks:
                     supervisor = self._supervisor(task.session)
                     device = supervisor.ready(task).catalog.device
-                    with acquire_lock(device_key(device), device.name, wait=True, note=lambda line: None):
+                    with hold(device_lock(device), device.name, wait=True, note=lambda line: None):
                         answer.finished.append(supervisor.measure(task, self))
             except (WorkerLost, DeviceGone) as gone:
                 answer.finished, answer.gone = [], str(gone)

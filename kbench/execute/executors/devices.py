@@ -98,7 +98,7 @@ class TaskQueue:
         """The next task for a device; None if none is left for it."""
         with self._lock:
             for number, task in enumerate(self._tasks):
-                if self._homes is None or self._homes.setdefault(task.case.key, device) == device:
+                if self._homes is None or self._homes.setdefault(task.case, device) == device:
                     return self._tasks.pop(number)
         return None
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.analysis import rows_of
 from kbench.comparison.environment_differences import environment_properties
 from kbench.errors import ResultsError, UsageError
 from kbench.history.storage.folder import add_file, read_files
 from kbench.history.storage.stored_run import STORED_FORMAT, StoredReading, StoredRun
-from kbench.results import environment_file, table
+from kbench.results import environment_file
+from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Control, Flag, Role, Status
@@ -45,16 +45,16 @@ def add_results(source: Path, folder: Path, machine: str = "") -> Added:
         raise UsageError(f"--machine: the name must be printable and have at most {NAME_LIMIT} characters")
     if folder.exists() and not folder.is_dir():
         raise ResultsError(f"{folder}: not a folder; name a folder for the history")
-    frame = table.read_results(source)
+    results = read_results(source)
     beside = environment_file.read_environment(source)
-    rows = [row for row in rows_of(frame) if _belongs(row)]
+    rows = [row for row in results.rows if _belongs(row)]
     if not any(row.role == Role.PROVIDER for row in rows):
         raise ResultsError(f"{source}: the file has no row of any provider; run the sweep again")
     before = read_files(folder)
     known = {reading.identity for run in before.runs for reading in run.readings}
     readings = list({reading.identity: reading for reading in map(_reading, rows)}.values())
     fresh = [reading for reading in readings if reading.identity not in known]
-    notes = (*map(str, frame.attrs["warnings"]), *filter(None, [beside.note]), *before.notes)
+    notes = (*results.warnings, *filter(None, [beside.note]), *before.notes)
     if not any(reading.role == Role.PROVIDER for reading in fresh):
         return Added(None, 0, len(readings), notes)
     run = StoredRun(
@@ -82,7 +82,7 @@ def _reading(row: Row) -> StoredReading:
         params=row.params,
         axes={name: value for name, value in row.case.axes.items() if value is not None},
         dtype=row.case.dtype,
-        role=Role(row.role),
+        role=row.role,
         session=row.session,
         status=row.status,
         reason=row.reason if row.status is not Status.OK else "",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from kbench.analysis import rounds
+from kbench.results.row import is_plausible
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def precision_of(
     None if there are fewer than two rounds, or if a time is implausible, such as 0. `resolution_ms` is a step of the clock.
     """
     together = list(baseline_ms[: len(round_ms)])
-    if len(round_ms) < 2 or not all(map(rounds.is_plausible, (*round_ms, *together))):
+    if len(round_ms) < 2 or not all(map(is_plausible, (*round_ms, *together))):
         return None
     scatter = rounds.uncertainty(rounds.logs(round_ms))
     rounding = resolution_ms / 2 / median(round_ms)

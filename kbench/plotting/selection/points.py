@@ -13,7 +13,6 @@ import pandas as pd
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError
-from kbench.results import table
 from kbench.results.case import configuration_name
 from kbench.results.row import CONDITION_COLUMNS
 from kbench.results.vocabulary import Control, Flag, Role, Status
@@ -92,7 +91,7 @@ def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
 
 def axis_names(sources: Sequence[ResultsFile]) -> list[str]:
     """The axes and choices of all files."""
-    return list(dict.fromkeys(axis for source in sources for axis in table.axes(source.frame)))
+    return list(dict.fromkeys(axis for source in sources for axis in source.axes))
 
 
 def fixed_columns(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[str]:

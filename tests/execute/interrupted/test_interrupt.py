@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from ended_runs import FAKE, IDENTITY, ON_LINUX, SWEEP, identities, new_folder, run
 
-from kbench.results import table
+from kbench.results.frame import frame_of
+from kbench.results.reader import read_results
 
 pytestmark = ON_LINUX
 
@@ -61,6 +62,6 @@ def check_readable(folder: Path, wanted: list[list[Any]]) -> int:
     path = folder / "results" / "sweep.csv"
     if not path.exists():
         return 0
-    rows = table.read_results(path)
+    rows = frame_of(read_results(path))
     assert rows[IDENTITY].astype({"M": int, "N": int}).values.tolist() == wanted[: len(rows)]
     return len(rows)

@@ -1,0 +1,215 @@
+"""Reading results files: what the cells become, and what a damaged file is told, with its line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from gelu_table import edit, gelu_row, refuses, write_gelu_rows
+
+from kbench.errors import ResultsError
+from kbench.results.reader import read_results
+from kbench.results.row import csv_header
+from kbench.results.sources import newest
+
+AXES = ("M", "N", "approximate")
+
+
+def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
+    rows = [
+        gelu_row(
+            ms=1 / 3,
+            round_ms=(0.25, 1 / 3),
+            flags=("noisy", "throttled"),
+            deterministic=False,
+            max_rel_err=float("inf"),
+        ),
+        gelu_row(256, params="num_warps=4,num_stages=2", ms=5e-9, reason='a comma, and a "quote"'),
+        gelu_row(session=1, ms=None, status="error", reason="lost"),
+    ]
+    results = read_results(write_gelu_rows(tmp_path / "a.csv", *rows))
+    assert list(results.rows) == rows and list(results.lines) == [2, 3, 4]
+    assert results.axes == AXES and results.warnings == []
+
+
+def test_a_file_with_only_a_header_has_no_rows(tmp_path: Path) -> None:
+    assert not read_results(write_gelu_rows(tmp_path / "a.csv")).rows
+
+
+def test_what_a_spreadsheet_saves_is_read_alike(csv: Path) -> None:
+    before = read_results(csv)
+    empty_rows = b"," * (len(before.header) - 1) + b"\r\n \r\n\r\n"
+    csv.write_bytes(b"\xef\xbb\xbf" + csv.read_bytes().replace(b"\n", b"\r\n") + empty_rows)
+    assert read_results(csv) == before
+
+
+def test_spellings_of_the_same_value_are_one(csv: Path) -> None:
+    edit(csv, "64,256,tanh,float32", "64.0,256,tanh,fp32")
+    first, second = read_results(csv).rows
+    assert first.case.axes["M"] == 64 and first.case.dtype == second.case.dtype == "float32"
+
+
+def test_columns_that_older_files_lack_are_not_known_and_those_of_others_are_left_out(csv: Path) -> None:
+    edit(csv, ",sol,", ",mine,")
+    results = read_results(csv)
+    assert [row.sol for row in results.rows] == [None, None] and "mine" not in results.axes
+
+
+@pytest.mark.parametrize("torn", [60, 1, 90])
+def test_a_torn_last_line_is_left_out_with_a_warning(csv: Path, torn: int) -> None:
+    csv.write_bytes(csv.read_bytes()[:-torn] + ("µ".encode()[:1] if torn == 60 else b""))
+    results = read_results(csv)
+    if torn > 1:  # otherwise only the line break is missing
+        [warning] = results.warnings
+        assert warning.startswith(f"{csv}:3:") and len(results.rows) == 1
+
+
+def test_a_line_torn_inside_a_quoted_reason(tmp_path: Path) -> None:
+    path = write_gelu_rows(tmp_path / "a.csv", gelu_row(), gelu_row(ms=None, status="error", reason="one, two"))
+    path.write_text(path.read_text().partition(" two")[0])
+    results = read_results(path)
+    assert len(results.rows) == 1 and results.torn == 3
+
+
+# -- refused, with the line
+
+
+def test_a_row_that_its_session_has_twice_is_an_error_with_both_lines(tmp_path: Path) -> None:
+    path = write_gelu_rows(tmp_path / "a.csv", gelu_row(), gelu_row(session=1), gelu_row())
+    refuses(path, ":4: gelu M=64 N=1024 ", "session 0 is also on line 2; delete one of the two lines")
+    write_gelu_rows(path, gelu_row(case_hash="a"), gelu_row(case_hash="b"))
+    refuses(path, ":3: gelu", "also on line 2, with another case_hash", "a column of its sizes is missing")
+
+
+@pytest.mark.parametrize("column", ["provider", "reason", "env_id"])
+def test_a_stray_quote_takes_no_rows_with_it(tmp_path: Path, column: str) -> None:
+    path = write_gelu_rows(tmp_path / "a.csv", *(gelu_row(2**n) for n in range(8, 13)))
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    place = lines[0].index(column)
+    lines[2][place] = '"' + lines[2][place]
+    path.write_text("\n".join(map(",".join, lines)) + "\n")
+    refuses(path, ":3:", "quote")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ["empty"]),
+        (b"\n \n", ["empty"]),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", [":1: not a kbench results file"]),
+        (b"operator,provider,city\nx,y,z\n", [":1: not a kbench results file", "params", "and 3"]),
+    ],
+)
+def test_a_file_of_something_else(tmp_path: Path, content: bytes, words: list[str]) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    refuses(tmp_path / "a.csv", *words)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    refuses(tmp_path / "nothing.csv", "no such file", "kbench run")
+    refuses(tmp_path, "is a folder")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (",build_ms,", ",build,", ["it has no column build_ms, because it was edited", "restore the column or run"]),
+        ("M,N,approximate", "M,M,approximate", ["column 'M' appears twice"]),
+        ("provider,params,", "params,provider,", ["in another order"]),
+        ("approximate,dtype,role", "approximate,role,dtype", ["in another order"]),
+    ],
+)
+def test_a_header_that_was_edited(csv: Path, old: str, new: str, words: list[str]) -> None:
+    edit(csv, old, new)
+    refuses(csv, ":1:", *words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("0.12345678901234568", "0.12E", "ms is '0.12E', not a number"),
+        ("0.12345678901234568", "inf", "ms is inf, which is no time"),
+        ("0.12345678901234568", "-1", "ms is -1.0, which is no time"),
+        ("0.12345678901234568", "1e-12", "ms is 1e-12, which is no time"),
+        ("0.12345678901234568", "", "the status is ok, but there is no time"),
+        ("provider,0,ok", "provider,0,oom", "the status is oom, but there is a time"),
+        ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1;2;,80", "round_ms is '1;2;', not times"),
+        ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1;-2,80", "round_ms is '1;-2', not times"),
+        ("provider,0,ok", "contrl,0,ok", "role is 'contrl', which is not one of provider, control"),
+        ("provider,0,ok", "provider,0,fine", "status is 'fine', which is not one of ok, checked"),
+        ("provider,0,ok", "provider,-1,ok", "session is '-1', not a session number"),
+        ("64,256", "64,2S6", "N is '2S6', not a size"),
+        ("64,256", "64,", "N is '', not a size"),
+        ("64,256", "64,2.5", "N is '2.5', not a size"),
+        ("256,tanh", "256,", "approximate is '', not a size or a word"),
+    ],
+)
+def test_a_damaged_cell(csv: Path, old: str, new: str, what: str) -> None:
+    edit(csv, old, new)
+    refuses(csv, ":2:", what, "repair or delete the line")
+
+
+def test_lines_that_do_not_belong(csv: Path) -> None:
+    header, first, second = csv.read_text().splitlines()
+    for lines, where, what in (
+        ([header, second, first + ",x", second], ":3:", "fields where the header has"),
+        ([header, second, first.rsplit(",", 3)[0], second], ":3:", "fields where the header has"),
+        ([header, first, second, header, first], ":4:", "a second header"),
+    ):
+        csv.write_text("\n".join([*lines, ""]))
+        refuses(csv, where, what)
+
+
+@pytest.mark.parametrize("column", csv_header(AXES))
+def test_no_cell_costs_more_than_one_sentence(csv: Path, column: str) -> None:
+    header, first, second = [line.split(",") for line in csv.read_text().splitlines()]
+    place = header.index(column)
+    for cell in (
+        "nan",
+        "inf",
+        "-1",
+        "1e999",
+        5000 * "9",
+        "٣",
+        " 8 ",
+        "",
+        "=cmd|' /C calc'!A0",
+        "\x1b[31m",
+        "\0",
+        '"',
+        "a;b",
+    ):
+        first[place] = cell
+        csv.write_text("\n".join(map(",".join, [header, first, second])) + "\n")
+        try:
+            assert len(read_results(csv).rows) == 2
+        except ResultsError as error:
+            assert str(error).startswith(f"{csv}:") and str(error).isprintable() and "; " in str(error)
+
+
+# -- the newest file
+
+
+def test_newest_is_by_time_and_leaves_out_what_was_moved_aside_and_other_csvs(tmp_path: Path) -> None:
+    names = [
+        "b.20261120-101500.csv",
+        "b.20261120-101500-1.csv",
+        "a.20261120-101500.v2.csv",
+        "compared.csv",
+        "b.csv",
+        "a.csv",
+    ]
+    for age, name in enumerate(names):
+        (tmp_path / name).write_text(
+            "operator,provider,status,change\n" if name == "compared.csv" else ",".join(csv_header())
+        )
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    assert newest(tmp_path).name == "b.csv"
+
+
+def test_newest_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "softmax.20261120-101500.csv").touch()
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ResultsError, match="no results file here"):
+            newest(folder)
