@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "execute/executors": "config contract errors execute files protocol results",
     "explain": "comparison results",
     "files": "",
-    "history": "analysis comparison errors history/storage results text",
+    "history": "comparison errors history/storage results text",
     "history/presentation": "comparison comparison/presentation history results text",
     "history/storage": "comparison errors files results text",
     "interrupts": "errors",

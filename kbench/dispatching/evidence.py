@@ -168,7 +168,7 @@ def _gaps(
     for name in names:
         lacking = [case for case, regrets in cases if name not in regrets]
         if lacking:
-            outcome = outcomes.get((lacking[0].key, name), "not measured")
+            outcome = outcomes.get((lacking[0], name), "not measured")
             yield name, Gap(len(lacking), lacking[0].label, outcome)
 
 

@@ -153,11 +153,3 @@ def test_a_name_in_a_script_that_the_font_lacks_draws_without_a_warning(
 ) -> None:
     write_pictures(save(tmp_path / "softmax.csv", sweep("a", "火")), Choices(), formats=["png"])
     assert not [str(each.message) for each in recwarn if "Glyph" in str(each.message)]
-
-
-def test_a_row_with_a_speed_but_no_time_is_not_drawn(tmp_path: Path) -> None:
-    rows = [drawn_row(case(n), "a") for n in NS]
-    for row in rows:
-        row.ms = float("nan")
-    with pytest.raises(ResultsError, match="no row has gbps to plot"):
-        write_pictures(save(tmp_path / "softmax.csv", rows), Choices("gbps"))

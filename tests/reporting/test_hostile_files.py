@@ -42,7 +42,7 @@ def test_natural_order() -> None:
 def test_a_reason_of_any_length_is_cut(tmp_path: Path) -> None:
     path = save_results(tmp_path / "x.csv", [report_row("a"), report_row("b", status="error")])
     text = path.read_text()
-    path.write_text(text.replace("it is so", '"' + 33_000 * "no\n" + '"'))
+    path.write_text(text.replace("it is so", 33_000 * "no "))
     page = json.dumps(content([path]))
     assert "no no no" in page and "characters)" in page and 4000 < len(page) < 60_000
 
