@@ -17,7 +17,6 @@ from making import Write, row
 from kbench.analysis import analyse
 from kbench.comparison import stats
 from kbench.comparison.compare import compare_results
-from kbench.comparison.options import CompareOptions
 from kbench.reporting.content import content
 from kbench.results.reader import read_results
 from kbench.results.row import Row
@@ -149,12 +148,6 @@ def test_the_report_names_models(write: Write) -> None:
     assert "model" in [column["name"] for column in page["files"][0]["winners"]["columns"]]
     plain = content([write("plain", [*pair(1, 4.0, None), *pair(2, 1.0, None)])])
     assert "model" not in [column["name"] for column in plain["rows"]["columns"]]
-
-
-def test_a_comparison_of_providers_is_weighted(write: Write) -> None:
-    found = compare_results(write("a", WEIGHTED), options=CompareOptions("provider", "torch"))
-    [mean] = found.geomeans
-    assert mean.ratio == pytest.approx(1 / MEAN) and mean.weighted
 
 
 def test_a_comparison_of_files_is_weighted_and_notes_other_weights(write: Write, kbench: Kbench) -> None:
