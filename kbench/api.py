@@ -5,28 +5,27 @@ Each function imports what it needs, so that a plug-in's `import kbench` stays c
 
 from __future__ import annotations
 
-import inspect
-import tempfile
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.errors import ConfigError, ConfigIssue, SourceLocation
-from kbench.notebook.parameter_names import errors_name_parameters, name_parameters
+from kbench.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.run import RunOptions, RunResult
+    from kbench.execute.run import PreparedRun, RunOptions
     from kbench.notebook.comparison_view import ComparisonView
     from kbench.notebook.frames import ResultsSource
-    from kbench.notebook.functions import Functions
+    from kbench.notebook.in_process import Functions
     from kbench.notebook.pictures import Pictures
 
+IN_THIS_PROCESS = "the functions are measured in this process: one that crashes or hangs ends it"
 
-@errors_name_parameters
+
 def run(
     config: str | Path | Mapping[str, Any],
     providers: Functions = (),
@@ -49,9 +48,8 @@ def run(
 
     `config` is a file, the name of a built-in config, or a mapping with the content of such a file. The results of a mapping
     get the name of its operator. `providers` are more functions to measure, as `{name: function}` or a list. Each takes the
-    operator's inputs and returns a new output. kbench sends the source of the functions, and of everything that they use, to
-    its worker process. They may use modules, functions, classes, numbers, text and collections of these, also from a
-    notebook. Any other object, such as a tensor of the notebook, is an error.
+    operator's inputs and returns a new output. With them, everything is measured in the process of the caller, without
+    isolation. Functions in a file (`plugins=["mine.py"]`) are measured in a worker process, like all others.
 
     `shapes` is a CSV with the shapes to measure instead of those of the sweep, and how often each occurs (column `weight`).
     `sessions` is the number of fresh processes that repeat the sweep. `continuing="resume"` measures the missing cases of an
@@ -66,43 +64,27 @@ def run(
     is a row, not an exception.
     """
     from kbench.config.load import load_config
-    from kbench.execute.run import RunOptions
-    from kbench.notebook import functions
+    from kbench.execute.executors.prepare import prepare
+    from kbench.execute.run import RunOptions, execute
 
     changes = [*_several(sets), *([] if sessions is None else [f"--sessions={sessions}"])]
     options = RunOptions(Path(out), devices, scheduler, spread, continuing, keep_trying=keep_trying)
-    with tempfile.TemporaryDirectory(prefix="kbench-") as folder:
-        files = _several(plugins)
-        if providers:
-            if scheduler is not None:
-                where = SourceLocation("providers")
-                raise ConfigError(
-                    [
-                        ConfigIssue(
-                            where,
-                            "functions cannot be sent to a cluster; put them in a file on every host, and pass plugins=[file]",
-                        )
-                    ]
-                )
-            names = functions.by_name(providers)
-            if isinstance(config, Mapping):
-                config = {"providers": list(names), **config}
-            operator = load_config(config, sets=changes, profile=profile).operator
-            files += map(str, functions.write_plugins(names, operator, Path(folder)))
-        wanted = None if shapes is None else Path(shapes)
-        loaded = load_config(config, sets=changes, only=_several(only), profile=profile, plugins=files, shapes=wanted)
-        outcome = _execute(loaded, options)
+    choices: dict[str, Any] = {
+        "sets": changes,
+        "only": _several(only),
+        "profile": profile,
+        "plugins": _several(plugins),
+        "shapes": None if shapes is None else Path(shapes),
+    }
+    if providers:
+        prepared = _prepare_functions(config, providers, choices, options)
+    else:
+        prepared = prepare(load_config(config, **choices), options, lambda line: None)
+    with prepared:
+        outcome = execute(prepared, options)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
     return load(outcome.csv)
-
-
-def _execute(loaded: Config, options: RunOptions) -> RunResult:
-    from kbench.execute.executors.prepare import prepare
-    from kbench.execute.run import execute
-
-    with prepare(loaded, options, lambda line: None) as prepared:
-        return execute(prepared, options)
 
 
 def load(path: str | Path) -> pd.DataFrame:
@@ -118,7 +100,6 @@ def load(path: str | Path) -> pd.DataFrame:
     return frame_of(read_results(path))
 
 
-@errors_name_parameters
 def compare(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     where: str = "",
@@ -133,8 +114,6 @@ def compare(
     `{label: source}` names both. `margin` is the smallest change of interest, as a share. `fail_on` has the verdicts with
     which `passed` is false. Raises UsageError.
     """
-    from dataclasses import replace
-
     from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions
     from kbench.notebook import frames
@@ -142,13 +121,11 @@ def compare(
 
     options = CompareOptions(where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:
-        found = compare_results(*files.sources, options=options)
-    parameters = inspect.signature(compare).parameters
-    notes = [name_parameters(files.readable(note), parameters) for note in found.notes if files.of_a_file(note)]
-    return ComparisonView.of(replace(found, notes=tuple(notes)))
+        comparison = compare_results(*files.sources, options=options)
+    notes = [files.readable(note) for note in comparison.notes if files.of_a_file(note)]
+    return ComparisonView.of(replace(comparison, notes=tuple(notes)))
 
 
-@errors_name_parameters
 def plot(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     metric: str = "",
@@ -176,7 +153,6 @@ def plot(
         return Pictures(plotting.write_pictures(files.sources, choices, folder, _words(formats), where=where))
 
 
-@errors_name_parameters
 def report(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     out: str | Path = "report.html",
@@ -195,6 +171,36 @@ def report(
     with frames.as_files(*sources, *([] if baseline is None else [baseline])) as files:
         old = None if baseline is None else files.sources.pop()
         return write_report(files.sources, out, baseline=old, where=where, title=title, readable=files.readable)
+
+
+def _prepare_functions(
+    config: str | Path | Mapping[str, Any], functions: Functions, choices: dict[str, Any], options: RunOptions
+) -> PreparedRun:
+    """The plan of a config with further providers, and an executor that measures it in this process."""
+    from kbench.config.load import load_config
+    from kbench.execute.executors.prepare import prepare_with
+    from kbench.notebook.in_process import NOTEBOOK, InProcess, by_name
+
+    named = by_name(functions)
+    if isinstance(config, Mapping):
+        config = {"providers": list(named), **config}
+    loaded = load_config(config, **choices)
+    loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
+    print(f"kbench: {IN_THIS_PROCESS}", file=sys.stderr)
+    executor = InProcess(loaded.plugins, loaded.operator, named)
+    prepared = prepare_with(executor, loaded, options, lambda line: None)
+    if (
+        options.devices
+        or options.scheduler
+        or prepared.plan.sweep.measure.sessions > 1
+        or options.continuing == "append"
+    ):
+        executor.stop()
+        raise UsageError(
+            "devices, scheduler and several sessions need processes of their own: put the functions into a file, and name it "
+            "in plugins"
+        )
+    return prepared
 
 
 def _words(words: str | Sequence[str]) -> list[str]:

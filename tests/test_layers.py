@@ -68,7 +68,10 @@ MAY_IMPORT = {
     "measure/session": "measure/machine measure/timing",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",
-    "notebook": "comparison comparison/formats comparison/presentation errors results text",
+    "notebook": (
+        "comparison comparison/formats comparison/presentation contract errors execute measure measure/correctness "
+        "measure/launches measure/machine measure/session measure/tampering plugins protocol registry results text"
+    ),
     "operators": "contract kernels kernels/norms results",
     "plotting": (
         "analysis comparison errors files history plotting/changes plotting/over_time plotting/page plotting/panels "

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from making import Write, failed, row
 from small_sweep import SMALL
 
@@ -178,51 +179,24 @@ def test_what_is_wrong_with_a_mapping_is_told_by_its_key(change: dict[str, Any],
     assert message in str(caught.value)
 
 
-# ---- errors in the words of the Python API
+# ---- functions
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"devices": "all", "scheduler": "tcp://a:1"}, "`devices` and `scheduler` cannot be combined; choose one"),
-        ({"sets": "roundz=2"}, '`sets` roundz=2: unknown key "roundz"; did you mean "rounds"?'),
-        ({"only": "torch-nativ"}, "`only` torch-nativ: "),
-        ({"plugins": "gone.py"}, "`plugins` gone.py: no such file"),
-        ({"profile": "quick"}, "`profile` quick: "),
-    ],
-)
-def test_an_error_of_run_names_its_parameters(options: dict[str, str], message: str) -> None:
-    with pytest.raises(kbench.KbenchError) as caught:
-        kbench.run({**SMALL, "providers": ["torch-native"]}, **options)  # type: ignore[arg-type]
-    assert str(caught.value).startswith(message) and "--" not in str(caught.value)
-    if isinstance(caught.value, kbench.ConfigError):
-        assert [str(issue) for issue in caught.value.issues] == str(caught.value).splitlines()
+@pytest.mark.parametrize("options", [{"sessions": 2}, {"devices": "all"}, {"continuing": "append"}])
+def test_functions_are_measured_in_one_process(options: dict[str, Any]) -> None:
+    with pytest.raises(kbench.UsageError, match="put the functions into a file, and name it in plugins"):
+        kbench.run({**SMALL, "providers": ["torch-native"]}, [torch.softmax], **options)
 
 
-def test_an_interrupted_run_of_python_is_not_continued_with_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*arguments: Any) -> Any:
-        raise kbench.ExecutionError("no device is left to measure on; continue with --resume, or without --no-wait")
+def test_a_function_is_a_provider_while_it_is_measured_and_settings_are_put_back(tmp_path: Path) -> None:
+    def torch_native(x: torch.Tensor) -> torch.Tensor:
+        torch.set_num_threads(3)
+        return torch.softmax(x, -1)
 
-    monkeypatch.setattr("kbench.api._execute", lost)
-    with pytest.raises(kbench.ExecutionError) as caught:
-        kbench.run({**SMALL, "providers": ["torch-native"]})
-    told = 'no device is left to measure on; continue with `continuing="resume"`, or without --no-wait'
-    assert str(caught.value) == told, "only the command line has --no-wait"
-
-
-def test_errors_and_notes_on_results_name_parameters(write: Write) -> None:
-    old, new = results(write, "old"), results(write, "new")
-    for call, message in {
-        lambda: kbench.compare(old, new, margin=5): "`margin`: must be more than 0% and less than 100%",
-        lambda: kbench.compare(old, new, fail_on="slow"): "`fail_on`: ",
-        lambda: kbench.plot(old, formats="gif"): "`formats`: ",
-        lambda: kbench.report(old, where="Q=1"): "`where` 'Q=1': ",
-    }.items():
-        with pytest.raises(kbench.UsageError) as caught:
-            call()
-        assert str(caught.value).startswith(message), str(caught.value)
-    assert any(note.startswith("`vary` devise: ") for note in kbench.compare(old, new, vary="devise").notes)
+    before = dict(kbench.operator("softmax").providers), torch.get_num_threads()
+    rows = kbench.run({**SMALL, "providers": ["torch-native"]}, {"torch-native": torch_native}, out=tmp_path, sets="N=8")
+    assert list(rows[rows.role == "provider"].provider) == ["torch-native"]
+    assert (kbench.operator("softmax").providers, torch.get_num_threads()) == before
 
 
 def test_where_a_provider_is_defined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,22 @@ def test_every_public_name_resolves_and_dir_and_the_help_list_it() -> None:
     assert not hasattr(kb, "no_such_name")
 
 
+def test_functions_are_measured_in_this_process_and_a_line_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[int] = []
+
+    def counted(x: Any) -> Any:
+        calls.append(1)
+        return mine(x)
+
+    rows = kb.run(CONFIG, {"counted": counted}, out=folder, sets="N=64")
+    assert set(rows[rows.provider == "counted"].status) == {"ok"} and len(calls) > 2
+    assert "in this process" in capsys.readouterr().err
+    with pytest.raises(kb.UsageError, match="plugins"):
+        kb.run(CONFIG, [mine], out=folder, sessions=2)
+
+
 def test_run_measures_functions_and_gives_rows_of_them(results: Path) -> None:
     rows = kb.load(results)
     of_mine = rows[rows.provider == "mine"]
@@ -142,7 +158,7 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
 def test_a_wrong_number_of_sessions_is_blamed_on_the_argument_or_the_option(kbench: Kbench, sessions: int) -> None:
     with pytest.raises(kb.ConfigError) as error:
         kb.run(CONFIG, sessions=sessions)
-    assert f"sessions`={sessions}" in str(error.value) and "sets" not in str(error.value)
+    assert f"sessions={sessions}" in str(error.value) and "set " not in str(error.value)
     ended = kbench("run", "softmax", "--sessions", sessions)
     assert ended.code == 2 and "--sessions" in ended.err and "--set" not in ended.err
 

@@ -44,7 +44,13 @@ def prepare(config: Resolvable, options: RunOptions, note: Callable[[str], None]
     """Start a worker and make the plan. The caller has to stop the executor that is returned: use `with`.
 
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
-    executor = executor_for(config, options, note)
+    return prepare_with(executor_for(config, options, note), config, options, note)
+
+
+def prepare_with(
+    executor: Executor, config: Resolvable, options: RunOptions, note: Callable[[str], None]
+) -> PreparedRun:
+    """The same with an executor that the caller has made. Stops it if there is no plan."""
     try:
         layout = make_plan(config.resolve(executor.catalog), executor.catalog, keep_trying=options.keep_trying)
         for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them

@@ -1,0 +1,149 @@
+"""Measures functions of a notebook in the notebook's own process. One that crashes or hangs takes the notebook with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kbench import registry
+from kbench.contract.origin import registering_for
+from kbench.errors import ConfigError, ConfigIssue, ExecutionError, SourceLocation
+from kbench.execute.executor import Finished, Listener, make_failed_row
+from kbench.execute.plan import Task
+from kbench.measure.case import CaseRun
+from kbench.measure.catalog import make_catalog
+from kbench.measure.correctness.operator_trial import attempt
+from kbench.measure.launches.recorder import LaunchRecorder
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.session.ceiling import Ceilings
+from kbench.measure.steps import DeviceLost
+from kbench.measure.tampering.guard import Guard
+from kbench.plugins import load_plugins
+from kbench.protocol import CallRecorded, DeviceInfo, Message
+from kbench.results.vocabulary import Status
+
+NOTEBOOK = "the notebook"
+"""Stands for the plug-in of the functions."""
+
+Functions = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
+
+
+def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
+    """Functions by the names of their providers. A list gives each function its own name. Raises ConfigError."""
+    if callable(functions):
+        raise _error(_name(functions), "put the function into a list: [function]")
+    named = list(functions.items()) if isinstance(functions, Mapping) else [(_name(one), one) for one in functions]
+    for name, function in named:
+        if not callable(function):
+            raise _error(name, f"is not a function (its type is {type(function).__name__})")
+    if len(dict(named)) < len(named):
+        raise _error(named[0][0], "two functions have one name; pass them as {name: function}")
+    return dict(named)
+
+
+class InProcess:
+    """Measures tasks on the current device, one after another. `functions` are providers of the operator until `stop`."""
+
+    scope = "device"
+    places = ("",)
+
+    def __init__(self, plugins: Sequence[str], operator: str, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self._threads, self._variables = torch.get_num_threads(), dict(os.environ)
+        self._device = Device()
+        self._device.use_threads(None)
+        self._guard = Guard()  # before plug-ins are imported
+        self._telemetry = find_telemetry(self._device)
+        self._recorder, self._ceilings = LaunchRecorder(self._device), Ceilings(self._device)
+        failures = load_plugins(plugins)
+        known = operator in registry.operator_names()  # if not, the config says so
+        self._providers = registry.operator(operator).providers if known else {}
+        self._before = dict(self._providers)
+        try:
+            for name, function in functions.items() if known else ():
+                self._register(operator, name, function)
+            self.catalog = make_catalog(self._device, self._telemetry, failures)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _register(self, operator: str, name: str, function: Callable[..., Any]) -> None:
+        """A decorator in the notebook may have registered the function already; it may also be an older version of it."""
+        self._providers.pop(name, None)
+        try:
+            with registering_for(NOTEBOOK):
+                registry.operator(operator).provider(name)(function)
+        except (TypeError, ValueError) as error:
+            raise _error(name, str(error)) from None
+
+    @property
+    def devices(self) -> list[DeviceInfo]:
+        return [self.catalog.device]
+
+    def try_operator(self, task: Task) -> None:
+        fault = attempt(registry.operator(task.case.operator), task.case, self._device, task.settings.seed)
+        if fault:
+            raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
+
+    def start(self) -> None:
+        """The process that has made the catalog also measures."""
+
+    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
+        for task in tasks:
+            yield self._measure(task, listener)
+
+    def _measure(self, task: Task, listener: Listener) -> Finished:
+        calls: list[CallRecorded] = []
+
+        def emit(event: Message) -> None:
+            if isinstance(event, CallRecorded):
+                calls.append(event)
+            listener.event(event, "")
+
+        listener.begin(task, "")
+        self._device.use_threads(task.settings.threads)
+        request = task.measure_request([one for one in task.configurations if not one.error])
+        run = CaseRun(
+            registry.operator(task.case.operator),
+            task.case,
+            request.configurations,
+            baseline=request.baseline,
+            session=task.session,
+            ceilings=self._ceilings,
+            settings=task.settings,
+            device=self._device,
+            telemetry=self._telemetry,
+            recorder=self._recorder,
+            emit=emit,
+            guard=self._guard,
+        )
+        try:
+            measured = iter(run.run())
+        except DeviceLost as lost:
+            raise ExecutionError(f"{lost.contender.name}: {lost.contender.reason}; start Python again") from None
+        self._device.release_case()
+        rows = [
+            make_failed_row(task, one, Status.ERROR, one.error) if one.error else next(measured)
+            for one in task.configurations
+        ]
+        rows += measured  # those of the controls
+        return Finished(task, rows, self.catalog.device, self.catalog.machine, calls=tuple(calls))
+
+    def stop(self) -> None:
+        """Take the functions from the operator, and put the settings of this process back."""
+        self._providers.clear()
+        self._providers.update(self._before)
+        torch.set_num_threads(self._threads)
+        os.environ.clear()
+        os.environ.update(self._variables)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def _error(provider: str, what: str) -> ConfigError:
+    return ConfigError([ConfigIssue(SourceLocation(f"provider {provider}"), what)])
