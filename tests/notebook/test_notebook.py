@@ -194,7 +194,9 @@ def test_a_function_is_a_provider_while_it_is_measured_and_settings_are_put_back
         return torch.softmax(x, -1)
 
     before = dict(kbench.operator("softmax").providers), torch.get_num_threads()
-    rows = kbench.run({**SMALL, "providers": ["torch-native"]}, {"torch-native": torch_native}, out=tmp_path, sets="N=8")
+    rows = kbench.run(
+        {**SMALL, "providers": ["torch-native"]}, {"torch-native": torch_native}, out=tmp_path, sets="N=8"
+    )
     assert list(rows[rows.role == "provider"].provider) == ["torch-native"]
     assert (kbench.operator("softmax").providers, torch.get_num_threads()) == before
 
