@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "history/presentation": "comparison comparison/presentation history results text",
     "history/storage": "comparison errors files results text",
     "interrupts": "errors",
-    "judging": ("analysis config contract errors execute execute/executors interrupts protocol results text"),
+    "judging": "analysis config contract errors execute execute/executors interrupts protocol results text",
     "kernels": "contract results",
     "kernels/norms": "contract kernels kernels/norms/dispatch",
     "kernels/norms/dispatch": "contract kernels",
@@ -52,8 +52,8 @@ MAY_IMPORT = {
     "listings": "errors files launches text",
     "measure": (
         "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/salting "
-        "measure/scripts measure/session measure/tampering measure/timing plugins protocol results sources "
-        "sources/scripts text version"
+        "measure/scripts measure/session measure/tampering measure/timing plugins protocol results sources sources/scripts "
+        "text version"
     ),
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results",
     "measure/definition": "contract files measure/machine results text",
@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "measure/timing": "analysis contract measure/machine results text",
     "notebook": (
         "comparison comparison/formats comparison/presentation contract errors execute measure measure/correctness "
-        "measure/launches measure/machine measure/session measure/tampering plugins protocol registry results text"
+        "measure/launches measure/machine measure/session measure/tampering plugins protocol results text"
     ),
     "operators": "contract kernels kernels/norms results",
     "plotting": (

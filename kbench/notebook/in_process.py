@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kbench import registry
+from kbench.contract import registry
 from kbench.contract.origin import registering_for
 from kbench.errors import ConfigError, ConfigIssue, ExecutionError, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
