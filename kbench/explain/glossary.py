@@ -39,7 +39,7 @@ WORDS = {
         cases and stops.""",
     "salt": """The elements of the inputs that kbench replaces before a timed call. Their new values come from another
         random draw of the inputs. Every timed call gets another salt, so a provider that returns a stored result is
-        `wrong`. docs/measuring.md says which elements change.""",
+        `wrong`. docs/checking.md says which elements change.""",
     "profile": """A named part of a config that replaces some of its values: `--profile quick`. kbench applies the
         profile `cpu` automatically on a machine without an accelerator; `--profile none` turns that off.""",
     "plug-in": """A Python file with operators or providers of your own: `--plugin FILE`, or `plugins:` in a config. Installed

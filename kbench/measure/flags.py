@@ -1,6 +1,6 @@
 """Flags: reasons to distrust a row that is otherwise ok. `kbench explain FLAG` says what to do about each.
 
-Pure arithmetic on the numbers of a row. Every threshold has its reason beside it; docs/measuring.md lists them for readers.
+Pure arithmetic on the numbers of a row. Every threshold has its reason beside it; `kbench explain` has them for readers.
 """
 
 from __future__ import annotations

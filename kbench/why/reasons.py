@@ -21,7 +21,7 @@ AT_SPEED = 0.9
 """From this share of the speed of light, or of the speed of a copy of the same bytes, on, there is little left to gain."""
 
 GAP_MS = 1e-3
-"""About what a device waits between two kernels of a stream (docs/measuring.md: 0.6 to 0.9 us on an H200)."""
+"""About what a device waits between two kernels of a stream (0.6 to 0.9 us on an H200)."""
 
 FEW_THREADS = 0.25
 """Below this share of the threads that fit, a multiprocessor may not have enough to do while memory answers."""

@@ -48,7 +48,6 @@ def test_no_word_has_two_meanings() -> None:
     assert len(words) == len(set(words))
 
 
-@pytest.mark.parametrize("source", [find_explanation, None], ids=["explain", "docs/measuring.md"])
 @pytest.mark.parametrize(
     ("flag", "figures"),
     [
@@ -75,17 +74,9 @@ def test_no_word_has_two_meanings() -> None:
         ),
     ],
 )
-def test_thresholds_are_those_of_the_code(source: object, flag: str, figures: tuple[str, ...]) -> None:
-    text = KINDS["flag"][flag] if source else _of_the_page(flag)
+def test_thresholds_are_those_of_the_code(flag: str, figures: tuple[str, ...]) -> None:
+    text = KINDS["flag"][flag]
     assert all(figure in text for figure in figures), (flag, figures, text)
-
-
-def _of_the_page(flag: str) -> str:
-    """The row of a flag in the table, and the section that the page has about it, if it has one."""
-    page = (ROOT / "docs" / "measuring.md").read_text()
-    row = next(line for line in page.splitlines() if line.startswith(f"| `{flag}` |"))
-    _, _, section = page.partition(f"### {flag.capitalize()} times\n")
-    return row + section.partition("\n#")[0]
 
 
 def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:

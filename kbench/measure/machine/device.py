@@ -35,7 +35,7 @@ LEFT_SHARE = 0.02
 HOST_THREADS = 1
 """Threads of a provider when the host itself is measured. With more threads, a call takes as long as the slowest one, which
 waits for a core whenever another program runs. While two busy loops ran, 116 of 135 rounds were disturbed with two threads,
-and 6 with one thread (docs/measuring.md)."""
+and 6 with one thread."""
 
 THREADS_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
