@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from common import ROOT, Kbench
+from common import Kbench
 
 from kbench.comparison.verdict import Verdict
 from kbench.contract import registry
