@@ -19,7 +19,6 @@ from kbench.contract.origin import registering_for, shipped
 from kbench.protocol import PluginError
 from kbench.results.stamps import digest
 from kbench.text.exception_text import location, text_of
-from kbench.text.printable import REASON_LIMIT, printable
 
 ENTRY_POINTS = "kbench.plugins"
 
@@ -72,7 +71,5 @@ def _try_import(plugin: str, import_plugin: Callable[[], Any]) -> PluginError | 
         with registering_for(plugin):
             import_plugin()
     except BaseException as error:  # noqa: BLE001  a plug-in may raise anything; its failure must not end the worker
-        return PluginError(
-            plugin, location(error, plugin), printable(f"{type(error).__name__}: {text_of(error)}", REASON_LIMIT)
-        )
+        return PluginError(plugin, location(error, plugin), f"{type(error).__name__}: {text_of(error)}")
     return None

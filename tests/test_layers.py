@@ -89,7 +89,7 @@ MAY_IMPORT = {
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",
     "plugins": "contract protocol results text",
-    "protocol": "contract launches results",
+    "protocol": "contract launches results text",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
         "plotting/selection plotting/style results summary version"

@@ -30,7 +30,6 @@ from kbench.protocol import (
 )
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
-from kbench.text.printable import REASON_LIMIT, printable
 
 MOST_STARTS = 2
 """How often a new worker may fail to start before the device counts as lost."""
@@ -190,7 +189,7 @@ class WorkerSupervisor:
                     elif isinstance(event, EdgeResult):
                         done.append(event.edge)
                         self._history.clear(one)
-                        yield replace(event, reason=printable(event.reason, REASON_LIMIT))
+                        yield event
                 return
             except WorkerFailed as lost:
                 self._end_worker()

@@ -26,6 +26,7 @@ import psutil
 from kbench.errors import WorkerLost
 from kbench.protocol import (
     LINE_LIMIT,
+    STEPS,
     Catalog,
     CatalogRequest,
     DeviceFailed,
@@ -38,7 +39,6 @@ from kbench.protocol import (
     decode,
     encode,
 )
-from kbench.protocol.events import STEPS
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import in_library
 from kbench.text.printable import printable
@@ -69,11 +69,11 @@ KILLED_LIMIT_S = 30.0
 
 STDERR_LINES_KEPT = 200
 
-STDERR_LINE_LIMIT = 4096
-"""Bytes of a line on stderr. The rest of a longer one counts as another line."""
+STDERR_LINE_BYTES = 4096
+"""The rest of a longer line on stderr counts as another line."""
 
-NOTE_LIMIT = 300
-"""Characters of a note."""
+LINE_SHOWN = 500
+"""Characters kept of a line on stderr, which may become a note or a part of a reason."""
 
 NONSENSE = "the worker process sent something other than kbench's messages"
 
@@ -216,7 +216,7 @@ class Worker:
         if place := self._find_fault():
             what += f" at {place}"
         elif code > 0 and self._step is None and self._stderr:
-            what += f": {printable(self._stderr[-1], NOTE_LIMIT)}"
+            what += f": {self._stderr[-1]}"
         return self._lost(Status.CRASHED, what)
 
     def _find_fault(self) -> str | None:
@@ -226,7 +226,7 @@ class Worker:
         frames = [re.match(r'\s*File "(.+)", line (\d+) in', line) for line in lines[starts[-1] :]] if starts else []
         places = [(frame[1], frame[2]) for frame in frames if frame]
         own = [place for place in places if not in_library(place[0])] or places
-        return printable(f"{Path(own[0][0]).name}:{own[0][1]}", NOTE_LIMIT) if own else None
+        return f"{Path(own[0][0]).name}:{own[0][1]}" if own else None
 
     def _send(self, data: bytes) -> None:
         """Write to the worker in a thread of its own: a worker that does not read cannot block the parent then."""
@@ -258,12 +258,12 @@ class Worker:
     def _read_stderr(self) -> None:
         """Keep the last lines, and show each note once."""
         assert self._process.stderr
-        for data in iter(partial(self._process.stderr.readline, STDERR_LINE_LIMIT), b""):
-            line = data.decode("utf-8", "replace").rstrip()
+        for data in iter(partial(self._process.stderr.readline, STDERR_LINE_BYTES), b""):
+            line = printable(data.decode("utf-8", "replace").rstrip(), LINE_SHOWN)
             self._stderr.append(line)
             if line.startswith("kbench: ") and line not in self._noted:
                 self._noted.add(line)
-                self._note(printable(line.removeprefix("kbench: "), NOTE_LIMIT))
+                self._note(line.removeprefix("kbench: "))
 
 
 def spawn(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -35,7 +35,6 @@ from kbench.protocol import (
 from kbench.results.case import INTEGER_LIMIT, MODES, Value
 from kbench.results.stamps import digest
 from kbench.text.exception_text import describe_exception
-from kbench.text.printable import REASON_LIMIT, printable
 from kbench.version import __version__
 
 PACKAGES = ("kbench", "torch", "triton", "numpy", "pandas", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl")
@@ -138,7 +137,7 @@ def _guarded(plugin: str | None, where: str, failures: list[PluginError], make: 
     try:
         return as_decoded(make())
     except Exception as error:  # noqa: BLE001  the plug-in's own failure, whatever it is
-        failures.append(PluginError(plugin or "kbench", where, printable(describe_exception(error), REASON_LIMIT)))
+        failures.append(PluginError(plugin or "kbench", where, describe_exception(error)))
         return None
 
 

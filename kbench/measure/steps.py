@@ -12,8 +12,7 @@ from kbench.measure.definition.expected_arguments import refused_call
 from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.machine.device import Device, drop_locals, out_of_memory
 from kbench.measure.tampering.guard import Guard
-from kbench.protocol import Message, StepBegun, StepEnded
-from kbench.protocol.events import STEPS
+from kbench.protocol import STEPS, Message, StepBegun, StepEnded
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import describe_exception, written_at
 

@@ -33,7 +33,7 @@ import ctypes, json, os, signal, sys, time
 out, source = sys.stdout.fileno(), sys.stdin
 
 def say(kind, **fields):
-    raw(secret + " " + json.dumps({"type": kind} | fields) + "\\n")
+    raw(f"{secret} {kind} {json.dumps(fields)}\\n")
 
 def raw(text):
     left = text if isinstance(text, bytes) else text.encode()
@@ -60,9 +60,9 @@ def start():
 START
 
 for line in source:
-    secret, _, data = line.partition(" ")
+    secret, kind, data = line.split(" ", 2)
     request = json.loads(data)
-    if request["type"] == "CatalogRequest":
+    if kind == "CatalogRequest":
         start()
         say("Catalog", **CATALOG)
     else:

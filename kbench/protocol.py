@@ -1,0 +1,546 @@
+"""Every message between kbench and its worker process: a frozen dataclass each, and their encoding as lines.
+
+The parent sends requests. The worker answers each with any number of events or with a catalog, and then with `RequestDone`.
+
+A message is one line: a secret, the name of its class, and its fields as JSON. The parent makes a new secret for each request,
+and the worker repeats it in every answer: providers run in the worker, and a line that they write to its pipe is no message.
+What a worker says is made printable where it is decoded, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from kbench.contract.tensor import Layout, total_bytes
+from kbench.launches.device_limits import DeviceLimits
+from kbench.launches.launched_call import LaunchedCall
+from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value, configuration_name, format_params
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
+from kbench.text.printable import REASON_LIMIT, printable, without_colours
+
+# -- what the parent asks
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A provider with values for its parameters.
+
+    `error` says why the provider could not be looked up. A worker gets no such configuration.
+    """
+
+    provider: str
+    params: Mapping[str, Value]
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`triton-row[num_warps=4]`"""
+        return configuration_name(self.provider, format_params(self.params))
+
+
+@dataclass(frozen=True)
+class MeasureSettings:
+    """The part of a config's `measure` that a worker needs. Times in ms and s, as named; `precision` is a share, None for fixed
+    work."""
+
+    timer: str
+    cache: str
+    stages: bool
+    warmup_ms: float
+    rep_ms: float
+    rounds: int
+    seed: int
+    timeout_s: float
+    build_timeout_s: float
+    threads: int | None = None
+    precision: float | None = None
+    max_ms: float = math.inf
+    kernels: bool = True
+
+
+@dataclass(frozen=True)
+class Source:
+    """A script or a problem folder that the worker turns into operators. See kbench/sources/.
+
+    path       its absolute path
+    arguments  what follows `--` on the command line, for a script
+    """
+
+    path: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CatalogRequest:
+    """Import plug-ins, load a source, and answer with a `Catalog`. Every worker gets this request first.
+
+    plugins  files that the user names
+    source   the script or folder to measure; None for a config
+    """
+
+    plugins: tuple[str, ...]
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """Call the operator's own functions on a case, and answer with `TrialFailed` when one fails. Without `whole`, a case with
+    small axes stands for it where the operator accepts those."""
+
+    case: Case
+    settings: MeasureSettings
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class MeasureRequest:
+    """Check and time configurations on a case, and answer with `Rows`. `baseline` is an index into `configurations`."""
+
+    case: Case
+    configurations: tuple[Configuration, ...]
+    baseline: int | None
+    settings: MeasureSettings
+    session: int
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """Check configurations on every edge input except those in `skip`, and answer with an `EdgeResult` for each."""
+
+    case: Case
+    configurations: tuple[Configuration, ...]
+    settings: MeasureSettings
+    skip: tuple[str, ...] = ()
+
+
+# -- what exists on a machine: the parent imports neither torch nor triton, so it asks a worker
+
+KEPT_CALLS = 5
+"""The least memory that a case takes, in tensors of a call: four sets of inputs, three of outputs and the buffers of the copy
+control. Slices of the float64 reference are small beside them in a large case. Where memory is free, kbench also keeps values
+of the reference."""
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """One device, or the host where there is none.
+
+    type       as torch calls it: `cuda`, `cpu`, ...
+    index      its number on the host; None for the host itself
+    uuid       identifies the device; empty where the device does not tell
+    variables  environment variables with which a process sees this device alone
+    """
+
+    type: str
+    name: str
+    index: int | None = None
+    uuid: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProviderInfo:
+    """One implementation of an operator.
+
+    label        name in plots
+    parameters   names and defaults of the parameters that a config can sweep
+    unavailable  why it cannot run on this machine; None where it can
+    plugin       the plug-in that registers it; None for a provider of kbench
+    source_hash  hash of its source code
+    place        `kernels/mine.py:12`, relative to the working directory; empty for a file elsewhere
+    interpreted  whether Triton's interpreter runs it, so that it can be checked but not timed
+    """
+
+    label: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    unavailable: str | None = None
+    plugin: str | None = None
+    source_hash: str = ""
+    place: str = ""
+    interpreted: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """One operator.
+
+    axes       names of its integer axes, in the order of the CSV's columns
+    choices    allowed words of each choice, and of `mode` if it has gradients; the first is the default
+    dtypes     dtypes that it is defined for; the first is the default
+    edges      names of its edge inputs by mode
+    providers  its implementations by name
+    scalars    its numbers and booleans with their defaults
+    inputs     the tensors that it takes, by name
+    outputs    the tensors that it returns, by name
+    gradients  the inputs that have a gradient
+    judged     whether it judges its outputs itself
+    model_axes what its axes are in a language model: a mapping from axes to dimensions for each shape that a model has
+    """
+
+    axes: tuple[str, ...]
+    choices: Mapping[str, tuple[str, ...]]
+    dtypes: tuple[str, ...]
+    edges: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    providers: Mapping[str, ProviderInfo] = field(default_factory=dict)
+    scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
+    inputs: Mapping[str, Layout] = field(default_factory=dict)
+    outputs: Mapping[str, Layout] = field(default_factory=dict)
+    gradients: tuple[str, ...] = ()
+    judged: bool = False
+    model_axes: tuple[Mapping[str, str], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the CSV that name a case, without the dtype: axes, scalars, choices and mode."""
+        return (*self.axes, *self.scalars, *self.choices)
+
+    def call_bytes(self, case: Case) -> int:
+        """The bytes of all tensors of one call, each once: what it gets and what it returns. Raises SizeError."""
+        return total_bytes([*self._received(case), *self._returned(case)], case)
+
+    def needed_bytes(self, case: Case) -> int:
+        """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
+        return KEPT_CALLS * self.call_bytes(case)
+
+    def _received(self, case: Case) -> list[Layout]:
+        """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""
+        inputs = list(self.inputs.values())
+        if case.mode == FORWARD:
+            return inputs
+        return inputs + [each for each in self.outputs.values() if each.dtype_in(case) in FLOATING]
+
+    def _returned(self, case: Case) -> list[Layout]:
+        """The outputs, the gradients of inputs, or both."""
+        outputs = [] if case.mode == BACKWARD else list(self.outputs.values())
+        return outputs if case.mode == FORWARD else outputs + [self.inputs[name] for name in self.gradients]
+
+
+@dataclass(frozen=True)
+class SourceSweep:
+    """What a source asks to measure: an operator of the catalog, its cases and its providers. It has the content of a config.
+
+    points     axes, scalars, choices and `dtype` of each case
+    providers  the providers, each with the values of its parameters; the first is the baseline
+    """
+
+    operator: str
+    points: tuple[Mapping[str, Value], ...]
+    providers: Mapping[str, Mapping[str, tuple[Value, ...]]]
+
+
+@dataclass(frozen=True)
+class PluginError:
+    """A plug-in that failed, with the place in its own code."""
+
+    plugin: str
+    where: str
+    message: str
+
+
+@dataclass(frozen=True)
+class AcceleratorInfo:
+    """What only a machine with an accelerator reports. Sizes in bytes; None where the device does not tell.
+
+    device_id     hash that identifies the device without naming it
+    device_count  devices of this type that the process sees
+    """
+
+    total_memory: int | None
+    multi_processor_count: int | None
+    major: int | None
+    minor: int | None
+    gcn_arch_name: str | None
+    device_id: str
+    device_count: int
+
+
+@dataclass(frozen=True)
+class MachineInfo:
+    """What a reader needs to believe, repeat or distrust a row. Sizes in bytes, clocks in MHz, power in watts.
+
+    None and "" mean that the machine does not tell. `limits` are clock and power limits, `packages` versions,
+    `variables` environment variables that affect the measurement.
+    """
+
+    device: str
+    device_type: str
+    cache_bytes: int | None
+    driver: str | None
+    telemetry: str | None
+    limits: Mapping[str, int | float | None]
+    peak_gbps: int | float | None
+    other_processes: int | None
+    cuda: str | None
+    hip: str | None
+    nvcc: str | None
+    triton_interpreter: bool
+    python: str
+    platform: str
+    cpu_count: int | None
+    threads: int
+    packages: Mapping[str, str]
+    variables: Mapping[str, str]
+    accelerator: AcceleratorInfo | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """The entries of the environment file that describe the machine."""
+        record = dataclasses.asdict(self)
+        accelerator = record.pop("accelerator") or {}
+        architecture = accelerator.pop("gcn_arch_name", None)
+        return record | accelerator | ({"gcnArchName": architecture} if architecture else {})
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """What exists on a machine.
+
+    device         the current device
+    devices        all devices that the worker sees; none for the host
+    operators      operators by name
+    plugin_errors  plug-ins that failed
+    machine        description of the machine, for the environment file
+    sweeps         what the source of the request asks to measure
+    memory_bytes   all memory of the current device; None if it does not tell
+    """
+
+    device: DeviceInfo
+    devices: tuple[DeviceInfo, ...]
+    operators: Mapping[str, OperatorInfo]
+    plugin_errors: tuple[PluginError, ...]
+    machine: MachineInfo
+    sweeps: tuple[SourceSweep, ...] = ()
+    memory_bytes: int | None = None
+
+    def providers(self, operator: str) -> Mapping[str, ProviderInfo]:
+        """The providers of an operator by name; none for an unknown operator."""
+        found = self.operators.get(operator)
+        return found.providers if found else {}
+
+
+# -- what a worker reports while it answers
+
+RECORD = "record"
+"""The step in which a provider is called for its kernels. It is the last one, and the row is complete without it."""
+
+STEPS = {
+    "import": "importing it",
+    "load": "loading it",
+    "ask": "asking whether it is available",
+    "build": "building",
+    "check": "checking",
+    "time": "timing",
+    RECORD: "recording its kernels",
+}
+"""The steps in which a worker runs other people's code, and how reasons and progress name them. A plug-in is imported, a
+script or a problem loaded. The others are those of a provider."""
+
+NO_INDEX = -1
+"""The index of what is no configuration."""
+
+
+@dataclass(frozen=True)
+class StepBegun:
+    """A configuration, or a plug-in, enters a step, which may take `limit_s` seconds.
+
+    index  of the configuration in the request; NO_INDEX for a plug-in
+    name   of the configuration or the plug-in
+    edge   the edge input that is being checked
+    """
+
+    index: int
+    name: str
+    step: str
+    limit_s: float
+    edge: str = ""
+
+
+@dataclass(frozen=True)
+class StepEnded:
+    """The configuration with this index has left its step."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class RoundTimed:
+    """A round of a configuration took `ms` milliseconds (median)."""
+
+    index: int
+    name: str
+    round: int
+    ms: float
+
+
+@dataclass(frozen=True)
+class CallRecorded:
+    """What a call of a configuration launches on a device with these limits. The row that follows has its `code`."""
+
+    launched: LaunchedCall
+    limits: DeviceLimits
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A round of a configuration takes samples from now on or, if `samples` is not 0, has taken so many. The parent looks at
+    its own clock then."""
+
+    index: int
+    samples: int = 0
+
+
+RANDOM = "random"
+"""The name of the random inputs, which `kbench check` tries before the edge inputs."""
+
+
+@dataclass(frozen=True)
+class EdgeResult:
+    """What `kbench check` found for a configuration on one edge input. `shapes` are those of the inputs that have other shapes
+    than in the case: `x 256x255`. `not_tried`: the configuration was given up after earlier inputs."""
+
+    index: int
+    edge: str
+    status: Status
+    reason: str
+    max_ulp: float | None = None
+    max_rel_err: float | None = None
+    deterministic: bool | None = None
+    shapes: str = ""
+    not_tried: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a measured case: one for each configuration of the request, then the controls."""
+
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class DeviceFailed:
+    """The device no longer answers, and the worker ends. `status` is that of the configuration that was running."""
+
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True)
+class TrialFailed:
+    """A function of the operator fails: `what` is wrong with it, at `where` in its file."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class RequestDone:
+    """The request is answered."""
+
+
+# -- lines
+
+Request = CatalogRequest | TrialRequest | MeasureRequest | CheckRequest
+
+Message = (
+    Catalog
+    | StepBegun
+    | StepEnded
+    | RoundTimed
+    | EdgeResult
+    | Rows
+    | Sampling
+    | CallRecorded
+    | DeviceFailed
+    | TrialFailed
+    | RequestDone
+)
+"""What a worker sends."""
+
+LINE_LIMIT = 16 << 20
+"""Bytes of a message. The rows of a thousand configurations are about one million."""
+
+_REQUESTS: dict[str, Any] = {kind.__name__: kind for kind in typing.get_args(Request)}
+_MESSAGES: dict[str, Any] = {kind.__name__: kind for kind in typing.get_args(Message)}
+
+
+class ProtocolError(ValueError):
+    """A line that is no message of kbench. The text says what is wrong with it."""
+
+
+def encode(message: Message | Request, secret: str) -> bytes:
+    """The line of a message. Raises TypeError and ValueError for content that JSON cannot hold."""
+    return f"{secret} {type(message).__name__} {json.dumps(dataclasses.asdict(message))}\n".encode()
+
+
+def decode(line: bytes, secret: str) -> Message:
+    """The message of a worker. Raises ProtocolError."""
+    found, kind, data = _parts(line)
+    if found != secret:
+        raise ProtocolError("a line without the secret of the request")
+    message: Message = _decoded(_MESSAGES.get(kind), json.dumps(_printable(_loaded(data))))
+    return message
+
+
+def decode_request(line: bytes) -> tuple[str, Request]:
+    """The secret of a line and its request. Raises ProtocolError."""
+    secret, kind, data = _parts(line)
+    return secret, _decoded(_REQUESTS.get(kind), data)
+
+
+Part = TypeVar("Part")
+
+
+def as_decoded(part: Part) -> Part:
+    """A dataclass that is part of a message, as the parent will decode it. Raises ProtocolError, TypeError and ValueError
+    when it cannot be sent."""
+    checked: Part = _decoded(type(part), json.dumps(dataclasses.asdict(part)))  # type: ignore[call-overload]
+    return checked
+
+
+def _parts(line: bytes) -> tuple[str, str, str]:
+    secret, _, rest = line.decode("utf-8", "replace").partition(" ")
+    kind, _, data = rest.partition(" ")
+    return secret, kind, data
+
+
+def _loaded(data: str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError("a line that is not JSON") from error
+
+
+def _printable(value: Any) -> Any:
+    """A value of JSON with all its texts on one printable line each, without the colours of a compiler."""
+    if isinstance(value, str):
+        return printable(without_colours(value), REASON_LIMIT)
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {_printable(name): _printable(item) for name, item in value.items()}
+    return value
+
+
+def _decoded(kind: Any, data: str) -> Any:
+    if kind is None:
+        raise ProtocolError("a message of no known kind")
+    try:
+        return _adapter(kind).validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ProtocolError(f"{kind.__name__} {place}: {first['msg']}") from error
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
