@@ -29,15 +29,6 @@ def find_row(results: Results, terms: str) -> list[Row]:
     return rows
 
 
-def terms_of(row: Row, among: Sequence[Row]) -> str:
-    """Terms that choose a row among others: the provider, and the sizes and the dtype in which the cases differ."""
-    terms = [f"provider={row.configuration_name}"]
-    for name, value in {**row.case.axes, "dtype": row.case.dtype}.items():
-        if len({{**other.case.axes, "dtype": other.case.dtype}.get(name) for other in among}) > 1:
-            terms.append(f"{name}={value}")
-    return ",".join(terms)
-
-
 def _differing(rows: Sequence[Row]) -> str:
     """What the rows differ in: `N is 256, 512 or 1024; provider is triton or cuda`."""
     values: dict[str, dict[str, None]] = {}

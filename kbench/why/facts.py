@@ -2,86 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from kbench.analysis.chosen_row import find_row, terms_of
-from kbench.counters.kernel_counters import KernelCounters
+from kbench.analysis.chosen_row import find_row
 from kbench.errors import UsageError
 from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.launched_call import KernelLaunch, LaunchedCall
 from kbench.results import environment_file
-from kbench.results.case import Case
 from kbench.results.reader import read_results
-from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Role
+from kbench.results.row import COLUMNS, Row
+from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role
 from kbench.text.printable import printable
 from kbench.text.suggest import list_words, nearest
 
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What is known of a provider in one case. Numbers are medians over its sessions; None for what is not known.
+    """What is known of a provider in one case.
 
-    name             of the configuration
-    gap_ms           the part of the time between the kernels of a call
-    empty_ms         what the timer adds, from the control `empty`
-    call_bytes       algorithmic bytes of a call
-    moved            the bytes that the provider says it moves, divided by `call_bytes`
-    sol              share of the speed of light
-    copy_fraction    share of the speed of a copy of the same bytes
-    top_mhz          the highest clock that the device can have
-    call             what a call launches
-    limits           what a multiprocessor of the device holds
-    kernels_file     the name of the file that says what calls launch
-    kernels_missing  whether there is no such file
-    on_host          whether it was measured on a CPU
-    config           the path of the config that measured it; empty if it is not known, or for a script
-    file             the results file, and `terms`, which choose the row in it
-    counters         what the hardware counted in its kernels; empty if nobody has counted
+    row       a row with the medians of its sessions
+    rows      the rows of its sessions
+    empty_ms  what the timer adds, from the control `empty`; None if it is not known
+    call      what a call launches; None if it is not known, and `unknown` says why
+    limits    what a multiprocessor of the device holds; None if it is not known
+    top_mhz   the highest clock that the device can have; None if it is not known
+    config    the path of the config that measured it; empty if it is not known, or for a script
     """
 
-    name: str
-    case: Case
-    device: str
-    timer: str
-    cache: str
-    sessions: int
-    status: str
-    reason: str
-    flags: tuple[str, ...]
-    ms: float | None
-    gap_ms: float | None
-    launch_ms: float | None
+    row: Row
+    rows: Sequence[Row]
     empty_ms: float | None
-    call_bytes: int | None
-    flops: int | None
-    moved: float | None
-    sol: float | None
-    copy_fraction: float | None
-    sm_mhz: float | None
-    top_mhz: float | None
-    kernels: int | None
-    code: str
-    peak_bytes: int | None
-    energy_mj: float | None
     call: LaunchedCall | None
+    unknown: str
     limits: DeviceLimits | None
-    kernels_file: str = ""
-    kernels_missing: bool = False
-    on_host: bool = False
-    config: str = ""
-    file: str = ""
-    terms: str = ""
-    counters: tuple[KernelCounters, ...] = ()
+    top_mhz: float | None
+    config: str
 
     @property
-    def launches_known(self) -> bool:
-        """Whether it is known which kernels a call launches, and there are any."""
-        return bool(self.call and self.call.launches)
+    def name(self) -> str:
+        return self.row.configuration_name
+
+    @property
+    def call_bytes(self) -> int | None:
+        """The algorithmic bytes of a call."""
+        first = self.rows[0]
+        return round(first.gbps * first.ms * 1e6) if first.gbps and first.ms else None
+
+    @property
+    def flops(self) -> int | None:
+        first = self.rows[0]
+        return round(first.tflops * first.ms * 1e9) if first.tflops and first.ms else None
+
+    @property
+    def moved(self) -> float | None:
+        """The bytes that the provider says it moves, divided by the algorithmic bytes."""
+        first = self.rows[0]
+        return first.achieved_gbps / first.gbps if first.achieved_gbps and first.gbps else None
 
     def occupancy(self, launch: KernelLaunch) -> Occupancy | None:
         return launch_occupancy(launch, self.limits) if self.limits else None
@@ -91,77 +72,71 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     """The facts of the row that the terms choose and, with `versus`, of another configuration in the same case. Also returns
     notes for the user. Raises UsageError and ResultsError."""
     results = read_results(path)
-    rows = find_row(results, terms)
-    case, name = rows[0].case, rows[0].configuration_name
-    of_case = [row for row in results.rows if row.case == case and row.device == rows[0].device]
-    wanted = [name]
+    chosen = find_row(results, terms)[0]
+    of_case = [row for row in results.rows if row.case == chosen.case and row.device == chosen.device]
+    names = [chosen.configuration_name]
     if versus:
         others = list(dict.fromkeys(row.configuration_name for row in of_case if row.role == Role.PROVIDER))
         if versus not in others:
             near = nearest(versus, others)
             advice = f'did you mean "{near}"?' if near else f"the case has {list_words(others)}"
             raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
-        wanted.append(versus)
+        names.append(versus)
     kernels, machine = read_kernels(path), environment_file.read_environment(path)
-    providers = {row.configuration_name: row for row in of_case if row.role == Role.PROVIDER}
-    found = [
-        replace(
-            _facts(each, of_case, kernels, machine.environment),
-            kernels_file=printable(kernels_path(path).name),
-            kernels_missing=not kernels.there,
-            file=str(path),
-            terms=terms_of(providers[each], results.rows),
-        )
-        for each in wanted
-    ]
+    facts = [_facts(name, of_case, path, kernels, machine.environment) for name in names]
     notes = [*results.warnings, *([kernels.note] if kernels.note else [])]
-    return found, [*notes, *([machine.note] if machine.there and machine.note else [])]
+    return facts, [*notes, *([machine.note] if machine.there and machine.note else [])]
 
 
-def _facts(name: str, of_case: Sequence[Row], kernels: KernelsFile, environment: dict[str, object]) -> RowFacts:
-    rows = [row for row in of_case if row.role == Role.PROVIDER and row.configuration_name == name]
-    timed = [row for row in rows if row.ms is not None] or rows
-    empty = [row for row in of_case if row.role == Role.CONTROL and row.provider == Control.EMPTY]
-    first = timed[0]
-    code = next((row.code for row in timed if row.code), "")
-
-    def middle(get: Callable[[Row], float | None], among: Sequence[Row] = timed) -> float | None:
-        known = [value for row in among if (value := get(row)) is not None]
-        return median(known) if known else None
-
+def _facts(
+    name: str, of_case: Sequence[Row], path: Path, kernels: KernelsFile, environment: dict[str, Any]
+) -> RowFacts:
+    sessions = [row for row in of_case if row.role == Role.PROVIDER and row.configuration_name == name]
+    rows = [row for row in sessions if row.ms is not None] or sessions
+    empty = [row.ms for row in of_case if row.provider == Control.EMPTY and row.role == Role.CONTROL and row.ms]
+    row = _middle(rows)
+    call = kernels.calls.get(row.code)
     limits, config = environment.get("limits"), environment.get("config")
     top = limits.get("max_sm_mhz") if isinstance(limits, dict) else None
     return RowFacts(
-        name=name,
-        case=first.case,
-        device=first.device,
-        timer=first.timer,
-        cache=first.cache,
-        sessions=len(rows),
-        status=first.status.value,
-        reason=first.reason,
-        flags=tuple(dict.fromkeys(flag for row in timed for flag in row.flags)),
-        ms=middle(lambda row: row.ms),
-        gap_ms=middle(lambda row: row.gap_ms),
-        launch_ms=middle(lambda row: row.launch_ms),
-        empty_ms=middle(lambda row: row.ms, empty),
-        call_bytes=_whole(middle(lambda row: row.gbps and row.ms and row.gbps * row.ms * 1e6)),
-        flops=_whole(middle(lambda row: row.tflops and row.ms and row.tflops * row.ms * 1e9)),
-        moved=middle(lambda row: row.achieved_gbps / row.gbps if row.achieved_gbps and row.gbps else None),
-        sol=middle(lambda row: row.sol),
-        copy_fraction=middle(lambda row: row.copy_fraction),
-        sm_mhz=middle(lambda row: row.sm_mhz),
+        row=row,
+        rows=rows,
+        empty_ms=median(empty) if empty else None,
+        call=call,
+        unknown="" if call else _why_unknown(row, path, kernels, on_host=environment.get("device_type") == "cpu"),
+        limits=kernels.devices.get(row.device),
         top_mhz=float(top) if isinstance(top, (int, float)) else None,
-        kernels=_whole(middle(lambda row: row.kernels)),
-        code=code,
-        peak_bytes=_whole(middle(lambda row: row.peak_bytes)),
-        energy_mj=middle(lambda row: row.energy_mj),
-        call=kernels.calls.get(code),
-        limits=kernels.devices.get(first.device),
-        on_host=environment.get("device_type") == "cpu",
         config=str(config.get("path") or "") if isinstance(config, dict) and not config.get("source") else "",
     )
 
 
-def _whole(number: float | None) -> int | None:
-    return None if number is None else round(number)
+def _middle(rows: Sequence[Row]) -> Row:
+    """One row of several sessions: the medians of their numbers, all their flags, and the first code that is known."""
+    medians: dict[str, Any] = {}
+    for column in COLUMNS.values():
+        if column.kind in ("number", "integer"):
+            known = [value for row in rows if (value := getattr(row, column.name)) is not None]
+            if known:
+                medians[column.name] = round(median(known)) if column.kind == "integer" else median(known)
+    flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags))
+    return replace(rows[0], **medians, flags=flags, code=next((row.code for row in rows if row.code), ""))
+
+
+def _why_unknown(row: Row, path: Path, kernels: KernelsFile, *, on_host: bool) -> str:
+    """Why it is not known what a call launches."""
+    _, _, fault = row.reason.partition(KERNELS_NOT_KNOWN)
+    if fault:
+        return fault
+    if row.ms is None:
+        return f"the row is {row.status}, and kbench records the calls of timed rows only"
+    if on_host:
+        return f"it was measured on a CPU ({row.device}), and kbench records kernels of NVIDIA devices only"
+    if not row.code:
+        return (
+            "the run recorded no kernels; possible reasons: it had no NVIDIA device, it had `kernels: false`, it measured a "
+            "script, or kbench was older"
+        )
+    file = printable(kernels_path(path).name)
+    if not kernels.there:
+        return f"{file} is missing; copy it to the folder of the results file"
+    return f"{file} has no entry with the digest {row.code}, which this row names"

@@ -1,28 +1,33 @@
-"""`kbench why` as text."""
+"""`kbench why` as text, and as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from math import prod
+from typing import Any
 
-from kbench.launches.launched_call import KernelLaunch
-from kbench.results.vocabulary import KERNELS_NOT_KNOWN
+from kbench.launches.launched_call import KernelLaunch, LaunchedCall
 from kbench.text.terminal import microseconds
 from kbench.why.facts import RowFacts
-from kbench.why.ncu_commands import count_command, import_command
+from kbench.why.ncu import ncu_command
 from kbench.why.reasons import find_reasons
 
 MOST_KERNELS_SHOWN = 12
 
+IN_JSON = (
+    "device", "timer", "cache", "status", "reason", "flags", "ms", "gap_ms", "launch_ms", "sol", "copy_fraction", "sm_mhz",
+    "kernels", "code", "peak_bytes", "energy_mj",
+)  # fmt: skip
+"""The columns of the results that the JSON repeats."""
+
 
 def case_line(facts: RowFacts) -> str:
     """The case and the device: `softmax M=4096 N=256 float32 on NVIDIA H200, timer do_bench, cache cold`."""
-    how = [
-        part
-        for part in (f"timer {facts.timer}" * bool(facts.timer), f"cache {facts.cache}" * bool(facts.cache))
-        if part
-    ]
-    return ", ".join([f"{facts.case.label} on {facts.device}", *how])
+    row = facts.row
+    timer, cache = f"timer {row.timer}" if row.timer else "", f"cache {row.cache}" if row.cache else ""
+    return ", ".join(filter(None, [f"{row.case.label} on {row.device}", timer, cache]))
 
 
 def reason_lines(facts: RowFacts) -> Iterator[str]:
@@ -39,27 +44,28 @@ def fact_rows(columns: Sequence[RowFacts]) -> list[list[str]]:
 
 
 def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
-    yield "time", _us(facts.ms)
-    yield "of which between its kernels", _us(facts.gap_ms)
-    yield "share of the speed of light", _share(facts.sol)
-    yield "share of a copy's speed", _share(facts.copy_fraction)
+    row = facts.row
+    yield "time", _us(row.ms)
+    yield "of which between its kernels", _us(row.gap_ms)
+    yield "share of the speed of light", _share(row.sol)
+    yield "share of a copy's speed", _share(row.copy_fraction)
     yield "algorithmic bytes", _counted(facts.call_bytes)
     yield "floating-point operations", _counted(facts.flops)
-    yield "launch overhead (host)", _us(facts.launch_ms)
+    yield "launch overhead (host)", _us(row.launch_ms)
     yield "timer overhead (empty)", _us(facts.empty_ms)
-    yield "kernels per call", "" if facts.kernels is None else str(facts.kernels)
-    yield "code", facts.code
-    yield "peak memory of a call", "" if facts.peak_bytes is None else f"{facts.peak_bytes / 1e6:.1f} MB"
-    yield "energy of a call, with the work around it", "" if facts.energy_mj is None else f"{facts.energy_mj:.3g} mJ"
-    yield "clock", "" if facts.sm_mhz is None else f"{facts.sm_mhz:.0f} MHz"
-    yield "sessions", str(facts.sessions)
-    yield "flags", ", ".join(facts.flags)
+    yield "kernels per call", "" if row.kernels is None else str(row.kernels)
+    yield "code", row.code
+    yield "peak memory of a call", "" if row.peak_bytes is None else f"{row.peak_bytes / 1e6:.1f} MB"
+    yield "energy of a call, with the work around it", "" if row.energy_mj is None else f"{row.energy_mj:.3g} mJ"
+    yield "clock", "" if row.sm_mhz is None else f"{row.sm_mhz:.0f} MHz"
+    yield "sessions", str(len(facts.rows))
+    yield "flags", ", ".join(row.flags)
 
 
 def kernel_lines(facts: RowFacts) -> Iterator[str]:
     """What a call launches: a line for each kernel, and one for each operation on memory."""
     if facts.call is None:
-        yield f"what a call launches is not known: {_why_not_known(facts)}"
+        yield f"what a call launches is not known: {facts.unknown}"
         return
     for launch in facts.call.launches[:MOST_KERNELS_SHOWN]:
         yield _kernel(launch, facts)
@@ -83,33 +89,6 @@ def _kernel(launch: KernelLaunch, facts: RowFacts) -> str:
     return f"{kernel.name}{_times(launch.times)}: {', '.join(parts)}; code {kernel.code} ({kernel.origin})"
 
 
-def counter_lines(facts: RowFacts) -> Iterator[str]:
-    """How to count what the kernels do, and how to read the report; none for a row whose kernels are not known."""
-    if command := count_command(facts):
-        yield "Hardware counters say more. Where NVIDIA Nsight Compute (ncu) is installed and permitted, this counts:"
-        yield command
-        yield "This then shows the page with the report:"
-        yield import_command(facts)
-
-
-def _why_not_known(facts: RowFacts) -> str:
-    _, _, fault = facts.reason.partition(KERNELS_NOT_KNOWN)
-    if fault:
-        return fault
-    if facts.ms is None:
-        return f"the row is {facts.status}, and kbench records the calls of timed rows only"
-    if facts.on_host:
-        return f"it was measured on a CPU ({facts.device}), and kbench records kernels of NVIDIA devices only"
-    if not facts.code:
-        return (
-            "the run recorded no kernels; possible reasons: it had no NVIDIA device, it had `kernels: false`, it measured a "
-            "script, or kbench was older"
-        )
-    if facts.kernels_missing:
-        return f"{facts.kernels_file} is missing; copy it to the folder of the results file"
-    return f"{facts.kernels_file} has no entry with the digest {facts.code}, which this row names"
-
-
 def _times(count: int) -> str:
     return f" ({count} times)" if count > 1 else ""
 
@@ -130,3 +109,27 @@ def _counted(count: int | None) -> str:
         if count >= size:
             return f"{count / size:.4g} {unit}"
     return str(count)
+
+
+def rows_as_json(columns: Sequence[RowFacts]) -> str:
+    """An object with the rows: facts, reasons, launches with their occupancy, and the command that counts."""
+    return json.dumps({"schema": "kbench.why/1", "rows": [_as_json(facts) for facts in columns]}, indent=1) + "\n"
+
+
+def _as_json(facts: RowFacts) -> dict[str, Any]:
+    call = facts.call or LaunchedCall()
+    return {
+        "case": facts.row.case.to_json(),
+        "name": facts.name,
+        "sessions": len(facts.rows),
+        **{name: getattr(facts.row, name) for name in IN_JSON},
+        **{name: getattr(facts, name) for name in ("empty_ms", "call_bytes", "flops", "moved", "top_mhz")},
+        "reasons": [asdict(reason) for reason in find_reasons(facts)],
+        "launches": [
+            asdict(launch) | {"occupancy": asdict(occupancy) if (occupancy := facts.occupancy(launch)) else None}
+            for launch in call.launches
+        ],
+        "memory": [asdict(operation) for operation in call.memory],
+        "device_limits": asdict(facts.limits) if facts.limits else None,
+        "ncu": ncu_command(facts),
+    }

@@ -6,16 +6,15 @@ only decide the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.terminal import microseconds
-from kbench.why.counted_reasons import SYMPTOMS, counted_reasons, judged_kinds
 from kbench.why.facts import RowFacts
-from kbench.why.reason import Reason
 
 AT_SPEED = 0.9
 """From this share of the speed of light, or of the speed of a copy of the same bytes, on, there is little left to gain."""
@@ -38,53 +37,64 @@ MOSTLY = 0.5
 EXPLAINS = 0.3
 """If no reason has this weight, kbench says that the launches do not explain the time."""
 
+SYMPTOM = "extra-bytes"
+"""Often a consequence of another reason. It comes last if another one explains the time."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason for the time of a row.
+
+    kind    a word for programs
+    weight  0 to 1: about which share of the time it explains
+    """
+
+    kind: str
+    weight: float
+    sentence: str
+
 
 def find_reasons(facts: RowFacts) -> list[Reason]:
     """The reasons for the time of a row, the most important first. There is always one for a row with a time."""
-    if facts.ms is None:
-        why = facts.reason or (CHECKED_REASON if facts.status == Status.CHECKED else "")
-        return [Reason("no-time", 1.0, f"It has no time ({': '.join(filter(None, [facts.status, why]))}).")]
-    judged = judged_kinds(facts)
-    estimated = (reason for find in _FINDERS for reason in find(facts) if reason.kind not in judged)
-    found = _in_order([reason for reason in (*estimated, *counted_reasons(facts)) if reason.weight >= WORTH_SAYING])
-    if max(facts.sol or 0.0, facts.copy_fraction or 0.0) >= AT_SPEED:
-        told = f"It reaches {_reached(facts)}: there is little left to gain."
+    if facts.row.ms is None:
+        why = facts.row.reason or (CHECKED_REASON if facts.row.status == Status.CHECKED else "")
+        return [Reason("no-time", 1.0, f"It has no time ({': '.join(filter(None, [facts.row.status, why]))}).")]
+    reasons = [reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING]
+    explained = any(reason.weight >= EXPLAINS and reason.kind != SYMPTOM for reason in reasons)
+    reasons.sort(key=lambda reason: (explained and reason.kind == SYMPTOM, -reason.weight))
+    if max(facts.row.sol or 0.0, facts.row.copy_fraction or 0.0) >= AT_SPEED:
+        sentence = f"It reaches {_reached(facts)}: there is little left to gain."
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.
-        host = [each for each in found if each.kind == "host-bound"]
-        at_speed = Reason("at-speed", 1.0, told)
+        host = [reason for reason in reasons if reason.kind == "host-bound"]
+        at_speed = Reason("at-speed", 1.0, sentence)
         return [*host, at_speed] if host and host[0].weight >= MOSTLY else [at_speed, *host]
-    if max((reason.weight for reason in found), default=0.0) < EXPLAINS:
-        found.insert(0, _unexplained(facts))
-    return found
-
-
-def _in_order(found: Sequence[Reason]) -> list[Reason]:
-    """The most important first. A symptom comes after all causes, if one of them explains the time."""
-    explained = any(reason.weight >= EXPLAINS and reason.kind not in SYMPTOMS for reason in found)
-    return sorted(found, key=lambda reason: (explained and reason.kind in SYMPTOMS, -reason.weight))
+    if max((reason.weight for reason in reasons), default=0.0) < EXPLAINS:
+        reasons.insert(0, _unexplained(facts))
+    return reasons
 
 
 def _host_bound(facts: RowFacts) -> Iterator[Reason]:
-    if facts.ms and facts.launch_ms and facts.launch_ms > facts.ms:
+    ms, launch_ms = facts.row.ms, facts.row.launch_ms
+    if ms and launch_ms and launch_ms > ms:
         yield Reason(
             "host-bound",
-            1 - facts.ms / facts.launch_ms,
-            f"The host takes {microseconds(facts.launch_ms)} us to launch a call, and the device {microseconds(facts.ms)} us "
-            "to run it: a program that only makes these calls waits for the host.",
+            1 - ms / launch_ms,
+            f"The host takes {microseconds(launch_ms)} us to launch a call, and the device {microseconds(ms)} us to run it: a "
+            "program that only makes these calls waits for the host.",
         )
 
 
 def _many_kernels(facts: RowFacts) -> Iterator[Reason]:
-    if facts.ms and facts.kernels and facts.kernels > 1:
-        gap_ms, waits = (facts.kernels - 1) * GAP_MS, "Between two of them the device waits about a microsecond"
-        if facts.gap_ms is not None:
-            gap_ms = facts.gap_ms
-            waits = f"In {microseconds(gap_ms)} of the {microseconds(facts.ms)} us none of them runs"
+    ms, kernels = facts.row.ms, facts.row.kernels
+    if ms and kernels and kernels > 1:
+        gap_ms, waits = (kernels - 1) * GAP_MS, "Between two of them the device waits about a microsecond"
+        if facts.row.gap_ms is not None:
+            gap_ms = facts.row.gap_ms
+            waits = f"In {microseconds(gap_ms)} of the {microseconds(ms)} us none of them runs"
         yield Reason(
             "many-kernels",
-            max(min(gap_ms / facts.ms, 1.0), _beside_the_largest(facts)),
-            f"A call launches {facts.kernels} kernels. {waits}, and what one kernel writes to memory, the next one reads "
-            "again.",
+            max(min(gap_ms / ms, 1.0), _beside_the_largest(facts)),
+            f"A call launches {kernels} kernels. {waits}, and what one kernel writes to memory, the next one reads again.",
         )
 
 
@@ -92,7 +102,7 @@ def _beside_the_largest(facts: RowFacts) -> float:
     """The share of a call's work that its largest kernel does not do. A kernel beside it that adds up a few numbers or clears a
     counter costs little."""
     shares = [share / launch.times for launch, share in _shares(facts)]
-    return 1 - max(shares, default=1 / (facts.kernels or 1))
+    return 1 - max(shares, default=1 / (facts.row.kernels or 1))
 
 
 def _shares(facts: RowFacts) -> list[tuple[KernelLaunch, float]]:
@@ -165,21 +175,22 @@ def _extra_bytes(facts: RowFacts) -> Iterator[Reason]:
 
 
 def _slow_clock(facts: RowFacts) -> Iterator[Reason]:
-    if facts.sm_mhz and facts.top_mhz and facts.sm_mhz < SLOW_CLOCK * facts.top_mhz:
+    mhz, top_mhz = facts.row.sm_mhz, facts.top_mhz
+    if mhz and top_mhz and mhz < SLOW_CLOCK * top_mhz:
         yield Reason(
             "slow-clock",
-            1 - facts.sm_mhz / facts.top_mhz,
-            f"The device ran at {facts.sm_mhz:.0f} MHz. Its highest clock is {facts.top_mhz:.0f} MHz.",
+            1 - mhz / top_mhz,
+            f"The device ran at {mhz:.0f} MHz. Its highest clock is {top_mhz:.0f} MHz.",
         )
 
 
 def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
-    if facts.ms and facts.empty_ms and 0 < facts.empty_ms < facts.ms and timer_kind(facts.timer).adds:
+    ms, empty_ms = facts.row.ms, facts.empty_ms
+    if ms and empty_ms and 0 < empty_ms < ms and timer_kind(facts.row.timer).adds:
         yield Reason(
             "timer-overhead",
-            facts.empty_ms / facts.ms / 2,  # it is the same for all providers of the case
-            f"Of the {microseconds(facts.ms)} us, the timer itself takes about {microseconds(facts.empty_ms)} us (control "
-            "empty).",
+            empty_ms / ms / 2,  # it is the same for all providers of the case
+            f"Of the {microseconds(ms)} us, the timer itself takes about {microseconds(empty_ms)} us (control empty).",
         )
 
 
@@ -187,39 +198,39 @@ def _unexplained(facts: RowFacts) -> Reason:
     """What remains if the launches do not explain the time: how the kernel uses memory, or what it computes."""
     reached, far = _reached(facts), "How near it is to the speed of light is not known"
     if facts.call is None:
-        told = (
+        sentence = (
             f"It reaches {reached}. What its calls launch is not known, so kbench cannot say why."
             if reached
             else f"{far}, and neither is what its calls launch, so kbench cannot explain its time."
         )
-        return Reason("unknown", 0.0, told)
+        return Reason("unknown", 0.0, sentence)
     unexplained = (
         f"It reaches {reached}, and its launches do not explain that"
         if reached
         else f"{far}, and its launches do not explain its time"
     )
     if facts.flops and facts.call_bytes:
-        told = f"{unexplained}. Look at its instructions and at how it uses memory."
-        return Reason("inside-the-kernel", 0.0, told)
+        sentence = f"{unexplained}. Look at its instructions and at how it uses memory."
+        return Reason("inside-the-kernel", 0.0, sentence)
     if facts.call and not facts.call.kernels:
         return Reason(
             "no-kernel", 0.0, f"{unexplained}. The call launches no kernel, only copies or fills of the driver."
         )
-    told = (
+    sentence = (
         f"{unexplained}: the cause is inside the kernel. Look first at how it uses memory. Neighbouring threads should access "
         "neighbouring addresses, 16 bytes at a time."
     )
-    return Reason("memory-access", 0.0, told)
+    return Reason("memory-access", 0.0, sentence)
 
 
 def _reached(facts: RowFacts) -> str:
     """How near a row is to what is possible: `49% of the speed of light, and 88% of the speed of a copy of the same bytes`. At
     small sizes a copy, too, is far from the speed of light."""
-    light = f"{facts.sol:.0%} of the speed of light" if facts.sol is not None else ""
-    copy = (
-        f"{facts.copy_fraction:.0%} of the speed of a copy of the same bytes" if facts.copy_fraction is not None else ""
+    sol, copy = facts.row.sol, facts.row.copy_fraction
+    light = "" if sol is None else f"{sol:.0%} of the speed of light"
+    return ", and ".join(
+        filter(None, [light, "" if copy is None else f"{copy:.0%} of the speed of a copy of the same bytes"])
     )
-    return ", and ".join(filter(None, [light, copy]))
 
 
 def _launches(facts: RowFacts) -> tuple[KernelLaunch, ...]:

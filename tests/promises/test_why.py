@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -90,6 +91,22 @@ def test_why_lists_each_kernel_with_blocks_threads_registers_and_occupancy(kbenc
     for number in (launch["grid"][0], launch["block"][0], launch["kernel"]["registers"]):
         assert re.search(rf"\b{number}\b", line)
     assert launch["kernel"]["name"] in line and "occupancy" in line
+
+
+def test_ncu_prints_one_command_that_measures_the_row_again_under_nsight_compute(kbench: Kbench) -> None:
+    ended = kbench("why", PROVIDERS, "--row", "provider=torch-eager,M=4096,N=4096,dtype=fp32", "--ncu")
+    [line] = ended.out.splitlines()
+    words = shlex.split(line)
+    assert ended.code == 0 and words[0] == "ncu"
+    assert words[words.index("--launch-count") + 1] == committed("torch-eager", 4096, 4096)["kernels"]
+    run = words[words.index("kbench") :]
+    assert run[:5] == ["kbench", "run", "configs/softmax-providers.yaml", "--only", "torch-eager"]
+    assert {"dtype=float32", "M=4096", "N=4096"} <= set(run)
+
+
+def test_ncu_has_no_command_for_a_row_without_kernels_and_says_why(kbench: Kbench) -> None:
+    ended = kbench("why", PROVIDERS, "--row", "provider=liger,M=64", "--ncu")
+    assert ended.code == 3 and ended.out == "" and "--ncu" in ended.err and "liger" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from common import Kbench
 from making import row, write_rows
 
-from kbench.errors import UsageError
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
+from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
-from kbench.why.facts import RowFacts, find_facts
+from kbench.results.vocabulary import Status
+from kbench.why.facts import find_facts
 from kbench.why.page import kernel_lines
 from kbench.why.reasons import find_reasons
 
@@ -200,74 +198,7 @@ def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) ->
     assert said().endswith("softmax.kernels.jsonl is missing; copy it to the folder of the results file")
 
 
-def test_the_row_must_be_one(results: Write) -> None:
-    path = results(timed(), timed(provider="cuda"), replace(timed(), case=row(8192).case))
-    with pytest.raises(
-        UsageError, match=r"csv has more than one row: N is 4096, 8192; provider is triton, cuda; add a term"
-    ):
-        find_facts(path, "")
-    with pytest.raises(UsageError, match=r"provider is triton, cuda; add a term for each of these"):
-        find_facts(path, "N=4096")
-    with pytest.raises(UsageError, match=r"no row has N=7; N is one of 4096, 8192"):
-        find_facts(path, "N=7")
-    with pytest.raises(UsageError, match=r"^--row 'N>>7': not a condition"):
-        find_facts(path, "N>>7")
-    with pytest.raises(UsageError, match=r'--versus cud: the case has no such provider; did you mean "cuda"'):
-        find_facts(path, "N=4096,provider=triton", "cud")
-
-
 def test_sessions_are_one_row(results: Write) -> None:
     path = results(*(timed(session=n, ms=ms, gbps=134.217728 / ms) for n, ms in enumerate((0.1, 0.3, 0.2))))
     [facts], _ = find_facts(path, "provider=triton")
-    assert isinstance(facts, RowFacts)
-    assert (facts.ms, facts.sessions, facts.call_bytes, facts.call) == (0.2, 3, 134217728, FULL)
-
-
-@pytest.fixture
-def two(results: Write) -> Path:
-    cuda = LaunchedCall(
-        (replace(LAUNCH, kernel=replace(KERNEL, name="cuda_rows", symbol="cuda_rows")),),
-        (MemoryOperation("memset", 512, 2),),
-    )
-    empty = row(4096, 0.004, "empty", role=Role.CONTROL)
-    return results(timed(), timed(cuda, provider="cuda", ms=0.05, sol=0.6), empty, calls=(FULL, cuda))
-
-
-def test_the_page_shows_two_providers_side_by_side(kbench: Kbench, two: Path) -> None:
-    ended = kbench("why", two, "--row", "provider=triton", "--versus", "cuda")
-    assert ended.returncode == 0, ended.stderr
-    lines = ended.stdout.splitlines()
-    assert lines[0] == "softmax M=4096 N=4096 float32 on NVIDIA H200, timer do_bench, cache cold"
-    cells = [line.split() for line in lines]
-    assert ["time", "100.0", "us", "50.00", "us"] in cells
-    assert ["timer", "overhead", "(empty)", "4.00", "us", "4.00", "us"] in cells
-    assert "  memset of 512 bytes (2 times)" in lines
-    kernel = next(line for line in lines if line.startswith("  cuda_rows"))
-    assert "2112 blocks of 128 threads, 32 registers, no local memory, no shared memory, occupancy 100%" in kernel
-    assert "limited by registers and threads" in kernel and "code aaaaaaaaaaaa (machine code)" in kernel
-
-
-def test_json_has_the_same(kbench: Kbench, two: Path) -> None:
-    ended = kbench("why", two, "--row", "provider=triton", "--versus", "cuda", "--json")
-    found = json.loads(ended.stdout)
-    assert found["schema"] == "kbench.why/1"
-    triton, cuda = found["rows"]
-    assert (triton["name"], triton["ms"], cuda["name"], cuda["ms"]) == ("triton", 0.1, "cuda", 0.05)
-    assert triton["reasons"][0]["kind"] == "memory-access"
-    assert triton["launches"][0]["occupancy"]["limits"] == ["registers", "threads"]
-    assert cuda["memory"] == [{"operation": "memset", "bytes": 512, "times": 2}]
-
-
-def test_files_without_kernels_still_have_their_times(kbench: Kbench, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "old.csv", [timed(None)])
-    ended = kbench("why", path)
-    assert (
-        ended.returncode == 0
-        and "what a call launches is not known" in ended.stdout
-        and "--counters" not in ended.stdout
-    )
-
-
-def test_a_wrong_row_is_bad_input(kbench: Kbench, two: Path) -> None:
-    ended = kbench("why", two, "--row", "provider=tritn")
-    assert ended.returncode == 2 and "no row has provider=tritn" in ended.stderr
+    assert (facts.row.ms, len(facts.rows), facts.call_bytes, facts.call) == (0.2, 3, 134217728, FULL)

@@ -40,15 +40,6 @@ def why(
         str,
         typer.Option("--versus", metavar="PROVIDER", help="Also show this provider of the same case, side by side."),
     ] = "",
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--import",
-            metavar="REPORT",
-            help="Show the hardware counters of the row from this report of NVIDIA Nsight Compute: a .ncu-rep file, or the CSV "
-            "that ncu makes from one.",
-        ),
-    ] = None,
     code: Annotated[
         str,
         typer.Option(
@@ -58,6 +49,13 @@ def why(
             "differs.",
         ),
     ] = "",
+    ncu: Annotated[
+        bool,
+        typer.Option(
+            "--ncu",
+            help="Instead of reasons, print the shell command that measures the row again under NVIDIA Nsight Compute.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitStatus:
     """Say why a provider takes the time that it takes.
@@ -67,10 +65,9 @@ def why(
     the command lists the kernels that a call launches. The numbers are those of the results file and of the .kernels.jsonl
     beside it; nothing is measured.
 
-    Hardware counters say more: how many bytes the kernels move, and what they wait for. The page ends with the commands that
-    read the counters.
+    Nsight Compute says more: how a kernel uses memory, and what it waits for. --ncu prints the command to paste.
 
-    Exit code: 0 success; 2 bad input; 3 there was no code to show.
+    Exit code: 0 success; 2 bad input; 3 there was no code or command to show.
     """
     from kbench.listings.listing import Language
     from kbench.results.sources import results_file
@@ -85,31 +82,17 @@ def why(
         terminal.warn(note)
     if code:
         return _show_code(rows, languages[code])
-    _show_reasons(_with_counters(rows, report), as_json)
+    if ncu:
+        return _show_command(rows[0])
+    _show_reasons(rows, as_json)
     return ExitStatus.OK
-
-
-def _with_counters(rows: list[RowFacts], report: Path | None) -> list[RowFacts]:
-    """The rows, the first of them with the counters of the report."""
-    from kbench.why.counting import with_report
-
-    if report is None:
-        return rows
-    if not rows[0].launches_known:
-        terminal.warn(
-            f"it is not known which kernels a call of {rows[0].name} launches, so kbench cannot tell whether {report} is a "
-            "report of this row"
-        )
-    return [with_report(rows[0], report), *rows[1:]]
 
 
 def _show_reasons(rows: list[RowFacts], as_json: bool) -> None:
     from kbench.why import page
-    from kbench.why.counted_lines import counted_lines
-    from kbench.why.json_document import rows_as_json
 
     if as_json:
-        terminal.write_text(rows_as_json(rows))
+        terminal.write_text(page.rows_as_json(rows))
         return
     terminal.print_paragraph(page.case_line(rows[0]))
     for facts in rows:
@@ -119,12 +102,17 @@ def _show_reasons(rows: list[RowFacts], as_json: bool) -> None:
     terminal.print_table(["", *names], page.fact_rows(rows), numeric=names)
     for facts in rows:
         _print_section(f"{facts.name}: what a call launches", page.kernel_lines(facts))
-        if facts.counters:
-            _print_section(f"{facts.name}: what the hardware counted in a call", counted_lines(facts))
-    if not rows[0].counters:
-        for line in page.counter_lines(rows[0]):
-            print()
-            terminal.print_paragraph(line)
+
+
+def _show_command(facts: RowFacts) -> ExitStatus:
+    from kbench.why.ncu import ncu_command
+
+    if command := ncu_command(facts):
+        terminal.write_text(f"{command}\n")
+        return ExitStatus.OK
+    why = facts.unknown or "it launches no kernel, or its config is not known"
+    terminal.warn(f"--ncu: there is no command for {facts.name}: {why}")
+    return ExitStatus.NOTHING
 
 
 def _print_section(heading: str, lines: Iterable[str]) -> None:
