@@ -64,7 +64,7 @@ def run(
     is a row, not an exception.
     """
     from kbench.config.load import load_config
-    from kbench.execute.executors.prepare import prepare
+    from kbench.execute.prepare import prepare
     from kbench.execute.run import RunOptions, execute
 
     changes = [*_several(sets), *([] if sessions is None else [f"--sessions={sessions}"])]
@@ -178,7 +178,7 @@ def _prepare_functions(
 ) -> PreparedRun:
     """The plan of a config with further providers, and an executor that measures it in this process."""
     from kbench.config.load import load_config
-    from kbench.execute.executors.prepare import prepare_with
+    from kbench.execute.prepare import prepare_with
     from kbench.notebook.in_process import NOTEBOOK, InProcess, by_name
 
     named = by_name(functions)

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
-from kbench.commands import check, doctor, explain, init, inspect, judge, run
+from kbench.commands import check, doctor, exec, explain, init, inspect, judge, run
 from kbench.commands.comparing import ab, compare
 from kbench.commands.history.add import history_add
 from kbench.commands.history.check import history_check
@@ -30,7 +30,7 @@ from kbench.version import __version__
 
 COMMANDS: Mapping[str, Callable[..., int]] = {
     "run": run.run,
-    "exec": run.exec_command,
+    "exec": exec.exec_command,
     "check": check.check,
     "judge": judge.judge,
     "compare": compare.compare,

@@ -110,7 +110,7 @@ def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_workers: None) 
 def fake_machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     """A fake machine on which `kbench run` takes milliseconds, because no worker starts."""
     machine = FakeMachine()
-    monkeypatch.setattr("kbench.execute.executors.prepare.executor_for", machine.executor_for)
+    monkeypatch.setattr("kbench.execute.prepare.executor_for", machine.executor_for)
     return machine
 
 

@@ -92,7 +92,7 @@ class FakeMachine:
     memory_bytes: int | None = None
 
     def executor_for(self, config: Config, options: RunOptions, note: Callable[[str], None]) -> FakeExecutor:
-        """Stands in for kbench.execute.executors.prepare.executor_for."""
+        """Stands in for kbench.execute.prepare.executor_for."""
         return FakeExecutor(self, self.cards if options.devices else 0)
 
     def catalog(self) -> Catalog:

@@ -31,7 +31,7 @@ if __name__ == "__main__":
         from fake_executor import FakeMachine
 
         from kbench.__main__ import main
-        from kbench.execute.executors import prepare
+        from kbench.execute import prepare
 
         prepare.executor_for = FakeMachine(before=measure_slowly).executor_for
     main()

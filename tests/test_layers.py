@@ -17,11 +17,11 @@ MAY_IMPORT = {
     "__init__": "api contract errors kernels measure/scripts results version",
     "__main__": "cli interrupts",
     "analysis": "errors results text",
-    "api": "comparison config errors execute execute/executors notebook plotting reporting results",
+    "api": "comparison config errors execute notebook plotting reporting results",
     "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
     "clocks": "errors files protocol results",
     "commands": (
-        "analysis clocks config contract disturbances errors execute execute/executors explain files interrupts judging "
+        "analysis clocks config contract disturbances errors execute explain files interrupts judging "
         "plotting protocol results sources summary text"
     ),
     "commands/comparing": "commands comparison comparison/formats errors files revisions text",
@@ -35,15 +35,14 @@ MAY_IMPORT = {
     "dispatching": "analysis errors files plotting results text version",
     "disturbances": "clocks files",
     "errors": "text",
-    "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
-    "execute/executors": "config contract errors execute files protocol results",
+    "execute": "clocks config contract errors files interrupts launches protocol results sources/scripts summary text version",
     "explain": "comparison results",
     "files": "",
     "history": "comparison errors history/storage results text",
     "history/presentation": "comparison comparison/presentation history results text",
     "history/storage": "comparison errors files results text",
     "interrupts": "errors",
-    "judging": "analysis config contract errors execute execute/executors interrupts protocol results text",
+    "judging": ("analysis config contract errors execute interrupts protocol results text"),
     "kernels": "contract results",
     "kernels/norms": "contract kernels kernels/norms/dispatch",
     "kernels/norms/dispatch": "contract kernels",

@@ -113,8 +113,8 @@ def _check(config: Config, found: CheckedCases, *, every_case: bool, keep_trying
     """Run every provider on the operator's edge inputs. Fills `found`, case by case."""
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
-    from kbench.execute.executors.prepare import try_operator
     from kbench.execute.plan import describe_kind, find_extremes, make_plan
+    from kbench.execute.prepare import try_operator
     from kbench.execute.supervisor import WorkerSupervisor
     from kbench.protocol import RANDOM, CatalogRequest
     from kbench.text.printable import safe_reason

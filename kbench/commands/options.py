@@ -64,6 +64,7 @@ ShapesOption = Annotated[
         "occurs; geometric means over cases are then weighted by it.",
     ),
 ]
+ResultsFolder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")]
 KeepTrying = Annotated[
     bool,
     typer.Option(

@@ -1,4 +1,4 @@
-"""`kbench run` measures a config, a script or a folder, `kbench exec` a program. Both print the summary."""
+"""`kbench run` measures a config, a script or a folder."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from kbench.commands.exec import exec_command
 from kbench.commands.options import (
     KeepTrying,
     LockClocks,
     OnlyProviders,
     Plugins,
     Profile,
+    ResultsFolder,
     Sets,
     ShapesOption,
     parse_clock,
 )
-from kbench.commands.plan_table import ONLY_CHECKED, print_plan
+from kbench.commands.run_output import ONLY_CHECKED, draw, print_plan, print_results
 from kbench.config import builtin
-from kbench.errors import ExitStatus, ResultsError, UsageError
+from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 
 if TYPE_CHECKING:
-    from kbench.execute.executors.prepare import Resolvable
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.run import RunOptions, RunResult
-    from kbench.sources.source_config import SourceConfig
-
-CASES_SHOWN = 30
-"""On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
+    from kbench.execute.prepare import Resolvable
+    from kbench.execute.run import PreparedRun, RunOptions
 
 WAIT_HINT = "; with --no-wait kbench fails at once"
 
@@ -59,7 +57,7 @@ def run(
     profile: Profile = None,
     plugin: Plugins = None,
     shapes: ShapesOption = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
+    out: ResultsFolder = Path("results"),
     sessions: Annotated[
         int | None,
         typer.Option(
@@ -148,7 +146,7 @@ def run(
             loaded = load_config(
                 config, sets=changes, only=only or (), profile=profile, plugins=plugin or (), shapes=shapes
             )
-            return _measure(loaded, options, dry_run=dry_run, plots=plots).status
+            return _measure(loaded, options, dry_run=dry_run, plots=plots)
         if not config.exists():
             raise UsageError(f"{config}: no such file")
         if profile or plugin or shapes:
@@ -157,7 +155,7 @@ def run(
             )
         source = SourceConfig(Source(str(config.absolute()), tuple(arguments or ())), sets=changes, only=only or ())
         try:
-            return _measure_source(source, options, dry_run=dry_run, plots=plots)
+            return _measure(source, options, dry_run=dry_run, plots=plots)
         except NoPlots:
             if changes or only or dry_run or options != usual:
                 raise  # what these options ask for needs a plan
@@ -170,127 +168,49 @@ def run(
         return ExitStatus.INTERRUPTED
 
 
-def _measure_source(config: SourceConfig, options: RunOptions, *, dry_run: bool, plots: bool) -> ExitStatus:
-    """Measure the sweeps of a script or a folder one after another. Returns the gravest exit status."""
-    first = _measure(config, options, dry_run=dry_run, plots=plots)
-    statuses = [first.status]
-    for number in range(1, first.sweeps):
-        if statuses[-1] is ExitStatus.INTERRUPTED:
-            break
-        print()
-        statuses.append(_measure(replace(config, number=number), options, dry_run=dry_run, plots=plots).status)
-    return max(statuses)
-
-
-class ConfigRun(NamedTuple):
-    """How the run of a config ended, and how many sweeps its source has; 0 for a config file."""
-
-    status: ExitStatus
-    sweeps: int
-
-
-def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> ConfigRun:
+def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
+    """Measure a config; of a script or a folder all sweeps, one after another. Returns the gravest exit status."""
     from kbench.execute.environment_record import command_line
-    from kbench.execute.executors.prepare import prepare
+    from kbench.execute.prepare import prepare
     from kbench.execute.run import execute
+    from kbench.sources.source_config import SourceConfig
 
-    note = terminal.note
-    with prepare(config, options, note) as prepared:
-        sweep, places = prepared.plan.sweep, prepared.executor.places
+    with prepare(config, options, terminal.note) as prepared:
         sweeps = len(prepared.executor.catalog.sweeps)
-        if sweep.path.parent == builtin.folder():
-            note(f"the built-in config {sweep.path.stem}: {sweep.path}")
-        note(f"{sweep.operator} on {prepared.plan.device}{_side_by_side(places)}")
-        if sweep.profile_automatic:
-            applies = f"profile {sweep.profile} of {sweep.path.name} applies"
-            of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
-            note(of_cluster if options.scheduler else f"no accelerator here: {applies}")
-        if interpreted := [one.name for one in prepared.plan.runnable if one.name in prepared.plan.interpreted]:
-            note(f"{', '.join(interpreted)}: {ONLY_CHECKED}")
+        _announce(prepared, options)
         if dry_run:
-            print_plan(prepared.plan, places, spread=options.spread)
-            return ConfigRun(ExitStatus.OK, sweeps)
-        outcome = execute(prepared, options, note)
-    _report(outcome)
-    if outcome.interrupted:
-        again = command_line() if options.continuing == "append" and not outcome.begun else _resuming(command_line())
-        note(f"continue with: {shlex.join(again)}")
-    elif plots:
-        _draw(outcome)
-    return ConfigRun(outcome.exit_status, sweeps)
+            print_plan(prepared.plan, prepared.executor.places, spread=options.spread)
+        result = None if dry_run else execute(prepared, options, terminal.note)
+    if result:
+        print_results(result)
+        if result.interrupted:
+            again = command_line() if options.continuing == "append" and not result.begun else _resuming(command_line())
+            terminal.note(f"continue with: {shlex.join(again)}")
+            return result.exit_status
+        if plots:
+            draw(result)
+    status = result.exit_status if result else ExitStatus.OK
+    if isinstance(config, SourceConfig) and config.number + 1 < sweeps:
+        print()
+        status = max(status, _measure(replace(config, number=config.number + 1), options, dry_run=dry_run, plots=plots))
+    return status
+
+
+def _announce(prepared: PreparedRun, options: RunOptions) -> None:
+    """Say what is measured and where."""
+    plan, places = prepared.plan, prepared.executor.places
+    sweep = plan.sweep
+    if sweep.path.parent == builtin.folder():
+        terminal.note(f"the built-in config {sweep.path.stem}: {sweep.path}")
+    side_by_side = f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} devices side by side"
+    terminal.note(f"{sweep.operator} on {plan.device}{side_by_side if places != ('',) else ''}")
+    if sweep.profile_automatic:
+        applies = f"profile {sweep.profile} of {sweep.path.name} applies"
+        of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
+        terminal.note(of_cluster if options.scheduler else f"no accelerator here: {applies}")
+    if interpreted := [one.name for one in plan.runnable if one.name in plan.interpreted]:
+        terminal.note(f"{', '.join(interpreted)}: {ONLY_CHECKED}")
 
 
 def _resuming(arguments: Sequence[str]) -> list[str]:
     return [*(word for word in arguments if word not in ("--append", "--resume")), "--resume"]
-
-
-def _side_by_side(places: Sequence[str]) -> str:
-    if places == ("",):
-        return ""
-    return f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} devices side by side"
-
-
-def _report(outcome: RunResult) -> None:
-    from kbench import summary
-    from kbench.analysis import analyse
-
-    found = analyse(outcome.rows, outcome.plan.sweep.baseline)
-    summary.print_summary(found, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(outcome.csv))}")
-    if outcome.interrupted:
-        print(f"Interrupted after {outcome.plan.progress(summary.cases_of(outcome.rows))}.")
-    if (wanted := outcome.plan.sweep.measure.precision) is not None:
-        terminal.print_paragraph(summary.precision_reached(outcome.rows, wanted))
-    print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")
-    if names := sorted({row.configuration_name for row in outcome.rows if row.not_tried}):
-        terminal.note(f"to try {', '.join(names)} in every case, run again with --keep-trying")
-    if outcome.moved:
-        first, *others = outcome.moved
-        print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in others)])}")
-
-
-def _draw(outcome: RunResult) -> None:
-    from kbench import plotting
-
-    if not any(row.ms is not None for row in outcome.rows):
-        return
-    try:
-        pictures = plotting.write_pictures(outcome.csv)
-    except (UsageError, ResultsError) as error:
-        terminal.warn(f"no plot: {error}")
-        return
-    for picture in pictures:
-        print(f"plot: {picture}")
-
-
-def exec_command(
-    command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="The command, for example -- python bench.py.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
-) -> int:
-    """Run a program and measure its do_bench calls.
-
-    Write the command after --: kbench exec -- python bench.py --size 4096
-
-    Exit code: that of the program if it is not 0. Otherwise: 0 success; 2 bad input; 3 no call of do_bench gave a time; 130
-    interrupted.
-    """
-    from kbench import summary
-    from kbench.analysis import analyse
-    from kbench.execute.program import run_program
-
-    outcome = run_program(command, out, terminal.note)
-    if outcome.code and not outcome.interrupted:
-        how = f"exit code {outcome.code}" if outcome.code > 0 else f"signal {-outcome.code}"
-        terminal.warn(f"{shlex.join(command)}: ended with {how}")
-    if outcome.csv is None:
-        calls = "no call of triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench gave a time"
-        why = "the kernels ran in Triton's interpreter, so these times do not show how fast the kernels are"
-        why += "; unset TRITON_INTERPRET and run on a GPU"
-        terminal.warn(f"nothing was measured: {why if outcome.interpreted else calls}")
-        return outcome.exit_code
-    summary.print_summary(analyse(outcome.rows), more=f"kbench show {shlex.quote(str(outcome.csv))}")
-    print(f"{summary.counts(outcome.rows)}: {outcome.csv}")
-    if outcome.moved:
-        print(f"the earlier results were moved to {' and '.join(map(str, outcome.moved))}")
-    return outcome.exit_code

@@ -19,11 +19,10 @@ from kbench.text.terminal import arithmetic_unit, console, duration, microsecond
 
 
 class PlainProgress:
-    """Prints one line per case, for logs and CI; without `every_case` only the failures. Implements the Listener of
-    executor.py."""
+    """Prints one line per case, for logs and CI. Implements the Listener of executor.py."""
 
-    def __init__(self, total: int, sessions: int = 1, *, every_case: bool = True) -> None:
-        self.total, self.sessions, self.done, self.every_case = total, sessions, 0, every_case
+    def __init__(self, total: int, sessions: int = 1) -> None:
+        self.total, self.sessions, self.done = total, sessions, 0
         self._first_ended = 0.0
         self._given_up: set[str] = set()
 
@@ -48,8 +47,6 @@ class PlainProgress:
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         """Count a finished task and print its line."""
         self.done += 1
-        if not self.every_case:
-            return
         at = f" on {place}" if place else ""
         self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}{self._left()}")
 
@@ -86,8 +83,8 @@ class LiveProgress(PlainProgress):
     """Shows a bar for the whole run. If several devices or hosts measure at the same time, each has a line: the current case
     and provider, the latest time in us, and the number of finished cases. The line appears with the first case."""
 
-    def __init__(self, total: int, sessions: int = 1, *, every_case: bool = True) -> None:
-        super().__init__(total, sessions, every_case=every_case)
+    def __init__(self, total: int, sessions: int = 1) -> None:
+        super().__init__(total, sessions)
         self.console = console(stderr=True)
         self.last: dict[str, dict[int, str]] = {}
         self.progress = Progress(
@@ -146,10 +143,10 @@ class LiveProgress(PlainProgress):
             self.print(f"{self.name(task)}: {line}")
 
 
-def make_progress(tasks: Sequence[Task], *, every_case: bool = True) -> PlainProgress:
-    """The progress display that suits stderr. Without `every_case`, no line is printed for a case without a failure."""
+def make_progress(tasks: Sequence[Task]) -> PlainProgress:
+    """The progress display that suits stderr."""
     sessions = max((task.session for task in tasks), default=0) + 1
-    return (LiveProgress if sys.stderr.isatty() else PlainProgress)(len(tasks), sessions, every_case=every_case)
+    return (LiveProgress if sys.stderr.isatty() else PlainProgress)(len(tasks), sessions)
 
 
 def describe_fastest(rows: Sequence[Row]) -> str:

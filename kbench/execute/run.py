@@ -26,26 +26,31 @@ from kbench.results.vocabulary import Status
 
 @dataclass
 class RunResult:
-    """The result of a run.
+    """The result of a run, or of a program that was measured in place.
 
     moved        earlier results files, under their new names
     interrupted  by Ctrl-C or a signal
+    plan         None for a program
     begun        whether the environment file mentions this run; that of a continued file does once a row is added
+    code         the exit code of a program; if a signal has ended it, that with a minus
     """
 
-    plan: Plan
     csv: Path
-    moved: list[Path] = field(default_factory=list)
+    plan: Plan | None = None
     rows: list[Row] = field(default_factory=list)
+    moved: list[Path] = field(default_factory=list)
     interrupted: bool = False
     begun: bool = False
+    code: int | None = None
 
     @property
-    def exit_status(self) -> ExitStatus:
-        """The exit status of `kbench run`."""
+    def exit_status(self) -> int:
+        """The exit code of `kbench run` and `kbench exec`. After a program that failed it is the program's, as in shells."""
         if self.interrupted:
             return ExitStatus.INTERRUPTED
-        if any(row.status.failed for row in self.rows):
+        if self.code:
+            return self.code if self.code > 0 else 128 - self.code
+        if self.code is None and any(row.status.failed for row in self.rows):
             return ExitStatus.FAILED
         measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
         return ExitStatus.OK if measured else ExitStatus.NOTHING
@@ -64,7 +69,6 @@ class RunOptions:
     keep_trying measure configurations also after they took the worker down in two cases in a row
     lock_clocks lock the clocks of the devices: `base`, or a number of MHz
     wait_hint   completes the note of a run that waits: how not to wait
-    every_case  print a line for every case, where stderr is not a terminal
     unwritten   completes the error if results cannot be written any more: what becomes of the rows
 
     Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
@@ -79,7 +83,6 @@ class RunOptions:
     keep_trying: bool = False
     lock_clocks: str | None = None
     wait_hint: str = ""
-    every_case: bool = True
     unwritten: str = ROWS_STAY
 
     def __post_init__(self) -> None:
@@ -129,22 +132,6 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
             return _measure(prepared, path, existing, options, note, locked)
 
 
-def execute_more(
-    prepared: PreparedRun,
-    path: Path,
-    read: Callable[[], ExistingResults],
-    options: RunOptions,
-    note: Callable[[str], None] = lambda line: None,
-) -> RunResult:
-    """Measure what `read` says that a results file lacks, and append it. `read` is called once the file is locked. Raises what
-    `execute` and `read` raise."""
-    check_writable(path)
-    with _locked(prepared.executor, path, options, note):
-        existing = read()
-        prepared.executor.start()
-        return _measure(prepared, path, existing, options, note)
-
-
 @contextmanager
 def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[[str], None]) -> Iterator[None]:
     """Inside, no other run uses the devices or the results file."""
@@ -173,7 +160,7 @@ def _measure(
             now, then = ("locked", "not locked") if not were else ("not locked", "locked")
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(existing.environment, entries, layout.sweep.measure.sessions)
-    outcome = RunResult(layout, path, rows=list(existing.rows) if existing else [])
+    outcome = RunResult(path, layout, rows=list(existing.rows) if existing else [])
     if not tasks:
         if existing and existing.cut:
             Writer(path, layout.sweep.axes, existing.rows, options.unwritten)
@@ -186,7 +173,7 @@ def _measure(
         record = EnvironmentRecord(entries, writer.write_environment)
         if not existing:
             record.save()
-        with progress.make_progress(tasks, every_case=options.every_case) as display:
+        with progress.make_progress(tasks) as display:
             writer.note = display.note
             try:
                 for finished in executor.run(tasks, homes, display):

@@ -19,8 +19,8 @@ from kbench.config.load import Config, load_config
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.executors.prepare import prepare, try_operator
 from kbench.execute.plan import Plan, Task, find_extremes, make_plan, traits
+from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.writer import ROWS_STAY
@@ -222,7 +222,7 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
         prepared = stack.enter_context(prepare(replace(config, only=(",".join(names),)), run_options, note))
         note(f"timing {many(len(prepared.plan.sweep.cases), 'case')} of the config")
         outcome = execute(prepared, run_options, note)
-    return analyse(outcome.rows, outcome.plan.sweep.baseline), outcome.interrupted
+    return analyse(outcome.rows, prepared.plan.sweep.baseline), outcome.interrupted
 
 
 def _timed(

@@ -43,10 +43,10 @@ def test_cases_that_need_more_memory_than_the_device_has_are_named(
 ) -> None:
     write_config(CONFIG.replace("N: [64, 100]", "N: [64, 1000000, 2000000, 3000000, 4000000, 5000000]"))
     assert "more memory" not in kbench("run", "sweep.yaml", "--dry-run").stdout, "the memory is not known"
-    fake_machine.memory_bytes = 10**9
+    fake_machine.memory_bytes = 10**8
     [line] = [line for line in kbench("run", "sweep.yaml", "--dry-run").stdout.splitlines() if "more memory" in line]
     assert line == (
-        "5 of 6 cases need more memory than the device has (1.0 GB), and will probably be oom: softmax M=8 N=1000000 float32, "
+        "5 of 6 cases need more memory than the device has (0.1 GB), and will probably be oom: softmax M=8 N=1000000 float32, "
         "softmax M=8 N=2000000 float32, softmax M=8 N=3000000 float32 and 2 more"
     )
     fake_machine.memory_bytes = 10**12

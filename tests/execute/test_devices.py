@@ -17,8 +17,8 @@ from warm_processes import POSSIBLE, PREPARE
 
 from kbench.errors import DeviceGone, ExecutionError, UsageError
 from kbench.execute import progress
+from kbench.execute.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.executor import Finished
-from kbench.execute.executors.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.plan import Task
 from kbench.protocol import Catalog, CatalogRequest, DeviceInfo
 from kbench.results.case import Case
@@ -108,7 +108,7 @@ Measured = Callable[..., Iterator[Finished]]
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
     """Measures tasks on three stand-ins, of which some are `broken`."""
-    monkeypatch.setattr("kbench.execute.executors.devices.WorkerSupervisor", Stub)
+    monkeypatch.setattr("kbench.execute.devices.WorkerSupervisor", Stub)
 
     def measured(todo: list[Task], broken: set[int]) -> Iterator[Finished]:
         monkeypatch.setattr(Stub, "broken", broken)

@@ -13,7 +13,7 @@ from common import Kbench
 from fake_executor import FakeMachine
 from stand_in import Silent, StandIn, task
 
-from kbench.commands import run
+from kbench.commands import run_output
 from kbench.commands.check import Checked, _word
 from kbench.execute.executor import make_failed_row
 from kbench.execute.plan import Task
@@ -150,10 +150,10 @@ def test_a_run_says_at_its_end_how_to_try_it_again(capsys: pytest.CaptureFixture
     ]
     plan = SimpleNamespace(sweep=SimpleNamespace(baseline=None, measure=SimpleNamespace(precision=None)), tasks=rows)
     done = SimpleNamespace(rows=rows, plan=plan, interrupted=False, csv=Path("s.csv"), moved=[])
-    run._report(cast(RunResult, done))
+    run_output.print_results(cast(RunResult, done))
     assert "to try mine in every case, run again with --keep-trying" in capsys.readouterr().err
     done.rows = rows[1:]
-    run._report(cast(RunResult, done))
+    run_output.print_results(cast(RunResult, done))
     assert "--keep-trying" not in capsys.readouterr().err
 
 

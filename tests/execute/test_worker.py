@@ -11,7 +11,7 @@ import pytest
 from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
-from kbench.execute.executors.devices import Devices
+from kbench.execute.devices import Devices
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import NONSENSE, Worker
 from kbench.protocol import CatalogRequest, Source

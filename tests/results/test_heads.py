@@ -10,7 +10,7 @@ from common import ROOT
 
 from kbench import summary
 from kbench.analysis import analyse
-from kbench.commands import check, doctor, inspect, plan_table
+from kbench.commands import check, doctor, inspect, run_output
 from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import terminal as compared
 from kbench.comparison.options import CompareOptions
@@ -44,7 +44,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(terminal, "print_table", note)
     inspect.list_providers(None, ())
     doctor.doctor()
-    plan_table.print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
+    run_output.print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
     check._print(sweep, "float32", {}, ["random"], [])
     assert {"can run", "found", "MB per call", "expected on", "input"} <= set(heads)
     assert not unexplained(heads, [*sweep.axes, *(one.name for one in sweep.configurations)])

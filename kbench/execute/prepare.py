@@ -16,7 +16,7 @@ from kbench.config.resolve import Sweep
 from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
-from kbench.execute.executors.local import Local
+from kbench.execute.local import Local
 from kbench.execute.plan import Task, make_plan
 from kbench.execute.run import PreparedRun, RunOptions
 from kbench.protocol import Catalog, CatalogRequest, Source
@@ -70,13 +70,13 @@ def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], 
         if not isinstance(config, Config):
             raise UsageError("--scheduler measures config files only; measure a script or a folder on this host")
         try:
-            from kbench.execute.executors.cluster import Cluster
+            from kbench.execute.cluster import Cluster
         except ImportError:
             raise ExecutionError(f"--scheduler: {missing('distributed')}") from None
         return Cluster(options.scheduler, config.plugins, note, spread=options.spread)
     request = CatalogRequest(config.plugins, config.source)
     if options.devices is not None:
-        from kbench.execute.executors.devices import Devices
+        from kbench.execute.devices import Devices
 
         return Devices(request, note, options.devices, spread=options.spread)
     return Local(request, note)

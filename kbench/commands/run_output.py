@@ -1,15 +1,21 @@
-"""What `kbench run --dry-run` prints."""
+"""What `kbench run` and `kbench exec` print: the plan before a run, and the results after it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kbench.errors import ResultsError, UsageError
 from kbench.text import terminal
 
 if TYPE_CHECKING:
     from kbench.execute.plan import Plan
+    from kbench.execute.run import RunResult
     from kbench.results.case import Case
+
+CASES_SHOWN = 30
+"""On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
 
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
@@ -81,3 +87,36 @@ def _labels(cases: Sequence[Case]) -> str:
 
 def _mb(count: int) -> str:
     return f"{count / 1e6:.1f}"
+
+
+def print_results(result: RunResult) -> None:
+    """Print the summary of a run or a program, what was measured, and where it is."""
+    from kbench import summary
+    from kbench.analysis import analyse
+
+    rows, sweep = result.rows, result.plan.sweep if result.plan else None
+    analysis = analyse(rows, sweep.baseline if sweep else None)
+    summary.print_summary(analysis, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(result.csv))}")
+    if result.plan and result.interrupted:
+        print(f"Interrupted after {result.plan.progress(summary.cases_of(rows))}.")
+    if sweep and sweep.measure.precision is not None:
+        terminal.print_paragraph(summary.precision_reached(rows, sweep.measure.precision))
+    print(f"{summary.counts(rows) or 'no rows'}: {result.csv}")
+    if names := sorted({row.configuration_name for row in rows if row.not_tried}):
+        terminal.note(f"to try {', '.join(names)} in every case, run again with --keep-trying")
+    if result.moved:
+        first, *others = result.moved
+        print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in others)])}")
+
+
+def draw(result: RunResult) -> None:
+    """Draw the results, and print where the pictures are."""
+    from kbench import plotting
+
+    if not any(row.ms is not None for row in result.rows):
+        return
+    try:
+        for picture in plotting.write_pictures(result.csv):
+            print(f"plot: {picture}")
+    except (UsageError, ResultsError) as error:
+        terminal.warn(f"no plot: {error}")

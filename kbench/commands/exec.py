@@ -1,0 +1,40 @@
+"""`kbench exec` runs a program, and measures its calls of do_bench."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench.commands.options import ResultsFolder
+from kbench.commands.run_output import print_results
+from kbench.text import terminal
+
+
+def exec_command(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND", help="The command, for example -- python bench.py.")
+    ],
+    out: ResultsFolder = Path("results"),
+) -> int:
+    """Run a program and measure its do_bench calls.
+
+    Write the command after --: kbench exec -- python bench.py --size 4096
+
+    Exit code: that of the program if it is not 0. Otherwise: 0 success; 2 bad input; 3 no call of do_bench gave a time; 130
+    interrupted.
+    """
+    from kbench.execute.program import run_program
+
+    result = run_program(command, out, terminal.note)
+    if result.code and not result.interrupted:
+        how = f"exit code {result.code}" if result.code > 0 else f"signal {-result.code}"
+        terminal.warn(f"{shlex.join(command)}: ended with {how}")
+    if result.rows:
+        print_results(result)
+    else:
+        calls = "no call of triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench gave a time"
+        terminal.warn(f"nothing was measured: {calls} (in Triton's interpreter none does: unset TRITON_INTERPRET)")
+    return result.exit_status
