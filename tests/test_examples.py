@@ -62,8 +62,8 @@ def config(name: str) -> dict[str, Any]:
 def test_every_example_is_tested() -> None:
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == NAMES
     assert {path.name for path in EXAMPLES.glob("*.yaml")} == {f"{name}.yaml" for name in [*NAMES, "kubernetes"]}
-    page = (ROOT / "docs" / "extending.md").read_text()
-    assert [name for name in NAMES if f"(../examples/{name}.py)" not in page] == []
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("extending.md", "cuda.md"))
+    assert [name for name in NAMES if f"(../examples/{name}.py)" not in pages] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -87,7 +87,7 @@ def test_the_cuda_kernel_of_the_docs_can_be_run_as_it_is(kbench: Kbench, write: 
         ("python", "scaled_add.py", "#"),
         ("yaml", "scaled_add.yaml", "#"),
     ):
-        [text] = [text for text in blocks("docs/extending.md", language) if text.startswith(f"{mark} {name}")]
+        [text] = [text for text in blocks("docs/cuda.md", language) if text.startswith(f"{mark} {name}")]
         write(name, text)
     ended = kbench("run", "scaled_add.yaml", "--dry-run")
     assert ended.code == 0 and lines_with(ended.out, "cuda") and lines_with(ended.out, "torch-native"), ended.text

@@ -238,7 +238,7 @@ def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
 
 def test_the_source_in_the_docs_compiles(tmp_path: Path) -> None:
     source = tmp_path / "scaled_add.cu"
-    source.write_text(documented_file("extending.md", "scaled_add.cu"))
+    source.write_text(documented_file("cuda.md", "scaled_add.cu"))
     _run(["nvcc", "-arch=sm_90", "-cubin", "-I", cuda_extension.HERE, "-o", tmp_path / "out.cubin", source])
 
 

@@ -292,7 +292,7 @@ def test_a_source_names_all_its_files(tmp_path: Path) -> None:
 def test_the_example_in_the_docs_runs(tmp_path: Path) -> None:
     """Where there is no GPU, its CUDA provider says so."""
     for name in ("scaled_add.py", "scaled_add.cu", "scaled_add.yaml"):
-        (tmp_path / name).write_text(documented_file("extending.md", name))
+        (tmp_path / name).write_text(documented_file("cuda.md", name))
     done = run_kbench(["check", tmp_path / "scaled_add.yaml", "--set", "N=1000"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ("needs a device of type cuda" in done.stdout + done.stderr) == (not torch.cuda.is_available())
