@@ -108,8 +108,7 @@ def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: s
     """Write the config of a plot, and the plug-in that it needs. The configs of several plots share the plug-in."""
     from kbench.execute.worker import Worker
     from kbench.protocol import CatalogRequest, Source
-    from kbench.sources.exporting import config_text, plugin_text
-    from kbench.sources.source_config import SourceConfig
+    from kbench.sources.source_config import SourceConfig, config_text, plugin_text
 
     if not script.is_file():
         raise UsageError(f"{script}: no such file")

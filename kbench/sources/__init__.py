@@ -8,9 +8,9 @@
 3. The parent makes a config of each sweep (`source_config.py`). From here on it is a run like any other: the same plan,
    isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
 
-A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is a file or a
-folder of this folder. A script has no reference and declares no tensors. Each of its plots becomes a `ScriptOperator`, whose
-lines are the providers, and `ScriptRun` measures it in place of `CaseRun`.
+A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is a module of
+`problems/`, and a line of FOLDERS. A script has no reference and declares no tensors. Each of its plots becomes a
+`ScriptOperator`, whose lines are the providers, and `ScriptRun` measures it in place of `CaseRun`.
 
 `kbench exec` takes a shorter way: it runs a program, and the program itself measures its calls of do_bench in place (see
 kbench/execute/program.py and kbench/measure/scripts/in_place.py).
@@ -19,11 +19,12 @@ kbench/execute/program.py and kbench/measure/scripts/in_place.py).
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kbench.config.builtin import config_names
-from kbench.sources.problems.formats import definition_files, model_files
+from kbench.files import source_text
 
 
 class SourceKind(enum.Enum):
@@ -34,13 +35,55 @@ class SourceKind(enum.Enum):
     FOLDER = "folder"
 
 
+class SourceFault(Exception):
+    """A script or a problem that cannot be used. `where` is the place in it: a file, and a line where it is known."""
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(message)
+        self.where = where
+
+
+_DEFINITION = re.compile(r'"(reference|op_type|axes)"\s*:')
+_MODEL = re.compile(r"^class\s+Model\b", re.MULTILINE)
+_MODEL_INPUTS = re.compile(r"^def\s+get_(init_)?inputs\b", re.MULTILINE)
+_MODEL_NEW = re.compile(r"^class\s+ModelNew\b", re.MULTILINE)
+
+
+def definition_files(path: Path) -> list[Path]:
+    """The definitions of FlashInfer-Trace or SOL-ExecBench at a path: a definition, the folder of one, or a data set."""
+    if path.is_file():
+        right = path.suffix == ".json" and (path.name == "definition.json" or _DEFINITION.search(source_text(path)))
+        return [path] if right else []
+    if (path / "definition.json").is_file():
+        return [path / "definition.json"]
+    return sorted((path / "definitions").rglob("*.json"))
+
+
+def model_files(path: Path) -> list[Path]:
+    """The KernelBench problems at a path: a file that defines `Model` and its inputs, or a folder with such files."""
+    return _files_with(path, _MODEL, _MODEL_INPUTS)
+
+
+def model_solutions(path: Path) -> list[Path]:
+    """The KernelBench solutions in a folder: files that define `ModelNew`."""
+    return _files_with(path, _MODEL_NEW)
+
+
+def _files_with(path: Path, *patterns: re.Pattern[str]) -> list[Path]:
+    files = [path] if path.is_file() else sorted(path.glob("*.py"))
+    return [
+        file
+        for file in files
+        if file.suffix == ".py" and all(pattern.search(source_text(file)) for pattern in patterns)
+    ]
+
+
 FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
-    "kbench.sources.flashinfer_trace": definition_files,
-    "kbench.sources.kernelbench": model_files,
+    "kbench.sources.problems.flashinfer_trace": definition_files,
+    "kbench.sources.problems.kernelbench": model_files,
 }
-"""The formats of problem folders: a module, and the files of a folder that have its format; a path may also be such a file. The
-parent asks this, so the answer must not import torch. The module has a function `load(path) -> Sequence[SourceSweep]`, which a
-worker calls."""
+"""The formats of problems: a module, and the files at a path that have its format. The parent asks this, so nothing is run or
+imported. The module has a function `load(path) -> Sequence[SourceSweep]`, which a worker calls."""
 
 SCRIPT_SUFFIXES = (".py",)
 """The suffixes of scripts."""

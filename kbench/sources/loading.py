@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kbench.contract.origin import registering_for
 from kbench.contract.provider import missing
 from kbench.protocol import PluginError, Source, SourceSweep
-from kbench.sources import SourceKind, folder_format, source_of
-from kbench.sources.fault import SourceFault
+from kbench.sources import SourceFault, SourceKind, folder_format, source_of
 from kbench.text.exception_text import describe_exception, location
 from kbench.text.printable import REASON_LIMIT, printable
 

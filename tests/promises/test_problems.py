@@ -54,6 +54,10 @@ def run(x, a, weight, y, total):
         "parts.py": PARTS.replace("    return", "    from last import one\n    return one *"),
         "last.py": "one = 1\n",
     }),
+    "relative": ("python", False, {
+        "kernel/main.py": IN_FUNCTION.replace("from parts", "from .parts"),
+        "kernel/parts.py": PARTS,
+    }),
     "lacks": ("python", False, {"main.py": IN_FUNCTION}),
     "native": ("cuda", False, {"main.cu": "no Python"}),
     "raises": ("python", False, {"main.py": "\nraise KeyError('lost')\n"}),
@@ -120,7 +124,12 @@ def test_each_solution_of_a_trace_is_a_provider(trace_run: Path) -> None:
 
 
 def test_a_solution_imports_its_own_files_also_when_it_is_called(trace_run: Path) -> None:
-    for provider, status in {"in-function": "ok", "in-function-wrong": "wrong", "in-turn": "ok"}.items():
+    for provider, status in {
+        "in-function": "ok",
+        "in-function-wrong": "wrong",
+        "in-turn": "ok",
+        "relative": "ok",
+    }.items():
         assert {row["status"] for row in rows(trace_run, provider)} == {status}, provider
     assert all(row["status"] == "error" and "parts" in row["reason"] for row in rows(trace_run, "lacks"))
 

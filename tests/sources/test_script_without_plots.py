@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("triton")
 
 from kbench.measure.tampering.settings import Switches, present_settings
-from kbench.sources.fault import SourceFault
+from kbench.sources import SourceFault
 from kbench.sources.loading import load_plots
 
 PLOT = """

@@ -1,4 +1,4 @@
-"""Inputs that one function of a problem makes together, as fills of the tensors of an operator."""
+"""Inputs that a problem's own function makes, and random ones on the host."""
 
 from __future__ import annotations
 
@@ -34,14 +34,11 @@ class DrawnTogether:
         def take(case: Case, draw: Draw) -> Any:
             if position not in self._left:
                 seed = draw.integers(0, SEEDS, 1)
-                self._left = dict(enumerate(self._set(case, int(seed.item()), seed.device)))
+                with seeded(int(seed.item()), seed.device):
+                    self._left = dict(enumerate(self.make(case, seed.device)))
             return self._left.pop(position, None)
 
         return take
-
-    def _set(self, case: Case, seed: int, device: torch.device) -> Sequence[Tensor]:
-        with seeded(seed, device):
-            return self.make(case, device)
 
 
 @contextmanager
@@ -53,7 +50,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-class HostDraw:
+class _HostDraw:
     """Draws values on the host, to try a problem before there is a device. A `Draw`."""
 
     def normal(self, *shape: int, dtype: str | None = None) -> Tensor:
@@ -66,16 +63,15 @@ class HostDraw:
         return torch.randint(low, high, shape).to(getattr(torch, dtype))
 
 
-def draw_on_host(tensors: Iterable[Declared], case: Case) -> list[Tensor]:
+def draw_on_host(tensors: Iterable[Declared], case: Case) -> Iterator[Tensor]:
     """Inputs of a case on the host. Their dtypes must be declared."""
-    draw, found = HostDraw(), []
+    draw = _HostDraw()
     for tensor in tensors:
         dtype, shape = tensor.dtype_in(case), tensor.shape_in(case)
         match tensor.fill_for(dtype):
             case fill if callable(fill):
-                found.append(fill(case, draw))
+                yield fill(case, draw)
             case Integers(low, high):
-                found.append(draw.integers(int(low), int(high), *shape, dtype=dtype))
+                yield draw.integers(int(low), int(high), *shape, dtype=dtype)
             case _:
-                found.append(draw.normal(*shape, dtype=dtype))
-    return found
+                yield draw.normal(*shape, dtype=dtype)

@@ -1,0 +1,349 @@
+"""FlashInfer-Trace problems, and those of SOL-ExecBench: a definition, its workloads and its solutions (see `trace_files.py`).
+
+A definition becomes an operator: variable axes are its axes, constant ones are numbers, and inputs without a shape are scalars.
+A workload becomes a case. The provider `reference` is the definition's own code, and every solution is another provider. Only
+workers import this module: it runs other people's code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kbench.contract.operator import Operator
+from kbench.contract.origin import shipped
+from kbench.contract.provider import ACCELERATORS
+from kbench.contract.sizes import evaluate
+from kbench.contract.tensor import Draw, Fill, Integers, Tensor, integers
+from kbench.protocol import SourceSweep
+from kbench.results.case import FLOATING, Case, Value
+from kbench.sources import SourceFault, definition_files
+from kbench.sources.problems.foreign_code import function_of, run_text
+from kbench.sources.problems.inputs import DrawnTogether, draw_on_host
+from kbench.sources.problems.reference import (
+    OUTPUT_ULPS,
+    REFERENCE,
+    OwnTolerance,
+    allows_float64,
+    as_double,
+    as_outputs,
+    in_float64,
+    standing_for,
+    use_own_tolerance,
+)
+from kbench.sources.problems.solution_modules import SolutionModules
+from kbench.sources.problems.trace_files import (
+    CustomInput,
+    Definition,
+    RandomInput,
+    Solution,
+    StoredInput,
+    Workload,
+    read_definition,
+    read_solutions,
+    read_workloads,
+)
+
+WORKLOAD = "workload"
+"""The choice that names a workload, if its sizes and scalars do not say all of it."""
+
+RANDOM_INTEGERS = {"int8": integers(128, low=-128), "uint8": integers(256), "bool": integers(2)}
+"""How random whole numbers are drawn: as flashinfer-bench draws them."""
+
+OTHER_RANDOM_INTEGERS = integers(1024, low=-1024)
+
+DEFAULT_TOLERANCE = OwnTolerance(1e-2, 1e-2)
+"""flashinfer-bench's own, where a workload has none."""
+
+HOST_LANGUAGES = ("python", "pytorch")
+DEVICE_LANGUAGES = ("triton", "cute_dsl", "cutile", "cudnn_frontend")
+LANGUAGES = (*HOST_LANGUAGES, *DEVICE_LANGUAGES)
+"""The languages that kbench runs: those that are called from Python and need no build."""
+
+
+def load(path: Path) -> Sequence[SourceSweep]:
+    """Register the operator of a problem. Raises SourceFault."""
+    files = definition_files(path)
+    if len(files) != 1:
+        example = f"; name one of them, for example {files[0].relative_to(path)}" if files else ""
+        raise SourceFault(str(path), f"holds {len(files)} definitions{example}")
+    [file] = files
+    definition, text = read_definition(file)
+    problem = Problem(file, definition, text, _workloads(file, definition))
+    providers: dict[str, Mapping[str, tuple[Value, ...]]] = {REFERENCE: {}}
+    try:
+        operator = problem.operator()
+    except ValueError as error:  # a name that kbench does not allow, or that is taken
+        raise SourceFault(str(file), str(error)) from None
+    for where, solution in read_solutions(_solution_files(file, definition), definition, file.parent):
+        try:
+            _add_provider(operator, where, solution, definition)
+        except ValueError as error:
+            raise SourceFault(str(where), str(error)) from None
+        providers[solution.name] = {}
+    points = [
+        {
+            **workload.point(definition),
+            **({WORKLOAD: word} if operator.choices else {}),
+            "dtype": definition.dtype,
+        }
+        for word, workload in problem.workloads.items()
+    ]
+    return [SourceSweep(operator.name, tuple(points), providers)]
+
+
+def _workloads(file: Path, definition: Definition) -> dict[str, Workload]:
+    stems = ("workload", "workloads", file.stem, definition.name)
+    beside = [file.with_name(f"{stem}.jsonl") for stem in stems if Path(stem).name == stem]
+    for candidate in (*beside, *_in_data_set(file, "workloads", f"{file.stem}.jsonl")):
+        if candidate.is_file():
+            if workloads := read_workloads(candidate, definition):
+                return workloads
+            raise SourceFault(str(candidate), f"has no workload of {definition.name}")
+    if unknown := (*definition.variable_axes, *definition.scalars):
+        what = f"the values of {', '.join(unknown)} are not known"
+        raise SourceFault(str(file), f"{what}; write them into a file workload.jsonl beside the definition")
+    source = CustomInput(type="custom") if definition.custom_inputs_entrypoint else RandomInput(type="random")
+    return {"all": Workload(axes={}, inputs=dict.fromkeys(definition.tensors, source))}
+
+
+def _solution_files(file: Path, definition: Definition) -> list[Path]:
+    beside = [other for other in file.parent.glob("*.json") if other != file]
+    inside = _in_data_set(file, "solutions", "*.json")
+    named = [other for other in inside if definition.name in other.read_text(encoding="utf-8", errors="replace")]
+    return sorted({*beside, *named} - set(definition_files(file.parent)))
+
+
+def _in_data_set(file: Path, folder: str, pattern: str) -> Iterator[Path]:
+    """The files of a folder beside the `definitions/` that hold a definition."""
+    for above in file.absolute().parents:
+        if above.name == "definitions":
+            yield from sorted((above.parent / folder).rglob(pattern))
+            return
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A definition with the code of its reference, and its workloads by their words."""
+
+    file: Path
+    definition: Definition
+    text: str
+    workloads: Mapping[str, Workload]
+
+    @cached_property
+    def _code(self) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        """The reference, and the function that makes inputs. Raises SourceFault."""
+        name = f"{self.file}, reference"
+        module = run_text(self.definition.reference, name)
+        custom = self.definition.custom_inputs_entrypoint
+        return function_of(module, "run", name), function_of(module, custom, name) if custom else None
+
+    def operator(self) -> Operator:
+        """The operator, with the provider `reference`."""
+        definition, (function, _) = self.definition, self._code
+        inputs, outputs = self._inputs(), _dtypes(definition.output_tensors)
+        declared = list(_dtypes(inputs).values())
+        name = definition.name if definition.name not in shipped() else f"{definition.name}-problem"
+        word, smallest = min(self.workloads.items(), key=lambda item: sum(item[1].axes.values()))
+        point = smallest.point(definition)
+        case = Case(name, {**point, WORKLOAD: word}, definition.dtype)
+
+        def call(*tensors: torch.Tensor, **values: Any) -> Any:
+            return function(*_arguments(definition, tensors, values))
+
+        def empty() -> list[torch.Tensor]:
+            pairs = zip(inputs.values(), declared, strict=True)
+            return [torch.empty(x.shape_in(case), dtype=_double(dtype), device="meta") for x, dtype in pairs]
+
+        def drawn() -> list[torch.Tensor]:
+            return [x.to(_double(x.dtype)) for x in draw_on_host(inputs.values(), case)]
+
+        exact = allows_float64(lambda *tensors: call(*tensors, **point), empty, drawn)
+
+        def reference(*tensors: torch.Tensor, **values: Any) -> Any:
+            if exact:
+                with in_float64():
+                    return as_outputs(call(*tensors, **values), outputs, tensors[0].device)
+            given = [x.to(dtype) for x, dtype in zip(tensors, declared, strict=True)]
+            return as_double(as_outputs(call(*given, **values), outputs, tensors[0].device))
+
+        def own(*tensors: torch.Tensor, **values: Any) -> Any:
+            return as_outputs(call(*tensors, **values), outputs, tensors[0].device)
+
+        tolerances = {word: _tolerance(workload) for word, workload in self.workloads.items()}
+        has_choice = self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
+        operator = Operator(
+            name,
+            axes=definition.variable_axes,
+            inputs=inputs,
+            outputs=definition.output_tensors,
+            scalars={scalar: point[scalar] for scalar in definition.scalars},  # type: ignore[misc]
+            choices={WORKLOAD: tuple(self.workloads)} if has_choice else {},
+            output_ulps=OUTPUT_ULPS,
+            reference=standing_for(reference, function),
+            dtypes=(definition.dtype,),
+            source=self.text,
+        )
+        if not exact:
+            use_own_tolerance(operator, lambda case: tolerances[self._word(case)])
+        operator.provider(REFERENCE, sources=[self.file])(standing_for(own, function))
+        return operator
+
+    @property
+    def _sources_differ(self) -> bool:
+        """Whether the sizes and the scalars of a workload do not say what its inputs hold."""
+        sources = [{name: each.inputs[name] for name in self.definition.tensors} for each in self.workloads.values()]
+        stored = any(isinstance(source, StoredInput) for each in sources for source in each.values())
+        return stored or any(each != sources[0] for each in sources)
+
+    def _word(self, case: Case) -> str:
+        """The workload of a case: the first if all fill their inputs alike."""
+        return str(case.axes.get(WORKLOAD, next(iter(self.workloads))))
+
+    def _inputs(self) -> dict[str, Tensor]:
+        """The tensors that the definition takes, filled as its workloads say."""
+        _, custom = self._code
+        together = DrawnTogether(self._custom) if custom else None
+        filled = {}
+        for position, (name, tensor) in enumerate(self.definition.tensors.items()):
+            sources = [workload.inputs[name] for workload in self.workloads.values()]
+            dtype = str(tensor.dtype)
+            fill: Fill | None = None if dtype in FLOATING or dtype == "bool" else _random_integers(dtype)
+            if not all(isinstance(source, RandomInput) for source in sources):
+                stored = {source: _find(source, self.file) for source in sources if isinstance(source, StoredInput)}
+                own = self._fill(name, tensor, together.fill(position) if together else None, stored)
+                fill = standing_for(own, custom) if custom else own
+            filled[name] = Tensor(*tensor.sizes, dtype=dtype, fill=fill)
+        return filled
+
+    def _fill(
+        self,
+        name: str,
+        tensor: Tensor,
+        drawn: Callable[[Case, Draw], torch.Tensor] | None,
+        stored: Mapping[StoredInput, Path],
+    ) -> Callable[[Case, Draw], torch.Tensor]:
+        """The fill of a tensor that is not random in every workload."""
+
+        def fill(case: Case, draw: Draw) -> torch.Tensor:
+            source = self.workloads[self._word(case)].inputs[name]
+            made = drawn(case, draw) if drawn else None  # at every call: the function makes all inputs of a set at once
+            if isinstance(source, CustomInput):
+                assert made is not None
+                return made
+            if isinstance(source, StoredInput):
+                return read_tensor(stored[source], source.tensor_key).to(draw.uniform(0, 1, 0).device)
+            dtype, shape = str(tensor.dtype), tensor.shape_in(case)
+            if dtype in FLOATING:
+                return draw.normal(*shape, dtype=dtype)
+            bounds = _random_integers(dtype)
+            return draw.integers(int(bounds.low), int(bounds.high), *shape, dtype=dtype)
+
+        return fill
+
+    def _custom(self, case: Case, device: torch.device) -> list[torch.Tensor]:
+        """The inputs that the problem's function makes; an empty tensor for those that it does not make."""
+        definition, (_, custom) = self.definition, self._code
+        assert custom is not None
+        axes = {name: evaluate(size, case.axes) for name, size in definition.sizes.items()}
+        made = custom({**axes, **{name: case.axes[name] for name in definition.scalars}}, device)
+        if not isinstance(made, Mapping):
+            what = f"{definition.custom_inputs_entrypoint} returned {type(made).__name__}"
+            raise TypeError(f"{what}; it must return a dict of tensors")
+        return [made.get(name, torch.empty(0)) for name in definition.tensors]
+
+
+def _random_integers(dtype: str) -> Integers:
+    return RANDOM_INTEGERS.get(dtype, OTHER_RANDOM_INTEGERS)
+
+
+def _double(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def _dtypes(tensors: Mapping[str, Tensor]) -> dict[str, torch.dtype]:
+    return {name: getattr(torch, str(tensor.dtype)) for name, tensor in tensors.items()}
+
+
+def _tolerance(workload: Workload) -> OwnTolerance:
+    own = workload.tolerance
+    if own is None:
+        return DEFAULT_TOLERANCE
+    return OwnTolerance(own.max_atol, own.max_rtol, own.required_matched_ratio, own.max_error_cap)
+
+
+def _arguments(definition: Definition, tensors: Sequence[torch.Tensor], values: Mapping[str, Any]) -> Iterator[Any]:
+    """The inputs in their order: the tensors, and the scalars in their places."""
+    left = iter(tensors)
+    for name in definition.inputs:
+        yield values[name] if name in definition.scalars else next(left)
+
+
+def _find(source: StoredInput, definition: Path) -> Path:
+    """The file that a workload names, relative to a folder above the definition. Leading folders of the name may be missing
+    there. Raises SourceFault."""
+    parts = Path(source.path).parts
+    for folder in definition.resolve().parents:
+        for start in range(len(parts)):
+            if (file := folder.joinpath(*parts[start:])).is_file():
+                return file
+    raise SourceFault(str(definition), f"no such file: {source.path}; a workload takes its inputs from it")
+
+
+STORED_DTYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+}  # fmt: skip
+
+
+def read_tensor(file: Path, key: str) -> torch.Tensor:
+    """A tensor of a safetensors file: 8 bytes with the length of a JSON header, the header, and the values.
+
+    Raises OSError, and ValueError if there is no such tensor.
+    """
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(length))
+        if key not in header:
+            raise ValueError(f"{file} has no tensor {key}; it has {', '.join(header)}")
+        dtype, shape = STORED_DTYPES[header[key]["dtype"]], header[key]["shape"]
+        stream.seek(8 + length + header[key]["data_offsets"][0])
+        data = bytearray(stream.read(prod(shape) * dtype.itemsize))
+    return torch.frombuffer(data, dtype=dtype).reshape(shape) if data else torch.empty(shape, dtype=dtype)
+
+
+def _add_provider(operator: Operator, file: Path, solution: Solution, definition: Definition) -> None:
+    """Register a solution. Its code runs when the provider is built, so that a fault in it costs its rows only."""
+    languages = set(solution.languages)
+    interpreted = languages == {"triton"} and os.environ.get("TRITON_INTERPRET") == "1"
+    foreign = sorted(languages - set(LANGUAGES))
+    modules = SolutionModules(file, solution.files)
+    dtypes = _dtypes(definition.output_tensors)
+
+    @operator.provider(
+        solution.name,
+        factory=True,
+        requires=["triton"] if "triton" in languages else [],
+        devices=ACCELERATORS if languages & set(DEVICE_LANGUAGES) and not interpreted else None,
+        available=lambda: f"it is written in {foreign[0]}; kbench runs {', '.join(LANGUAGES)}" if foreign else None,
+        sources=[file],
+        out=list(definition.outputs) if solution.writes_outputs else (),
+    )
+    def build(case: Case, **values: Any) -> Callable[..., Any]:
+        function = modules.function(*solution.entry)
+
+        def call(*tensors: torch.Tensor, **buffers: torch.Tensor) -> Any:
+            returned = function(*_arguments(definition, tensors, values), *buffers.values())
+            return None if solution.writes_outputs else as_outputs(returned, dtypes, tensors[0].device)
+
+        return call

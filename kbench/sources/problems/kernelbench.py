@@ -1,0 +1,305 @@
+"""KernelBench problems: a Python file with a class `Model` and the functions `get_inputs` and `get_init_inputs`.
+
+Format: KernelBench, its README and `src/kernelbench/eval.py`. A solution is a file with a class `ModelNew`, which is made from
+the same arguments.
+
+The operator takes what `get_inputs` returns, in the sizes that the file states. The weights are no inputs: they are made once
+per case, from the same seed for all providers. Only workers import this module: it runs other people's code.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kbench.contract.operator import Operator
+from kbench.contract.origin import shipped
+from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import total_bytes
+from kbench.files import source_text
+from kbench.protocol import SourceSweep
+from kbench.results.case import Case
+from kbench.sources import SourceFault, model_files, model_solutions
+from kbench.sources.problems.foreign_code import blamed, function_of, run_file
+from kbench.sources.problems.inputs import DrawnTogether, seeded
+from kbench.sources.problems.reference import (
+    OUTPUT_ULPS,
+    REFERENCE,
+    OwnTolerance,
+    allows_float64,
+    as_double,
+    as_outputs,
+    in_float64,
+    standing_for,
+    use_own_tolerance,
+)
+
+MODEL_SEED = 42
+"""Of the weights. KernelBench takes the same."""
+
+TOLERANCES = {
+    "float32": OwnTolerance(1e-4, 1e-4),
+    "float16": OwnTolerance(1e-2, 1e-2),
+    "bfloat16": OwnTolerance(1e-2, 1e-2),
+}
+"""KernelBench's own, for models that do not run in float64."""
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def load(path: Path) -> Sequence[SourceSweep]:
+    """Register the operator of a problem. Raises SourceFault."""
+    solutions = model_solutions(path)
+    files = model_files(path)
+    files = [file for file in files if file not in solutions] or files
+    if len(files) != 1:
+        example = f"; name one of them, for example {files[0].name}" if files else ""
+        raise SourceFault(str(path), f"holds {len(files)} problems{example}")
+    torch.backends.cudnn.allow_tf32 = False  # a float32 convolution is judged against float64
+    problem = Problem(files[0], run_file(files[0]))
+    try:
+        operator = _operator(problem)
+        _add_provider(operator, problem, REFERENCE, problem.file, problem.model)
+        for file in solutions:
+            name = file.stem if file != problem.file else "ModelNew"
+            _add_provider(operator, problem, name, file, Solution(problem, file).model)
+    except ValueError as error:  # a name that kbench does not allow, or that is taken
+        raise SourceFault(str(problem.file), str(error)) from None
+    return [SourceSweep(operator.name, ({"dtype": DTYPES[0]},), {name: {} for name in operator.providers})]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A problem file, after its code has run. Raises SourceFault."""
+
+    file: Path
+    module: ModuleType
+
+    def __post_init__(self) -> None:
+        for name in ("Model", "get_inputs", "get_init_inputs"):
+            function_of(self.module, name, str(self.file))
+
+    def inputs(self, device: torch.device) -> list[Any]:
+        """What `get_inputs` returns. The caller seeds torch."""
+        with torch.device(device):
+            return self._moved("get_inputs", self.module.get_inputs(), None, device)
+
+    def instance(self, model: Callable[..., Any], dtype: str, device: torch.device) -> Any:
+        """A model of a class, made as KernelBench makes it: the seed is set before its arguments, and before itself."""
+        with torch.device(device):
+            with seeded(MODEL_SEED, device):
+                arguments = self.module.get_init_inputs()
+            with seeded(MODEL_SEED, device):
+                made = model(*self._moved("get_init_inputs", arguments, dtype, device))
+        if isinstance(made, nn.Module):
+            made = made.to(device, getattr(torch, dtype)).requires_grad_(False)
+        return made
+
+    def model(self, dtype: str, device: torch.device) -> nn.Module:
+        """The problem's own model."""
+        return _model(self, dtype, device)
+
+    def _moved(self, maker: str, values: Any, dtype: str | None, device: torch.device) -> list[Any]:
+        """Arguments on a device, which the function `maker` returned. Floating-point tensors get `dtype`, if one is given."""
+        if not isinstance(values, (list, tuple)):
+            raise SourceFault(str(self.file), f"{maker} returns {type(values).__name__}; it must return a list")
+        return [_converted(x.to(device), dtype) if isinstance(x, Tensor) else x for x in values]
+
+    @cached_property
+    def traced(self) -> tuple[dict[str, Any], list[Tensor]]:
+        """The inputs and the outputs of a call, without memory if the model does not look at values. An input that is no tensor
+        is a constant argument."""
+        try:
+            return self._trace(torch.device("meta"))
+        except (Exception, SystemExit):  # noqa: BLE001  it looks at values, or has a fault: the call with values says so
+            with blamed(str(self.file), "the model"):
+                return self._trace(torch.device("cpu"))
+
+    def _trace(self, device: torch.device) -> tuple[dict[str, Any], list[Tensor]]:
+        model = self.instance(self.module.Model, "float32", device)
+        with seeded(MODEL_SEED, device):
+            inputs = self.inputs(device)
+        with torch.no_grad(), torch.device(device):
+            returned = model(*inputs)
+        outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        self._accept("get_inputs", inputs, (Tensor, int, float), "tensors and numbers")
+        self._accept("forward", outputs, (Tensor,), "tensors")
+        if not any(isinstance(x, Tensor) for x in inputs):
+            what = "get_inputs returns no tensor; kbench needs at least one tensor as input when it calls a model"
+            raise SourceFault(str(self.file), what)
+        return dict(zip(self._names(len(inputs)), inputs, strict=True)), outputs
+
+    def _accept(self, function: str, values: Sequence[Any], types: tuple[type, ...], allowed: str) -> None:
+        for x in values:
+            if not isinstance(x, types):
+                what = f"{function} returns {type(x).__name__}; kbench takes {allowed} only"
+                raise SourceFault(str(self.file), what)
+
+    def _names(self, count: int) -> list[str]:
+        """Names for the inputs: those of the arguments of `forward`."""
+        parameters = list(inspect.signature(self.module.Model.forward).parameters.values())[1:]
+        named = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        return named[:count] if len(named) >= count else [f"input_{number}" for number in range(count)]
+
+    def call(self, model: Callable[..., Any], tensors: Sequence[Tensor]) -> Any:
+        """Call a model with tensors, and with the inputs that are numbers in their places."""
+        left = iter(tensors)
+        return model(*(next(left) if isinstance(x, Tensor) else x for x in self.traced[0].values()))
+
+    def allows_float64(self) -> bool:
+        """Whether the model computes in float64."""
+
+        def call(*inputs: Any) -> Any:
+            device = next(x.device for x in inputs if isinstance(x, Tensor))
+            return self.instance(self.module.Model, "float64", device)(*inputs)
+
+        def empty() -> list[Any]:
+            inputs = self.traced[0].values()
+            return [torch.empty_like(_double(x), device="meta") if isinstance(x, Tensor) else x for x in inputs]
+
+        def drawn() -> list[Any]:
+            with seeded(MODEL_SEED, torch.device("cpu")):
+                return [_double(x) if isinstance(x, Tensor) else x for x in self.inputs(torch.device("cpu"))]
+
+        return allows_float64(call, empty, drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A file with a class `ModelNew`, which is run when the provider is first called."""
+
+    problem: Problem
+    file: Path
+
+    @cached_property
+    def _class(self) -> Callable[..., Any]:
+        model: Callable[..., Any] = run_file(self.file).ModelNew
+        return model
+
+    def model(self, dtype: str, device: torch.device) -> Callable[..., Any]:
+        """Its model, with the weights of the problem's model where the names and the sizes are the same. The others come from
+        the same seed."""
+        model: Callable[..., Any] = self.problem.instance(self._class, dtype, device)
+        if isinstance(model, nn.Module):
+            mine, weights = model.state_dict(), self.problem.model(dtype, device).state_dict()
+            same = {name: x for name, x in weights.items() if name in mine and mine[name].shape == x.shape}
+            model.load_state_dict(same, strict=False)
+        return model
+
+
+@lru_cache(maxsize=1)  # models may be large
+def _model(problem: Problem, dtype: str, device: torch.device) -> nn.Module:
+    model: nn.Module = problem.instance(problem.module.Model, dtype, device)
+    return model
+
+
+@lru_cache(maxsize=1)
+def _exact_model(problem: Problem, dtype: str, device: torch.device) -> nn.Module:
+    """The model in float64, with the weights that it has in `dtype`."""
+    exact = copy.deepcopy(problem.model(dtype, device)).double()
+    for module in exact.modules():
+        for name, value in vars(module).items():  # plain attributes, such as the first state of a recurrent network
+            if isinstance(value, Tensor):
+                setattr(module, name, _double(value))
+    return exact
+
+
+def _operator(problem: Problem) -> Operator:
+    """The operator of a problem, without providers."""
+    arguments, returned = problem.traced
+    tensors = {name: x for name, x in arguments.items() if isinstance(x, Tensor)}
+    inputs_of = DrawnTogether(lambda case, device: _inputs(problem, case, device))
+    inputs = {
+        name: Declared(*x.shape, dtype=_own_dtype(x), fill=inputs_of.fill(number))
+        for number, (name, x) in enumerate(tensors.items())
+    }
+    names = ["output"] if len(returned) == 1 else [f"output_{number}" for number in range(len(returned))]
+    outputs = {name: Declared(*x.shape, dtype=_own_dtype(x)) for name, x in zip(names, returned, strict=True)}
+    exact = problem.allows_float64()
+    operator = Operator(
+        problem.file.stem if problem.file.stem not in shipped() else f"{problem.file.stem}-problem",
+        axes=(),
+        inputs=inputs,
+        outputs=outputs,
+        reference=_reference(problem, list(outputs), None if exact else inputs),
+        bytes=lambda case: total_bytes([*inputs.values(), *outputs.values()], case) + _weight_bytes(problem, case),
+        output_ulps=OUTPUT_ULPS,
+        dtypes=DTYPES,
+        source=source_text(problem.file),
+    )
+    if not exact:
+        use_own_tolerance(operator, lambda case: TOLERANCES[case.dtype])
+    return operator
+
+
+def _own_dtype(x: Tensor) -> str | None:
+    """The dtype that a tensor has in every case; None if it is that of the case."""
+    return None if x.dtype == torch.float32 else str(x.dtype).removeprefix("torch.")
+
+
+def _inputs(problem: Problem, case: Case, device: torch.device) -> list[Tensor]:
+    tensors = [x for x in problem.inputs(device) if isinstance(x, Tensor)]
+    return [x.to(getattr(torch, case.dtype)) if x.dtype == torch.float32 else x for x in tensors]
+
+
+def _reference(problem: Problem, outputs: Sequence[str], given: Mapping[str, Declared] | None) -> Callable[..., Any]:
+    """The reference: the model in float64, or in the dtype of the case if `given` has the inputs."""
+
+    def reference(*tensors: Tensor, dtype: str) -> Any:
+        device = tensors[0].device
+        if given is None:
+            exact = _exact_model(problem, dtype, device)
+            with in_float64():
+                returned = problem.call(exact, tensors)
+        else:
+            dtypes = [getattr(torch, each.dtype or dtype) for each in given.values()]
+            inputs = [x.to(own) for x, own in zip(tensors, dtypes, strict=True)]
+            returned = problem.call(problem.model(dtype, device), inputs)
+        return as_double(as_outputs(returned, dict.fromkeys(outputs), device))
+
+    return standing_for(reference, problem.module.Model.forward)
+
+
+def _weight_bytes(problem: Problem, case: Case) -> int:
+    """The bytes of the parameters and buffers of the model."""
+    model = problem.instance(problem.module.Model, case.dtype, torch.device("meta"))
+    return sum(x.nbytes for x in (*model.parameters(), *model.buffers()))
+
+
+def _add_provider(
+    operator: Operator,
+    problem: Problem,
+    name: str,
+    file: Path,
+    make: Callable[[str, torch.device], Callable[..., Any]],
+) -> None:
+    """Register a model. It is made at its first call, when its device is known, which is part of its build."""
+    outputs = dict.fromkeys(operator.outputs)
+
+    @operator.provider(name, factory=True, sources=[file])
+    def build(case: Case) -> Callable[..., Any]:
+        made: list[Callable[..., Any]] = []
+
+        def run(*tensors: Tensor) -> Any:
+            if not made:
+                made.append(make(case.dtype, tensors[0].device))
+            return as_outputs(problem.call(made[0], tensors), outputs, tensors[0].device)
+
+        return run
+
+
+def _converted(x: Tensor, dtype: str | None) -> Tensor:
+    return x.to(getattr(torch, dtype)) if dtype and x.is_floating_point() else x
+
+
+def _double(x: Tensor) -> Tensor:
+    return _converted(x, "float64")
