@@ -74,7 +74,7 @@ class ConfigIssue(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        return f"{printable(str(self.where), REASON_LIMIT)}: {printable(self.message, REASON_LIMIT)}"
+        return f"{self.where}: {self.message}"
 
 
 class ConfigError(KbenchError):
@@ -84,9 +84,7 @@ class ConfigError(KbenchError):
         self.issues = tuple(sorted(set(issues)))
         lines = [printable(str(issue), REASON_LIMIT) for issue in self.issues[:MOST_ISSUES]]
         if (more := len(self.issues) - MOST_ISSUES) > 0:
-            lines.append(
-                printable(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more problem{'s' * (more > 1)}")
-            )
+            lines.append(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more problem{'s' * (more > 1)}")
         super().__init__("\n".join(lines))
 
 

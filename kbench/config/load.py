@@ -103,7 +103,6 @@ class Config:
             path=self.path,
             text=self.text,
             operator=self.operator,
-            axes=info.columns,
             cases=tuple(resolver.cases),
             configurations=kept,
             baseline=baseline if any(one.name == baseline for one in kept) else None,

@@ -33,7 +33,6 @@ class Sweep:
     path               the config file, as the user named it
     text               its source
     operator           name of the operator
-    axes               names of the axis columns: the operator's axes, then its scalars, its choices and `mode`
     cases              in the order of the file, each once
     configurations     in the order of the file
     baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
@@ -50,7 +49,6 @@ class Sweep:
     path: Path
     text: str
     operator: str
-    axes: tuple[str, ...]
     cases: tuple[Case, ...]
     configurations: tuple[Configuration, ...]
     baseline: str | None
@@ -62,6 +60,11 @@ class Sweep:
     models: Mapping[Case, str] = field(default_factory=dict)
     weights: Mapping[Case, float] = field(default_factory=dict)
     source: str = ""
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axis columns: the operator's axes, then its scalars, its choices and `mode`."""
+        return self.info.columns
 
 
 class Resolver:
