@@ -12,21 +12,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from kbench.contract.tensor import Layout, total_bytes
 from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import LaunchedCall
 from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value, configuration_name, format_params
 from kbench.results.row import Row
-from kbench.results.vocabulary import Status
+from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS, timers_in_words
+from kbench.results.vocabulary import Control, Role, Status
 from kbench.text.printable import REASON_LIMIT, printable, without_colours
+
+if TYPE_CHECKING:
+    TimerName = str
+else:
+    TimerName = Literal[SELECTABLE_TIMERS]
 
 # -- what the parent asks
 
@@ -48,24 +54,98 @@ class Configuration:
         return configuration_name(self.provider, format_params(self.params))
 
 
-@dataclass(frozen=True)
-class MeasureSettings:
-    """The part of a config's `measure` that a worker needs. Times in ms and s, as named; `precision` is a share, None for fixed
-    work."""
+PRECISE_REP_MS = 8.0
+"""How long a round takes samples, in ms, if the config asks for a precision and does not say. Several short rounds tell more
+than a long one: they are in another order each time, and a provider can leave earlier."""
 
-    timer: str
-    cache: str
-    stages: bool
-    warmup_ms: float
-    rep_ms: float
-    rounds: int
-    seed: int
-    timeout_s: float
-    build_timeout_s: float
-    threads: int | None = None
-    precision: float | None = None
-    max_ms: float = math.inf
-    kernels: bool = True
+
+def _share(value: Any) -> Any:
+    """A share of 0.005 from `0.5%`."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        with suppress(ValueError):
+            return float(value.strip().removesuffix("%")) / 100
+    return value
+
+
+Share = Annotated[
+    float,
+    Field(ge=1e-4, le=0.5),
+    BeforeValidator(_share, json_schema_input_type=float | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]),
+]
+
+
+class Measure(BaseModel):
+    """How each case is measured: the section `measure` of a config."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    timer: TimerName = Field(
+        default=DEFAULT_TIMER,
+        description=f"The timer of all providers: {timers_in_words(SELECTABLE_TIMERS)}.",
+    )
+    cache: Literal["cold", "warm"] = Field(
+        default="cold",
+        description="cold: the cache is flushed before each call. warm: it is not. Default: cold, and warm when the CPU is "
+        "measured.",
+    )
+    stages: bool = Field(default=False, description="Also time the allocation, and the copies to and from the device.")
+    warmup_ms: float = Field(
+        default=25,
+        ge=0,
+        le=60_000,
+        description="How long to run a provider untimed before the samples of its first round in a case, in ms.",
+    )
+    rep_ms: float = Field(
+        default=100,
+        gt=0,
+        le=60_000,
+        description=f"How long to take samples in each round, in ms. With precision, the default is {PRECISE_REP_MS:.0f}.",
+    )
+    rounds: int = Field(
+        default=5,
+        ge=1,
+        le=1_000,
+        description="Number of rounds: passes over the providers of a case, in shuffled order. With precision: the smallest "
+        "number.",
+    )
+    precision: Share | None = Field(
+        default=None,
+        description="Add rounds until the time of a provider and its ratio to the baseline are known this well, for example "
+        "0.5%. If not given, every provider has the same number of rounds.",
+    )
+    max_ms: float = Field(
+        default=500,
+        gt=0,
+        le=3_600_000,
+        description="With precision: kbench begins no further round of a provider in a case once its rounds have taken this "
+        "long, in ms.",
+    )
+    sessions: int = Field(
+        default=1, ge=1, le=100, description="Number of sessions: fresh processes that each measure the whole sweep."
+    )
+    timeout_s: float = Field(
+        default=120, gt=0, le=86_400, description="Limit for the check of a provider and for each of its rounds, in s."
+    )
+    build_timeout_s: float = Field(default=600, gt=0, le=86_400, description="Limit for building a provider, in s.")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=4_096,
+        description="CPU threads of a provider. If not given: 1 when the CPU is measured, torch's default when an accelerator "
+        "is measured.",
+    )
+    kernels: bool = Field(
+        default=True,
+        description="Record which kernels a call launches and how much memory it takes (columns `kernels`, `code` and "
+        "`peak_bytes`), with two extra calls per provider and case after the last round. Only on NVIDIA devices.",
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of the providers.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_rounds(cls, given: Any) -> Any:
+        precise = isinstance(given, dict) and given.get("precision") is not None
+        return {"rep_ms": PRECISE_REP_MS, **given} if precise else given
 
 
 @dataclass(frozen=True)
@@ -93,33 +173,58 @@ class CatalogRequest:
 
 
 @dataclass(frozen=True)
-class TrialRequest:
-    """Call the operator's own functions on a case, and answer with `TrialFailed` when one fails. Without `whole`, a case with
-    small axes stands for it where the operator accepts those."""
+class Task:
+    """Check and time configurations on a case, together and in one session. The answer is `Rows`.
+
+    baseline     the name of the configuration that speed-ups refer to; there is none if it is not among them
+    needs        what the worker must have in common with the one whose catalog made the plan: see `traits`
+    keep_trying  also configurations that took the worker down in the last cases are measured
+    """
 
     case: Case
-    settings: MeasureSettings
+    configurations: tuple[Configuration, ...]
+    baseline: str | None
+    settings: Measure
+    session: int
+    needs: Mapping[str, str] = field(default_factory=dict)
+    keep_trying: bool = False
+
+    @property
+    def baseline_index(self) -> int | None:
+        """The index of the baseline among the configurations."""
+        names = [one.name for one in self.configurations]
+        return names.index(self.baseline) if self.baseline in names else None
+
+    def is_answered_by(self, rows: Sequence[Row]) -> bool:
+        """Whether there is one row for each configuration in order, and then each control at most once."""
+        wanted = [(one.provider, format_params(one.params)) for one in self.configurations]
+        controls = [row.provider for row in rows[len(wanted) :]]
+        return (
+            [(row.provider, row.params) for row in rows[: len(wanted)]] == wanted
+            and all(
+                row.role == (Role.PROVIDER if number < len(wanted) else Role.CONTROL) for number, row in enumerate(rows)
+            )
+            and all(row.case == self.case and row.session == self.session for row in rows)
+            and len(set(controls)) == len(controls)
+            and set(controls) <= set(Control)
+        )
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """Call the operator's own functions on the case of a task, and answer with `TrialFailed` when one fails. Without `whole`, a
+    case with small axes stands for it where the operator accepts those."""
+
+    task: Task
     whole: bool = False
 
 
 @dataclass(frozen=True)
-class MeasureRequest:
-    """Check and time configurations on a case, and answer with `Rows`. `baseline` is an index into `configurations`."""
-
-    case: Case
-    configurations: tuple[Configuration, ...]
-    baseline: int | None
-    settings: MeasureSettings
-    session: int
-
-
-@dataclass(frozen=True)
 class CheckRequest:
-    """Check configurations on every edge input except those in `skip`, and answer with an `EdgeResult` for each."""
+    """Check the configurations of a task on every edge input except those in `skip`, and answer with an `EdgeResult` for
+    each."""
 
-    case: Case
-    configurations: tuple[Configuration, ...]
-    settings: MeasureSettings
+    task: Task
     skip: tuple[str, ...] = ()
 
 
@@ -448,7 +553,7 @@ class RequestDone:
 
 # -- lines
 
-Request = CatalogRequest | TrialRequest | MeasureRequest | CheckRequest
+Request = CatalogRequest | Task | TrialRequest | CheckRequest
 
 Message = (
     Catalog
@@ -478,7 +583,7 @@ class ProtocolError(ValueError):
 
 def encode(message: Message | Request, secret: str) -> bytes:
     """The line of a message. Raises TypeError and ValueError for content that JSON cannot hold."""
-    return f"{secret} {type(message).__name__} {json.dumps(dataclasses.asdict(message))}\n".encode()
+    return f"{secret} {type(message).__name__} {json.dumps(dataclasses.asdict(message), default=Measure.model_dump)}\n".encode()
 
 
 def decode(line: bytes, secret: str) -> Message:

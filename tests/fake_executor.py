@@ -14,7 +14,6 @@ from typing import Any
 from kbench.config.load import Config
 from kbench.contract.tensor import Layout
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.plan import Task
 from kbench.execute.run import RunOptions
 from kbench.protocol import (
     CallRecorded,
@@ -26,6 +25,7 @@ from kbench.protocol import (
     RoundTimed,
     StepBegun,
     StepEnded,
+    Task,
 )
 from kbench.results.case import format_params
 from kbench.results.row import Row

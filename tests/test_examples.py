@@ -25,9 +25,9 @@ from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import Configuration, EdgeResult, MeasureSettings
+from kbench.protocol import Configuration, EdgeResult, Measure
 
-settings = MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60)
+settings = Measure(cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60)
 found = []
 
 for name in sys.argv[2:]:

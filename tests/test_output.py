@@ -17,8 +17,8 @@ from common import Kbench
 from fake_executor import FakeMachine
 
 from kbench.errors import ResultsError
-from kbench.execute.plan import Task
 from kbench.execute.writer import Writer, check_writable
+from kbench.protocol import Task
 from kbench.results.case import Case
 from kbench.results.row import Row
 

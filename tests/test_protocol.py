@@ -18,8 +18,7 @@ from kbench.protocol import (
     DeviceFailed,
     DeviceInfo,
     EdgeResult,
-    MeasureRequest,
-    MeasureSettings,
+    Measure,
     OperatorInfo,
     PluginError,
     ProtocolError,
@@ -30,6 +29,7 @@ from kbench.protocol import (
     Source,
     StepBegun,
     StepEnded,
+    Task,
     TrialFailed,
     TrialRequest,
     decode,
@@ -40,7 +40,9 @@ from kbench.results.row import Case, Row, Status
 
 CASE = Case("gelu", {"M": 8, "N": 64, "approximate": "tanh"}, "float32")
 
-SETTINGS = MeasureSettings("do_bench", "cold", False, 1.5, 2, 3, 0, 60, 600, threads=2, precision=0.005, max_ms=400)
+SETTINGS = Measure(
+    timer="do_bench", cache="cold", warmup_ms=1.5, rep_ms=2, rounds=3, threads=2, precision=0.005, max_ms=400
+)
 
 CONFIGURATIONS = (
     Configuration("triton", {"block": 64, "share": 0.5, "fast": True, "kind": "row", "warps": None}),
@@ -83,11 +85,13 @@ ANSWERS = [
     RequestDone(),
 ]
 
+TASK = Task(CASE, CONFIGURATIONS, "cuda", SETTINGS, 2, {"the type of device": "cuda"}, keep_trying=True)
+
 REQUESTS = [
     CatalogRequest(("mine.py",), Source("bench.py", ("--fast",))),
-    TrialRequest(CASE, SETTINGS),
-    MeasureRequest(CASE, CONFIGURATIONS, 1, SETTINGS, 2),
-    CheckRequest(CASE, CONFIGURATIONS, SETTINGS, ("inf",)),
+    TASK,
+    TrialRequest(TASK, whole=True),
+    CheckRequest(TASK, ("inf",)),
 ]
 
 
@@ -130,7 +134,7 @@ def test_nothing_else_is_taken_for_a_message(line: bytes) -> None:
 
 def test_a_request_is_no_answer() -> None:
     with pytest.raises(ProtocolError, match="no known kind"):
-        decode(encode(TrialRequest(CASE, SETTINGS), "secret"), "secret")
+        decode(encode(TASK, "secret"), "secret")
     with pytest.raises(ProtocolError, match="no known kind"):
         decode_request(encode(RequestDone(), "secret"))
 

@@ -18,10 +18,10 @@ from kbench.config import builtin
 from kbench.config.document import Node, from_mapping, parse, read_text
 from kbench.config.models import without_sizes_of_models
 from kbench.config.resolve import Resolver, Sweep
-from kbench.config.schema import Measure, Overlay, check
+from kbench.config.schema import Overlay, check
 from kbench.config.shapes import WEIGHT, read_shapes
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
-from kbench.protocol import Catalog, OperatorInfo
+from kbench.protocol import Catalog, Measure, OperatorInfo
 from kbench.results.timers import default_cache
 from kbench.text.suggest import unknown
 

@@ -11,13 +11,12 @@ from typing import Any
 
 from kbench.config.document import Node
 from kbench.config.models import MODEL, points_of_models
-from kbench.config.schema import Measure
 from kbench.config.shapes import WEIGHT
 from kbench.config.values import read_integers, read_scalars, read_words
 from kbench.contract.models import TOKENS
 from kbench.contract.sizes import SizeError, axes_of, evaluate
 from kbench.errors import ConfigIssue, SourceLocation
-from kbench.protocol import Configuration, OperatorInfo
+from kbench.protocol import Configuration, Measure, OperatorInfo
 from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
 from kbench.text.suggest import as_written, candidates, list_words, nearest, unknown

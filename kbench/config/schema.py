@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -26,110 +25,13 @@ from pydantic.json_schema import GenerateJsonSchema
 from kbench.config.document import Location, Node
 from kbench.contract.models import MODELS
 from kbench.errors import ConfigIssue
+from kbench.protocol import Measure
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, Value
-from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS, timers_in_words
 from kbench.text.suggest import as_written, candidates, nearest, unknown
-
-if TYPE_CHECKING:
-    TimerName = str
-else:
-    TimerName = Literal[SELECTABLE_TIMERS]
 
 
 class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-PRECISE_REP_MS = 8.0
-"""How long a round takes samples, in ms, if the config asks for a precision and does not say. Several short rounds tell more
-than a long one: they are in another order each time, and a provider can leave earlier."""
-
-
-def _share(value: Any) -> Any:
-    """A share of 0.005 from `0.5%`."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        with suppress(ValueError):
-            return float(value.strip().removesuffix("%")) / 100
-    return value
-
-
-Share = Annotated[
-    float,
-    Field(ge=1e-4, le=0.5),
-    BeforeValidator(_share, json_schema_input_type=float | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]),
-]
-
-
-class Measure(StrictModel):
-    """How each case is measured."""
-
-    timer: TimerName = Field(
-        default=DEFAULT_TIMER,
-        description=f"The timer of all providers: {timers_in_words(SELECTABLE_TIMERS)}.",
-    )
-    cache: Literal["cold", "warm"] = Field(
-        default="cold",
-        description="cold: the cache is flushed before each call. warm: it is not. Default: cold, and warm when the CPU is "
-        "measured.",
-    )
-    stages: bool = Field(default=False, description="Also time the allocation, and the copies to and from the device.")
-    warmup_ms: float = Field(
-        default=25,
-        ge=0,
-        le=60_000,
-        description="How long to run a provider untimed before the samples of its first round in a case, in ms.",
-    )
-    rep_ms: float = Field(
-        default=100,
-        gt=0,
-        le=60_000,
-        description=f"How long to take samples in each round, in ms. With precision, the default is {PRECISE_REP_MS:.0f}.",
-    )
-    rounds: int = Field(
-        default=5,
-        ge=1,
-        le=1_000,
-        description="Number of rounds: passes over the providers of a case, in shuffled order. With precision: the smallest "
-        "number.",
-    )
-    precision: Share | None = Field(
-        default=None,
-        description="Add rounds until the time of a provider and its ratio to the baseline are known this well, for example "
-        "0.5%. If not given, every provider has the same number of rounds.",
-    )
-    max_ms: float = Field(
-        default=500,
-        gt=0,
-        le=3_600_000,
-        description="With precision: kbench begins no further round of a provider in a case once its rounds have taken this "
-        "long, in ms.",
-    )
-    sessions: int = Field(
-        default=1, ge=1, le=100, description="Number of sessions: fresh processes that each measure the whole sweep."
-    )
-    timeout_s: float = Field(
-        default=120, gt=0, le=86_400, description="Limit for the check of a provider and for each of its rounds, in s."
-    )
-    build_timeout_s: float = Field(default=600, gt=0, le=86_400, description="Limit for building a provider, in s.")
-    threads: int | None = Field(
-        default=None,
-        ge=1,
-        le=4_096,
-        description="CPU threads of a provider. If not given: 1 when the CPU is measured, torch's default when an accelerator "
-        "is measured.",
-    )
-    kernels: bool = Field(
-        default=True,
-        description="Record which kernels a call launches and how much memory it takes (columns `kernels`, `code` and "
-        "`peak_bytes`), with two extra calls per provider and case after the last round. Only on NVIDIA devices.",
-    )
-    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of the providers.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_rounds(cls, given: Any) -> Any:
-        precise = isinstance(given, dict) and given.get("precision") is not None
-        return {"rep_ms": PRECISE_REP_MS, **given} if precise else given
 
 
 AxisSize = Annotated[int, Field(ge=0, le=2**62)]

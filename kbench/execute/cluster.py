@@ -26,11 +26,10 @@ import distributed
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executor import Finished, Listener, give_up
 from kbench.execute.lock import device_lock, hold
-from kbench.execute.plan import Task
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.time_limits import call_within
 from kbench.files import source_text
-from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Message
+from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Message, Task
 from kbench.results.stamps import digest
 
 GPU = "GPU"

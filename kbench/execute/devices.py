@@ -14,9 +14,8 @@ from typing import Any
 
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
-from kbench.execute.plan import Task
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, DeviceInfo
+from kbench.protocol import CatalogRequest, DeviceInfo, Task
 
 
 class Devices:

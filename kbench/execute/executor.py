@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kbench.execute.plan import Task
-from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, MachineInfo, Message
+from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, MachineInfo, Message, Task
 from kbench.results.case import format_params
 from kbench.results.row import Row
 from kbench.results.stamps import now

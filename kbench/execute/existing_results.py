@@ -18,7 +18,8 @@ from typing import Any, Literal
 from kbench.config.resolve import MAX_TASKS, Sweep
 from kbench.errors import ResultsError
 from kbench.execute.environment_record import MACHINE, find_differences, read_recorded_environment
-from kbench.execute.plan import Plan, Task
+from kbench.execute.plan import Plan
+from kbench.protocol import Task
 from kbench.results.case import Case, configuration_name, format_params
 from kbench.results.reader import Results, read_results
 from kbench.results.row import Row, csv_header

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.execute.executor import Finished, Listener
-from kbench.execute.plan import Task
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, DeviceInfo
+from kbench.protocol import CatalogRequest, DeviceInfo, Task
 
 
 class Local:

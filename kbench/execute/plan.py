@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from math import ceil
 
 from kbench.config.resolve import Sweep
-from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
-from kbench.results.case import Case, format_params
-from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Role
+from kbench.protocol import Catalog, Configuration, Task
+from kbench.results.case import Case
 
 MOST_SIZED = 100_000
 """How many cases are compared with the memory of the device: that takes about two seconds."""
@@ -30,51 +28,6 @@ CHECK_S = 0.1
 
 CODE = "the hash of the code of "
 """How the name of a trait begins that is a hash of code. See `traits`."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """One case with all its configurations, to be measured together in one session.
-
-    `needs` is what the worker that measures it must have in common with the worker whose catalog made the plan: see
-    `traits`. `keep_trying`: also configurations that took the worker down in the last cases are measured.
-    """
-
-    case: Case
-    configurations: tuple[Configuration, ...]
-    baseline: str | None
-    settings: MeasureSettings
-    session: int
-    needs: Mapping[str, str] = field(default_factory=dict)
-    keep_trying: bool = False
-
-    def trial_request(self, *, whole: bool = False) -> TrialRequest:
-        return TrialRequest(self.case, self.settings, whole)
-
-    def measure_request(self, configurations: Sequence[Configuration]) -> MeasureRequest:
-        """The request to measure some of this task's configurations."""
-        names = [one.name for one in configurations]
-        baseline = names.index(self.baseline) if self.baseline in names else None
-        return MeasureRequest(self.case, tuple(configurations), baseline, self.settings, self.session)
-
-    def is_answered_by(self, configurations: Sequence[Configuration], rows: Sequence[Row]) -> bool:
-        """Whether the rows are those of `measure_request`: one for each configuration in order, then each control at most
-        once."""
-        wanted = [(one.provider, format_params(one.params)) for one in configurations]
-        controls = [row.provider for row in rows[len(wanted) :]]
-        return (
-            [(row.provider, row.params) for row in rows[: len(wanted)]] == wanted
-            and all(
-                row.role == (Role.PROVIDER if number < len(wanted) else Role.CONTROL) for number, row in enumerate(rows)
-            )
-            and all(row.case == self.case and row.session == self.session for row in rows)
-            and len(set(controls)) == len(controls)
-            and set(controls) <= set(Control)
-        )
-
-    def check_request(self, configuration: Configuration, skip: Sequence[str]) -> CheckRequest:
-        """The request to check a configuration on all edge inputs but those in `skip`."""
-        return CheckRequest(self.case, (configuration,), self.settings, tuple(skip))
 
 
 @dataclass(frozen=True)
@@ -139,7 +92,6 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
     """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
     sweep."""
     measure = sweep.measure
-    settings = MeasureSettings(**{field.name: getattr(measure, field.name) for field in fields(MeasureSettings)})
     providers = catalog.providers(sweep.operator)
     known = [one for one in sweep.configurations if not one.error]
     reasons = {one.name: providers[one.provider].unavailable for one in known}
@@ -147,7 +99,7 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
     return Plan(
         sweep=sweep,
         tasks=tuple(
-            Task(case, sweep.configurations, sweep.baseline, settings, session, needs, keep_trying)
+            Task(case, sweep.configurations, sweep.baseline, measure, session, needs, keep_trying)
             for session in range(measure.sessions)
             for case in sweep.cases
         ),

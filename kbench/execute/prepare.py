@@ -17,9 +17,9 @@ from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.local import Local
-from kbench.execute.plan import Task, make_plan
+from kbench.execute.plan import make_plan
 from kbench.execute.run import PreparedRun, RunOptions
-from kbench.protocol import Catalog, CatalogRequest, Source
+from kbench.protocol import Catalog, CatalogRequest, Source, Task
 from kbench.results.case import FORWARD, Case, Value
 
 TRIALS_S = 3.0

@@ -9,8 +9,7 @@ from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kbench.execute.plan import Task
-from kbench.protocol import STEPS, Message, RoundTimed, StepBegun
+from kbench.protocol import STEPS, Message, RoundTimed, StepBegun, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.summary.sentences import copy_share, light_share

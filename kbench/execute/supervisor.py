@@ -6,13 +6,13 @@ a configuration is not tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.plan import CODE, Task, traits
+from kbench.execute.plan import CODE, traits
 from kbench.execute.wall_time import seen_from_outside
 from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
@@ -21,12 +21,15 @@ from kbench.protocol import (
     CallRecorded,
     Catalog,
     CatalogRequest,
+    CheckRequest,
     Configuration,
     DeviceInfo,
     EdgeResult,
     Rows,
     StepBegun,
+    Task,
     TrialFailed,
+    TrialRequest,
 )
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -158,7 +161,7 @@ class WorkerSupervisor:
         """Call the operator's own functions on the case of a task, or on one with small axes unless `whole`. Raises ConfigError
         when one fails."""
         try:
-            answers = list(self.ready(task).ask(task.trial_request(whole=whole), limit_s=task.settings.timeout_s))
+            answers = list(self.ready(task).ask(TrialRequest(task, whole), limit_s=task.settings.timeout_s))
         except WorkerFailed as lost:
             self._end_worker()
             what = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
@@ -182,7 +185,8 @@ class WorkerSupervisor:
         while task.keep_trying or not (given_up := self._history.give_up(one)):
             edge = RANDOM
             try:
-                for event in self.ready(task).ask(task.check_request(one, done)):
+                request = CheckRequest(replace(task, configurations=(one,)), tuple(done))
+                for event in self.ready(task).ask(request):
                     listener.event(event, self._place)
                     if isinstance(event, StepBegun):
                         edge = event.edge
@@ -234,14 +238,14 @@ class WorkerSupervisor:
         unblamed = 0
         while left := [one for one in task.configurations if one.name not in failed]:
             try:
-                rows = self._ask(task, left, listener)
+                rows = self._ask(replace(task, configurations=tuple(left)), listener)
                 break
             except WorkerFailed as lost:
                 self._end_worker()
                 if lost.step and lost.step.step == RECORD and task.settings.kernels:
                     again = "measuring the case again without recording which kernels a call launches"
                     listener.note(f"{task.case.label}: {lost.step.name}: {lost.reason}; {again}")
-                    task = replace(task, settings=replace(task.settings, kernels=False))
+                    task = replace(task, settings=task.settings.model_copy(update={"kernels": False}))
                     continue
                 guilty = left[lost.step.index : lost.step.index + 1] if lost.step else []
                 unblamed += not guilty
@@ -254,9 +258,9 @@ class WorkerSupervisor:
         measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
         return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
 
-    def _ask(self, task: Task, configurations: Sequence[Configuration], listener: Listener) -> list[Row]:
-        """The rows of these configurations and their controls. Raises WorkerFailed, also for rows that were not asked for."""
-        answers = self.ready(task).ask(task.measure_request(configurations))
+    def _ask(self, task: Task, listener: Listener) -> list[Row]:
+        """The rows of the configurations and their controls. Raises WorkerFailed, also for rows that were not asked for."""
+        answers = self.ready(task).ask(task)
         rows: list[Row] = []
         for event in seen_from_outside(answers, task.settings.warmup_ms):
             if isinstance(event, Rows):
@@ -265,7 +269,7 @@ class WorkerSupervisor:
                 if isinstance(event, CallRecorded):
                     self._calls.append(event)
                 listener.event(event, self._place)
-        if not task.is_answered_by(configurations, rows):
+        if not task.is_answered_by(rows):
             raise WorkerFailed(Status.CRASHED, f"{NONSENSE}: rows that were not asked for")
         return rows
 

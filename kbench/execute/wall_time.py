@@ -51,7 +51,7 @@ class TimedRound:
 def seen_from_outside(
     events: Iterator[Message], warmup_ms: float, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[Message]:
-    """Pass on the answers to a MeasureRequest, without the `Sampling` messages. Rows whose times are impossible are `suspect`,
+    """Pass on the answers to a task, without the `Sampling` messages. Rows whose times are impossible are `suspect`,
     with a reason. `warmup_ms` is the untimed part of a first round, `clock` a clock in seconds."""
     rounds: dict[int, list[TimedRound]] = defaultdict(list)
     begun = 0.0

@@ -19,7 +19,7 @@ from kbench.config.load import Config, load_config
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.plan import Plan, Task, find_extremes, make_plan, traits
+from kbench.execute.plan import Plan, find_extremes, make_plan, traits
 from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervisor import WorkerSupervisor
@@ -27,7 +27,7 @@ from kbench.execute.writer import ROWS_STAY
 from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement, many, mean_speed
 from kbench.judging.random_shapes import draw_shapes
 from kbench.judging.uncompared import absent, uncompared
-from kbench.protocol import Catalog, CatalogRequest, Configuration
+from kbench.protocol import Catalog, CatalogRequest, Configuration, Task
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import list_words, unknown
 

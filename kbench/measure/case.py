@@ -37,7 +37,7 @@ from kbench.measure.tampering.guard import Guard
 from kbench.measure.tampering.torch_operators import recorded
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
-from kbench.protocol import RECORD, CallRecorded, Configuration, MeasureSettings
+from kbench.protocol import RECORD, CallRecorded, Configuration, Measure
 from kbench.results.case import INTEGER_LIMIT, ITEMSIZE, Case
 from kbench.results.row import Row
 from kbench.results.stamps import now
@@ -73,7 +73,7 @@ class CaseRun:
         configurations: Sequence[Configuration],
         *,
         baseline: int | None,
-        settings: MeasureSettings,
+        settings: Measure,
         session: int,
         device: Device,
         telemetry: Telemetry,

@@ -14,7 +14,7 @@ from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import ENERGY, ENERGY_ROUND_MS, Quantities, Telemetry
 from kbench.measure.steps import Steps
 from kbench.measure.timing.timer import DeviceSamples
-from kbench.protocol import MeasureSettings, RoundTimed, Sampling
+from kbench.protocol import Measure, RoundTimed, Sampling
 from kbench.results.vocabulary import Control, Status
 
 CONTROL_WARMUP_MS = 5.0
@@ -37,7 +37,7 @@ class Rounds:
         steps: Steps,
         telemetry: Telemetry,
         clock: SettledClock,
-        settings: MeasureSettings,
+        settings: Measure,
         resolution_ms: float,
         order: random.Random,
         moves: bool = False,

@@ -31,7 +31,6 @@ from kbench.protocol import (
     CheckRequest,
     DeviceFailed,
     EdgeResult,
-    MeasureRequest,
     Message,
     Request,
     RequestDone,
@@ -39,6 +38,7 @@ from kbench.protocol import (
     SourceSweep,
     StepBegun,
     StepEnded,
+    Task,
     TrialFailed,
     TrialRequest,
     decode_request,
@@ -118,22 +118,23 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 guard.watch(registry.operator(name))
             answers(replace(make_catalog(device, reader, failures, running), sweeps=tuple(sweeps)))
             return
-        operator, settings = registry.operator(request.case.operator), request.settings
+        task = request if isinstance(request, Task) else request.task
+        operator, settings = registry.operator(task.case.operator), task.settings
         device.use_threads(settings.threads)
         if isinstance(request, TrialRequest):
             if isinstance(operator, ScriptOperator):
                 return  # it has neither inputs nor a reference
-            if fault := attempt(operator, request.case, device, settings.seed, whole=request.whole):
+            if fault := attempt(operator, task.case, device, settings.seed, whole=request.whole):
                 answers(TrialFailed(fault.where, fault.what))
             return
         if isinstance(request, CheckRequest) and isinstance(operator, ScriptOperator):
-            for index in range(len(request.configurations)):
+            for index in range(len(task.configurations)):
                 answers(EdgeResult(index, RANDOM, Status.UNSUPPORTED, "a script has no reference to check it with"))
         elif isinstance(request, CheckRequest):
             check_edges(
                 operator,
-                request.case,
-                request.configurations,
+                task.case,
+                task.configurations,
                 skip=request.skip,
                 seed=settings.seed,
                 build_timeout_s=settings.build_timeout_s,
@@ -142,7 +143,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 guard=guard,
                 known=known,
             )
-        elif isinstance(request, MeasureRequest):
+        else:
             if settings.kernels:
                 recorder.say_what_is_missing()
             kind = (
@@ -151,10 +152,10 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 else partial(CaseRun, operator, recorder=recorder)
             )
             run = kind(
-                request.case,
-                request.configurations,
-                baseline=request.baseline,
-                session=request.session,
+                task.case,
+                task.configurations,
+                baseline=task.baseline_index,
+                session=task.session,
                 ceilings=ceilings,
                 measured=measured,
                 settings=settings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,6 @@ from kbench.contract import registry
 from kbench.contract.origin import registering_for
 from kbench.errors import ConfigError, ConfigIssue, ExecutionError, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.plan import Task
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
@@ -23,7 +23,7 @@ from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
-from kbench.protocol import CallRecorded, DeviceInfo, Message
+from kbench.protocol import CallRecorded, DeviceInfo, Message, Task
 from kbench.results.vocabulary import Status
 
 NOTEBOOK = "the notebook"
@@ -105,12 +105,12 @@ class InProcess:
 
         listener.begin(task, "")
         self._device.use_threads(task.settings.threads)
-        request = task.measure_request([one for one in task.configurations if not one.error])
+        known = replace(task, configurations=tuple(one for one in task.configurations if not one.error))
         run = CaseRun(
             registry.operator(task.case.operator),
             task.case,
-            request.configurations,
-            baseline=request.baseline,
+            known.configurations,
+            baseline=known.baseline_index,
             session=task.session,
             ceilings=self._ceilings,
             settings=task.settings,

@@ -12,8 +12,7 @@ from common import ROOT
 from sample_configs import BROKEN, SOFTMAX, catalog, errors, minimal, names, resolve, sizes
 
 from kbench.config import load as configs
-from kbench.config.schema import Measure
-from kbench.protocol import Configuration
+from kbench.protocol import Configuration, Measure
 
 
 # What a good config becomes.

@@ -9,9 +9,8 @@ from typing import Any
 
 from fake_executor import machine_info
 
-from kbench.execute.plan import Task
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, Configuration, MeasureSettings
+from kbench.protocol import CatalogRequest, Configuration, Measure, Task
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -98,7 +97,7 @@ say("Rows", rows=rows())
 """A worker that does a DEED at the turn of the provider `culprit`, in a step with a LIMIT in seconds."""
 
 
-SETTINGS = MeasureSettings("do_bench", "warm", False, 1, 1, 1, 0, timeout_s=60, build_timeout_s=60)
+SETTINGS = Measure(timer="do_bench", cache="warm", warmup_ms=1, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60)
 
 
 def task(*providers: str) -> Task:

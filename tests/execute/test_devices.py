@@ -19,8 +19,7 @@ from kbench.errors import DeviceGone, ExecutionError, UsageError
 from kbench.execute import progress
 from kbench.execute.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.executor import Finished
-from kbench.execute.plan import Task
-from kbench.protocol import Catalog, CatalogRequest, DeviceInfo
+from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
 
 SWEEP = f"""

@@ -16,11 +16,10 @@ from stand_in import Silent, StandIn, task
 from kbench.commands import run_output
 from kbench.commands.check import Checked, _word
 from kbench.execute.executor import make_failed_row
-from kbench.execute.plan import Task
 from kbench.execute.progress import PlainProgress
 from kbench.execute.run import RunResult
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, Configuration
+from kbench.protocol import CatalogRequest, Configuration, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 

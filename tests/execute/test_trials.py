@@ -11,9 +11,8 @@ import pytest
 from common import Kbench
 
 from kbench.config.resolve import Sweep
-from kbench.execute.plan import Task
 from kbench.execute.prepare import find_trials
-from kbench.protocol import OperatorInfo
+from kbench.protocol import OperatorInfo, Task
 from kbench.results.case import Case
 
 INFO = OperatorInfo(

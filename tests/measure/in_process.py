@@ -9,7 +9,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import Configuration, EdgeResult, MeasureSettings
+from kbench.protocol import Configuration, EdgeResult, Measure
 from kbench.results.case import Value
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -32,7 +32,9 @@ def case_run(
         operator.case(dtype, **axes),
         [Configuration(name, {}) for name in providers or operator.providers],
         baseline=0,
-        settings=MeasureSettings(timer, cache, False, 0, rep_ms, rounds, 0, timeout_s=60, build_timeout_s=60),
+        settings=Measure(
+            timer=timer, cache=cache, warmup_ms=0, rep_ms=rep_ms, rounds=rounds, timeout_s=60, build_timeout_s=60
+        ),
         session=0,
         device=Device(),
         telemetry=Nothing(),

@@ -15,7 +15,7 @@ from kbench.measure import case as measured
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.measure.session.measurements import SessionMeasurements
-from kbench.protocol import Configuration, MeasureSettings
+from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.timers import TICK_MS
 
@@ -49,7 +49,7 @@ def test_every_case_says_what_the_timer_costs(kbench: Kbench, write_config, tmp_
 def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a device the time that the host needs for a launch decides how the timer prepares one."""
     monkeypatch.setattr(measured, "measure_launch_ms", lambda fn, device: 0.5)
-    settings = MeasureSettings("do_bench", "cold", False, 0, 1, rounds=1, seed=0, timeout_s=60, build_timeout_s=60)
+    settings = Measure(cache="cold", warmup_ms=0, rep_ms=1, rounds=1, seed=0, timeout_s=60, build_timeout_s=60)
     run = measured.CaseRun(
         operator("softmax"),
         Case("softmax", {"M": 4, "N": 8}, "float32"),

@@ -11,7 +11,7 @@ from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.case import CaseRun
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import Configuration, MeasureSettings
+from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 
 
@@ -37,7 +37,9 @@ def reasons(operator: Operator, baseline: int | None = 0) -> dict[str, str]:
         Case(operator.name, {"M": 8, "N": 256}, "float32"),
         [Configuration(name, {}) for name in operator.providers],
         baseline=baseline,
-        settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
+        settings=Measure(
+            timer="do_bench", cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60
+        ),
         session=0,
         device=Device(),
         telemetry=Nothing(),

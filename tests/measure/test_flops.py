@@ -18,7 +18,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.measure.session import ceiling
 from kbench.measure.session.ceiling import Ceilings
-from kbench.protocol import Configuration, MeasureSettings
+from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -81,7 +81,9 @@ def case_run(measured: Case, ceiling_gbps: float | None = None, ceiling_tflops: 
         measured,
         [Configuration("torch", {}), Configuration("fused", {})],
         baseline=0,
-        settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
+        settings=Measure(
+            timer="do_bench", cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60
+        ),
         session=0,
         device=Device(),
         telemetry=Nothing(),

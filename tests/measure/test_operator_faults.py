@@ -15,7 +15,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import Configuration, MeasureSettings
+from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -101,7 +101,16 @@ def run(name: str, n: int, session: int = 0, **settings: Any) -> CaseRun:
         Case(name, {"M": 4, "N": n}, "float32"),
         [Configuration("right", {}), Configuration("also-right", {})],
         baseline=0,
-        settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60, **settings),
+        settings=Measure(
+            timer="do_bench",
+            cache="warm",
+            warmup_ms=0,
+            rep_ms=1,
+            rounds=1,
+            timeout_s=60,
+            build_timeout_s=60,
+            **settings,
+        ),
         session=session,
         device=Device(),
         telemetry=Nothing(),

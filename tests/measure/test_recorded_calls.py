@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,7 +63,7 @@ def rows(operator: Operator, recorder: LaunchRecorder, *, kernels: bool = True) 
     """The rows by provider, and the messages of the worker."""
     sent: list[Any] = []
     run = case_run(operator, M=4, N=8)
-    run.settings = replace(run.settings, kernels=kernels)
+    run.settings = run.settings.model_copy(update={"kernels": kernels})
     run.steps.emit = sent.append
     run.recorder = recorder if kernels else None
     return {row.provider: row for row in run.run()}, sent

@@ -24,7 +24,7 @@ from kbench.measure.machine.telemetry import Nothing
 from kbench.measure.rounds import CONTROL_WARMUP_MS, Rounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
-from kbench.protocol import MeasureSettings
+from kbench.protocol import Measure
 
 Budgets = list[tuple[float, float]]
 
@@ -66,7 +66,7 @@ def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: 
         steps=Steps(device, lambda event: None, UNGUARDED),
         telemetry=Nothing(),
         clock=SettledClock(Nothing()),
-        settings=MeasureSettings("do_bench", "cold", False, **given),
+        settings=Measure(timer="do_bench", cache="cold", **given),
         resolution_ms=tick_ms,
         order=random.Random(0),
     ).run()

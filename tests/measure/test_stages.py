@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +20,6 @@ def test_stages_are_measured_once_for_all_providers_of_a_case(monkeypatch: pytes
 
     monkeypatch.setattr(case, "measure_stages", measure_stages)
     run = case_run(kbench.operator("softmax"), ["torch-native", "torch-eager"], dtype="float32", M=8, N=64)
-    run.settings = replace(run.settings, stages=True)
+    run.settings = run.settings.model_copy(update={"stages": True})
     rows = [row for row in run.run() if row.role == "provider"]
     assert len(measured) == 1 and [row.h2d_ms for row in rows] == [2.0, 2.0]

@@ -6,9 +6,9 @@ import pytest
 from making import row
 
 from kbench.analysis.pairwise import ticks_of
-from kbench.config.schema import Measure
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.timer import make_timer
+from kbench.protocol import Measure
 from kbench.results.timers import TIMERS, timer_kind
 
 

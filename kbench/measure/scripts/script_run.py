@@ -35,7 +35,7 @@ from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard, ProviderChanges
 from kbench.measure.timing.plain import plain_samples
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
-from kbench.protocol import Configuration, MeasureSettings
+from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest, now
@@ -106,7 +106,7 @@ class ScriptRun:
         configurations: Sequence[Configuration],
         *,
         baseline: int | None,
-        settings: MeasureSettings,
+        settings: Measure,
         session: int,
         device: Device,
         telemetry: Telemetry,
