@@ -25,91 +25,75 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.version import __version__
 
-if TYPE_CHECKING:
-    from kbench.api import compare, load, plot, report, run
-    from kbench.contract.operator import Operator
-    from kbench.contract.provider import ACCELERATORS, Provider, Unsupported
-    from kbench.contract.registry import operator
-    from kbench.contract.tensor import Tensor, integers, normal, uniform
-    from kbench.errors import (
-        Busy,
-        ConfigError,
-        ExecutionError,
-        ExitStatus,
-        KbenchError,
-        ResultsError,
-        UsageError,
-        WorkerLost,
-    )
-    from kbench.kernels.cuda_source import CudaSource
-    from kbench.measure.scripts.in_place import do_bench
-    from kbench.measure.scripts.in_plugins import load_script
-    from kbench.results.case import Case
-    from kbench.results.vocabulary import Status
-
-__all__ = [
-    "ACCELERATORS",
-    "Busy",
-    "Case",
-    "ConfigError",
-    "CudaSource",
-    "ExecutionError",
-    "ExitStatus",
-    "KbenchError",
-    "Operator",
-    "Provider",
-    "ResultsError",
-    "Status",
-    "Tensor",
-    "Unsupported",
-    "UsageError",
-    "WorkerLost",
-    "__version__",
-    "compare",
-    "do_bench",
-    "integers",
-    "load",
-    "load_script",
-    "normal",
-    "operator",
-    "plot",
-    "report",
-    "run",
-    "uniform",
-]
+if TYPE_CHECKING:  # `as` marks a name as public
+    from kbench.api import compare as compare
+    from kbench.api import load as load
+    from kbench.api import plot as plot
+    from kbench.api import report as report
+    from kbench.api import run as run
+    from kbench.contract.operator import Operator as Operator
+    from kbench.contract.provider import ACCELERATORS as ACCELERATORS
+    from kbench.contract.provider import Provider as Provider
+    from kbench.contract.provider import Unsupported as Unsupported
+    from kbench.contract.registry import operator as operator
+    from kbench.contract.tensor import Tensor as Tensor
+    from kbench.contract.tensor import integers as integers
+    from kbench.contract.tensor import normal as normal
+    from kbench.contract.tensor import uniform as uniform
+    from kbench.errors import Busy as Busy
+    from kbench.errors import ConfigError as ConfigError
+    from kbench.errors import ExecutionError as ExecutionError
+    from kbench.errors import ExitStatus as ExitStatus
+    from kbench.errors import KbenchError as KbenchError
+    from kbench.errors import ResultsError as ResultsError
+    from kbench.errors import UsageError as UsageError
+    from kbench.errors import WorkerLost as WorkerLost
+    from kbench.kernels.cuda_source import CudaSource as CudaSource
+    from kbench.measure.scripts.in_place import do_bench as do_bench
+    from kbench.measure.scripts.in_plugins import load_script as load_script
+    from kbench.results.case import Case as Case
+    from kbench.results.vocabulary import Status as Status
 
 _MODULES = {
-    "kbench.api": ("compare", "load", "plot", "report", "run"),
-    "kbench.errors": (
-        "Busy",
-        "ConfigError",
-        "ExecutionError",
-        "ExitStatus",
-        "KbenchError",
-        "ResultsError",
-        "UsageError",
-        "WorkerLost",
-    ),
-    "kbench.contract.operator": ("Operator",),
-    "kbench.contract.provider": ("ACCELERATORS", "Provider", "Unsupported"),
-    "kbench.contract.tensor": ("Tensor", "integers", "normal", "uniform"),
-    "kbench.kernels.cuda_source": ("CudaSource",),
-    "kbench.measure.scripts.in_place": ("do_bench",),
-    "kbench.measure.scripts.in_plugins": ("load_script",),
-    "kbench.contract.registry": ("operator",),
-    "kbench.results.case": ("Case",),
-    "kbench.results.vocabulary": ("Status",),
+    "compare": "kbench.api",
+    "load": "kbench.api",
+    "plot": "kbench.api",
+    "report": "kbench.api",
+    "run": "kbench.api",
+    "Operator": "kbench.contract.operator",
+    "ACCELERATORS": "kbench.contract.provider",
+    "Provider": "kbench.contract.provider",
+    "Unsupported": "kbench.contract.provider",
+    "operator": "kbench.contract.registry",
+    "Tensor": "kbench.contract.tensor",
+    "integers": "kbench.contract.tensor",
+    "normal": "kbench.contract.tensor",
+    "uniform": "kbench.contract.tensor",
+    "Busy": "kbench.errors",
+    "ConfigError": "kbench.errors",
+    "ExecutionError": "kbench.errors",
+    "ExitStatus": "kbench.errors",
+    "KbenchError": "kbench.errors",
+    "ResultsError": "kbench.errors",
+    "UsageError": "kbench.errors",
+    "WorkerLost": "kbench.errors",
+    "CudaSource": "kbench.kernels.cuda_source",
+    "do_bench": "kbench.measure.scripts.in_place",
+    "load_script": "kbench.measure.scripts.in_plugins",
+    "Case": "kbench.results.case",
+    "Status": "kbench.results.vocabulary",
 }
 """The module that defines each public name."""
+
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     """Import the module of a public name when the name is first used. `import kbench` and `kbench --help` stay cheap."""
-    for module, names in _MODULES.items():
-        if name in names:
-            found = globals()[name] = getattr(importlib.import_module(module), name)
-            return found
-    raise AttributeError(f"module 'kbench' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'kbench' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -7,23 +7,33 @@ exit code. The modules of the commands import what they need inside functions, s
 from __future__ import annotations
 
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
-from kbench.commands import check, doctor, exec, explain, init, inspect, judge, run
-from kbench.commands.comparing import ab, compare
-from kbench.commands.history.add import history_add
-from kbench.commands.history.check import history_check
-from kbench.commands.history.plot import history_plot
-from kbench.commands.options import with_base_clock
-from kbench.commands.reading import dispatch, plot, report, show, why
+from kbench.commands import (
+    ab,
+    check,
+    compare,
+    dispatch,
+    doctor,
+    exec,
+    explain,
+    history,
+    init,
+    judge,
+    list_providers,
+    plot,
+    report,
+    run,
+    schema,
+    show,
+    why,
+)
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
 from kbench.version import __version__
@@ -41,17 +51,17 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "report": report.report,
     "why": why.why,
     "init": init.init,
-    "list": inspect.list_providers,
+    "list": list_providers.list_providers,
     "doctor": doctor.doctor,
     "explain": explain.explain,
-    "schema": inspect.schema,
+    "schema": schema.schema,
 }
 """All commands, in the order of `kbench --help`."""
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
     "history": (
         "Keep results over time in a folder, and find the changes in it.",
-        {"add": history_add, "check": history_check, "plot": history_plot},
+        {"add": history.history_add, "check": history.history_check, "plot": history.history_plot},
     ),
 }
 """Commands that have commands of their own: what they do together, and the commands. `kbench --help` lists them last."""
@@ -60,46 +70,7 @@ BadCommandLine: Any = typer.BadParameter.__base__
 """The error that typer raises for an unknown command, an unknown option or a bad value: a class of its copy of click."""
 
 
-HELP_OPTIONS = ["-h", "--help"]
-_HELP = {"help_option_names": HELP_OPTIONS}
-
-
-class Command(TyperCommand):
-    """A command whose help shows an argument as its metavar. typer would write `{CONFIG}` and `CONFIG <path>`."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        pieces = ["[OPTIONS]"]
-        for parameter in self.get_params(ctx):
-            if isinstance(parameter, TyperArgument):
-                name = str(parameter.metavar)
-                pieces.append((name if parameter.required else f"[{name}]") + ("" if parameter.nargs == 1 else "..."))
-        return pieces
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_base_clock(args))
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        arguments, options = [], []
-        for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is None:
-                continue
-            if isinstance(parameter, TyperArgument):
-                arguments.append((str(parameter.metavar), record[1]))
-            else:
-                options.append(record)
-        for title, records in (("Arguments", arguments), ("Options", options)):
-            if records:
-                with formatter.section(title):
-                    _write_records(formatter, records)
-
-
-def _write_records(formatter: Any, records: Sequence[tuple[str, str]]) -> None:
-    """Write names and their texts in two columns. Unlike click, it does not break a line at the hyphen of a name."""
-    column = max(len(name) for name, _ in records) + 2
-    for name, text in records:
-        lines = textwrap.wrap(text, formatter.width - formatter.current_indent - column - 1, break_on_hyphens=False)
-        for start, line in zip([name, *[""] * len(lines)], lines or [""], strict=False):
-            formatter.write(f"{'':{formatter.current_indent}}{start:{column}}{line}".rstrip() + "\n")
+HELP = {"help_option_names": ["-h", "--help"]}
 
 
 def _print_version(wanted: bool) -> None:
@@ -129,15 +100,15 @@ def _make_app() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,  # plain help: importing rich would take longer than everything else
         pretty_exceptions_enable=False,
-        context_settings=_HELP,
+        context_settings=HELP,
     )
     made.callback()(_options_of_all_commands)
     for name, command in COMMANDS.items():
-        made.command(name, cls=Command)(command)
+        made.command(name)(command)
     for name, (about, members) in GROUPS.items():
-        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=_HELP)
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=HELP)
         for member, command in members.items():
-            group.command(member, cls=Command)(command)
+            group.command(member)(command)
         made.add_typer(group, name=name, help=about)
     return made
 
@@ -160,9 +131,6 @@ def main() -> None:
 def _run_command(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name. Prints errors. Returns the exit code."""
     try:
-        if len(arguments) == 2 and arguments[0] in COMMANDS and arguments[1] in HELP_OPTIONS:
-            _print_help(arguments[0])
-            return ExitStatus.OK
         code = app(list(arguments), prog_name="kbench", standalone_mode=False)
         return code if isinstance(code, int) else ExitStatus.OK
     except BadCommandLine as error:
@@ -190,13 +158,6 @@ def _run_command(arguments: Sequence[str]) -> int:
             for line in _message(error).splitlines():
                 _complain(line)
         return status
-
-
-def _print_help(name: str) -> None:
-    """Print a command's help without a look at the options of all commands: typer imports pydantic to read their values."""
-    one = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_HELP)
-    one.command(name, cls=Command)(COMMANDS[name])
-    one(["-h"], prog_name=f"kbench {name}", standalone_mode=False)
 
 
 def _exit_code(code: int, failure: OSError | None) -> int:

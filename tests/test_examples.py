@@ -91,5 +91,5 @@ def test_every_provider_of_an_example_is_right(warm: WarmProcesses) -> None:
 
 
 def test_the_workflow_is_the_one_that_kbench_init_writes() -> None:
-    made = (TEMPLATES / "workflow.yml").read_text().replace("@KBENCH@", '"."')
+    made = (TEMPLATES / "workflow.yml").read_text().replace('KBENCH: ""', 'KBENCH: "."')
     assert (EXAMPLES / "ci.yml").read_text() == made.replace("@CONFIG@", '"examples/rmsnorm.yaml"')

@@ -18,15 +18,13 @@ MAY_IMPORT = {
     "__main__": "cli interrupts",
     "analysis": "errors results text",
     "api": "comparison config errors execute notebook plotting reporting results",
-    "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
+    "cli": "commands errors interrupts text version",
     "clocks": "errors files protocol results",
     "commands": (
-        "analysis clocks config contract disturbances errors execute explain files interrupts judging "
-        "plotting protocol results sources summary text"
+        "analysis clocks comparison comparison/formats config contract dispatching disturbances errors execute explain "
+        "files history history/presentation history/storage interrupts judging listings plotting protocol reporting results "
+        "revisions sources summary text why"
     ),
-    "commands/comparing": "commands comparison comparison/formats errors files revisions text",
-    "commands/history": "commands errors files history history/presentation history/storage plotting text",
-    "commands/reading": "analysis commands dispatching errors listings plotting reporting results summary text why",
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
     "comparison/presentation": "analysis comparison errors results text",
@@ -42,7 +40,7 @@ MAY_IMPORT = {
     "history/presentation": "comparison comparison/presentation history results text",
     "history/storage": "comparison errors files results text",
     "interrupts": "errors",
-    "judging": ("analysis config contract errors execute interrupts protocol results text"),
+    "judging": "analysis config contract errors execute interrupts protocol results text",
     "kernels": "contract results",
     "kernels/norms": "contract kernels kernels/norms/dispatch",
     "kernels/norms/dispatch": "contract kernels",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.commands.inspect import read_catalog, report_plugins
+from kbench.commands.list_providers import read_catalog, report_plugins
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 

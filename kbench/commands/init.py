@@ -17,12 +17,9 @@ from kbench.files import source_text
 from kbench.text import terminal
 from kbench.text.suggest import nearest
 
-DISTRIBUTION = "kbench-gpu"
-"""The name of this project on the package index. `kbench` there is another project, a Kubernetes benchmark."""
-
 TEMPLATES = Path(__file__).parents[1] / "templates"
 EXAMPLE = "my_operator"
-"""The operator's name in templates/operator.*"""
+"""The operator's name in the templates."""
 
 WORKFLOW = "kbench-workflow.yml"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
@@ -32,12 +29,12 @@ def init(
     operator: Annotated[
         str,
         typer.Argument(
-            metavar="OPERATOR", help="softmax, gelu, a new name for an operator of your own, or a script: bench.py."
+            metavar="OPERATOR", help="A name for an operator of your own, one of kbench, or a script: bench.py."
         ),
-    ] = "softmax",
+    ] = EXAMPLE,
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder for the files.")] = Path(),
     arguments: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[-- ARGUMENTS]", help="The arguments of a script.")
+        Optional[list[str]], typer.Argument(metavar="ARGUMENTS", help="The arguments of a script, after --.")
     ] = None,
     plot: Annotated[
         str | None,
@@ -50,11 +47,13 @@ def init(
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
+    The plug-in declares the operator and has two providers of it. For an operator of kbench, such as softmax, the command
+    writes a plug-in with a provider only: the built-in config measures it.
+
     If OPERATOR is a script that uses triton.testing.perf_report, the command writes a plug-in, and a config that measures
     one plot of the script: kbench init bench.py writes bench_plugin.py and bench.yaml.
 
-    For softmax and gelu, the plug-in adds two providers to kbench's operator. For a new name, the plug-in also declares
-    the operator. If any of the files already exists, the command writes no file at all.
+    If any of the files already exists, the command writes no file at all.
     """
     from kbench.contract.origin import shipped
 
@@ -69,39 +68,35 @@ def init(
             f"kbench init: {operator!r} cannot be an operator's name; use at most 40 letters, digits and underscores, and "
             "begin with a letter"
         )
-    is_shipped = operator in shipped()
-    if is_shipped and not (TEMPLATES / f"{operator}.py").is_file():
-        raise UsageError(
-            f"kbench init: kbench has an operator {operator}, but no template for it; to add providers to it, write a plug-in "
-            f'with @kbench.operator("{operator}").provider(NAME); for a new operator, choose another name'
-        )
-    config, plugin, workflow = folder / f"{operator}.yaml", folder / f"my_{operator}.py", folder / WORKFLOW
-    requirement = _requirement()
-    texts = {
-        config: _template(operator, ".yaml"),
-        plugin: _template(operator, ".py"),
-        workflow: _workflow(config, requirement),
-    }
-    _refuse([path for path in texts if os.path.lexists(path)])
-    _write(texts)
-    example = f"the operator {operator} (until you change it, a row-wise RMS norm) and two providers"
-    contents = f"two providers of {operator}" if is_shipped else example
-    print(f"wrote {config}: the config, with sizes, dtypes and providers")
-    print(f"wrote {plugin}: a plug-in with {contents}, for you to change")
-    todo = "" if requirement else " and set KBENCH in it"
-    print(f"wrote {workflow}: a GitHub workflow; copy it to .github/workflows/{todo}")
-    near = (
-        None
-        if is_shipped
-        else nearest(operator, [path.stem for path in TEMPLATES.glob("*.py") if path.stem in shipped()])
+    plugin = folder / f"my_{operator}.py"
+    if operator in shipped():
+        _write({plugin: _template("provider.py", operator)})
+        print(f"wrote {plugin}: a plug-in with a provider of {operator}, for you to change")
+        _print_next([operator, "--plugin", str(plugin)])
+        return ExitStatus.OK
+    config, workflow = folder / f"{operator}.yaml", folder / WORKFLOW
+    _write(
+        {
+            config: _template("operator.yaml", operator),
+            plugin: _template("operator.py", operator),
+            workflow: _workflow(config),
+        }
     )
-    if near:
+    print(f"wrote {config}: the config, with sizes, dtypes and providers")
+    print(
+        f"wrote {plugin}: a plug-in with the operator {operator} (until you change it, a row-wise RMS norm) and two "
+        "providers, for you to change"
+    )
+    print(f"wrote {workflow}: a GitHub workflow; copy it to .github/workflows/ and set KBENCH in it")
+    if near := nearest(operator, shipped()):
         terminal.warn(f'"{operator}" is a new operator; if you meant "{near}", run: kbench init {near}')
-    print()
-    print("next:")
-    for verb, question in (("check", "are the providers correct?"), ("run", "how fast are they?")):
-        print(f"  kbench {verb} {shlex.quote(str(config))}".ljust(40) + f"  # {question}")
+    _print_next([str(config)])
     return ExitStatus.OK
+
+
+def _print_next(arguments: Sequence[str]) -> None:
+    check, run = (f"  {shlex.join(['kbench', verb, *arguments])}" for verb in ("check", "run"))
+    print(f"\nnext:\n{check}  # are the providers correct?\n{run.ljust(len(check))}  # how fast are they?")
 
 
 def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: str | None) -> ExitStatus:
@@ -141,38 +136,21 @@ def _refuse(existing: Sequence[Path]) -> None:
 
 
 def _write(texts: Mapping[Path, str]) -> None:
-    """Write new files, all in one folder."""
+    """Write new files, all in one folder. Raises UsageError if one of them exists."""
+    _refuse([path for path in texts if os.path.lexists(path)])
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
 
 
-def _template(operator: str, suffix: str) -> str:
-    shipped = TEMPLATES / f"{operator}{suffix}"
-    if operator != "operator" and shipped.is_file():
-        return shipped.read_text(encoding="utf-8")
-    return (TEMPLATES / f"operator{suffix}").read_text(encoding="utf-8").replace(EXAMPLE, operator)
+def _template(name: str, operator: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8").replace(EXAMPLE, operator)
 
 
-def _workflow(config: Path, requirement: str) -> str:
+def _workflow(config: Path) -> str:
     """The workflow for a config. It names the config's path below the root of the git repository."""
     whole = config.resolve()
     root = next((folder for folder in whole.parents if (folder / ".git").exists()), whole.parent)
     text = (TEMPLATES / "workflow.yml").read_text(encoding="utf-8")
-    words = {"@CONFIG@": whole.relative_to(root).as_posix(), "@KBENCH@": requirement}
-    for mark, word in words.items():
-        text = text.replace(mark, json.dumps(word))  # a JSON string is a YAML string
-    return text
-
-
-def _requirement() -> str:
-    """What pip needs to install this kbench elsewhere. Empty when kbench was not installed from a repository."""
-    import importlib.metadata
-
-    try:
-        origin = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-        version = origin["vcs_info"]
-        return f"{DISTRIBUTION} @ {version['vcs']}+{origin['url']}@{version['commit_id']}"
-    except (importlib.metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
-        return ""
+    return text.replace("@CONFIG@", json.dumps(whole.relative_to(root).as_posix()))  # a JSON string is a YAML string

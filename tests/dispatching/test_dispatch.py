@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from decisions import NS, TALL, by_json, emitted, rows, written
 
-from kbench.commands.reading.dispatch import dispatch as command
+from kbench.commands.dispatch import dispatch as command
 from kbench.dispatching.dispatch import DispatchOptions, dispatch
 from kbench.errors import ResultsError, UsageError
 

@@ -192,7 +192,7 @@ def test_a_clock_that_can_be_locked_and_is_not(devices: nvml_devices.Devices) ->
     devices.put(GPU_0=device(), GPU_1=device(capability=[6, 1]))
     [found] = device_disturbances(Card("GPU-0"))
     assert found.what == "The clock is not locked: it may be anything up to 1980 MHz."
-    assert found.command.endswith("kbench run CONFIG --lock-clocks")
+    assert found.command.endswith("kbench run CONFIG --lock-clocks base")
     assert list(device_disturbances(Card("GPU-1"))) == []
 
 

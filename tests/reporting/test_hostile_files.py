@@ -11,7 +11,7 @@ import pytest
 from report_rows import report_row, rivals, save_results
 
 from kbench import plotting, reporting
-from kbench.commands.comparing import outputs
+from kbench.commands import outputs
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.style.formatting import natural
 from kbench.reporting.content import content

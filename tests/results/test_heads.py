@@ -10,7 +10,7 @@ from common import ROOT
 
 from kbench import summary
 from kbench.analysis import analyse
-from kbench.commands import check, doctor, inspect, run_output
+from kbench.commands import check, doctor, list_providers, run_output
 from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import terminal as compared
 from kbench.comparison.options import CompareOptions
@@ -32,17 +32,17 @@ def unexplained(heads: Iterable[str], names: Iterable[str] = ()) -> list[str]:
 
 @pytest.mark.slow
 def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog = inspect.read_catalog(())
+    catalog = list_providers.read_catalog(())
     sweep = load.load_config("softmax").resolve(catalog)
     heads: list[str] = []
 
     def note(header: Sequence[str], rows: object, **options: object) -> None:
         heads.extend(header)
 
-    for module in (inspect, doctor):
+    for module in (list_providers, doctor):
         monkeypatch.setattr(module, "read_catalog", lambda plugins: catalog)
     monkeypatch.setattr(terminal, "print_table", note)
-    inspect.list_providers(None, ())
+    list_providers.list_providers(None, ())
     doctor.doctor()
     run_output.print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
     check._print(sweep, "float32", {}, ["random"], [])

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.comparing.outputs import export_targets, report_gate, write_outputs
 from kbench.commands.options import (
     Exports,
     FailOn,
@@ -18,6 +17,7 @@ from kbench.commands.options import (
     parse_share,
     split_words,
 )
+from kbench.commands.outputs import export_targets, report_gate, write_outputs
 from kbench.errors import ExitStatus
 
 

@@ -1,10 +1,8 @@
-"""`kbench list` and `kbench schema`: what exists, and file formats."""
+"""`kbench list`: operators, providers and built-in configs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,33 +52,6 @@ def list_providers(
         print()
         terminal.print_table(("config", "built in: kbench run CONFIG"), configs)
     return report_plugins(catalog)
-
-
-SCHEMAS = {
-    "config": "kbench.config.schema:schema",
-    "compare": "kbench.comparison.formats.json_report:schema",
-    "judge": "kbench.judging.json_document:schema",
-    "history": "kbench.history.presentation.json_changes:history_schema",
-    "history-file": "kbench.history.storage.stored_run:stored_schema",
-}
-"""By the name of a schema, where the function is that makes it."""
-
-
-def schema(
-    what: Annotated[str, typer.Argument(metavar="|".join(SCHEMAS), help="The kind of file.")] = "config",
-) -> ExitStatus:
-    """Print a JSON Schema of kbench's files.
-
-    With the schema `config`, an editor can check config files. The schema `compare` describes the output of
-    `kbench compare --export json`. The schemas `judge` and `history` describe the output of
-    `kbench judge --json` and `kbench history check --json`. The schema `history-file` describes the
-    files of a history folder.
-    """
-    if what not in SCHEMAS:
-        raise UsageError(f"kbench schema: {unknown('schema', what, tuple(SCHEMAS))}")
-    module, function = SCHEMAS[what].split(":")
-    print(json.dumps(getattr(import_module(module), function)(), indent=2))
-    return ExitStatus.OK
 
 
 def read_catalog(plugins: Sequence[str]) -> Catalog:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.comparing.outputs import export_targets, report_gate, sessions_advice, write_outputs
 from kbench.commands.options import (
     Exports,
     FailOn,
@@ -23,6 +22,7 @@ from kbench.commands.options import (
     parse_share,
     split_words,
 )
+from kbench.commands.outputs import export_targets, report_gate, sessions_advice, write_outputs
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 

@@ -1,4 +1,4 @@
-"""`kbench history check`: finds the changes in a history."""
+"""`kbench history`: keeps results over time in a folder, and finds the changes in it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,43 @@ HistoryDir = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of t
 HistoryMargin = Annotated[
     str, typer.Option("--margin", metavar="SHARE", help="The smallest change of a time that counts.")
 ]
+
+
+def history_add(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS.csv", help="A results file.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the history. It is made if it is missing.")
+    ],
+    machine: Annotated[
+        str,
+        typer.Option(
+            "--machine",
+            metavar="NAME",
+            help="A name for the machine. Results with the same name count as results of one machine. If the machines of a "
+            "pool are equal, use the same name for all of them. Default: the device and its UUID.",
+        ),
+    ] = "",
+) -> ExitStatus:
+    """Add results to a history.
+
+    A reading is the measurement of one row in one session. If there are new readings, the command writes them into one new
+    file of the folder and prints its path. It changes no other file. Readings that are already in the folder are left out, so
+    you can add the same file again after `kbench run --append`.
+
+    Exit code: 0 added, or nothing was new; 2 bad input.
+    """
+    from kbench.history.storage.adding import add_results
+
+    done = add_results(results, folder, machine)
+    for note in done.notes:
+        terminal.warn(note)
+    if done.path is None:
+        terminal.note(f"{folder} has all {done.known} readings of {results} already; nothing was added")
+        return ExitStatus.OK
+    before = f"; it had the other {done.known} already" if done.known else ""
+    terminal.note(f"added {done.fresh} readings to {folder}{before}")
+    print(done.path)
+    return ExitStatus.OK
 
 
 def history_check(
@@ -84,4 +121,37 @@ def history_check(
         reasons = "kbench show RESULTS.csv prints the reasons of the rows that were added"
         terminal.error(f"{folder}: no reading has a time, so there is nothing to check; {reasons}")
         return ExitStatus.NOTHING
+    return ExitStatus.OK
+
+
+def history_plot(
+    folder: HistoryDir,
+    where: RowTerms = "",
+    margin: HistoryMargin = "2%",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the history."),
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", metavar="FORMATS", help="png, svg or pdf, or several with commas.")
+    ] = "png,svg",
+    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
+) -> ExitStatus:
+    """Draw a history: a picture for each operator and machine.
+
+    A panel shows a case. Each provider has a line: how its time has changed since the first runs, without the drift of the
+    machine. A dashed vertical line with a number marks a run in which something changed. The text below the panels says which
+    times changed in such a run, and what else changed in it. The command prints the paths of the pictures.
+
+    Exit code: 0 drawn; 2 bad input or no reading with a time.
+    """
+    from kbench import plotting
+    from kbench.history.judge_history import judge_history
+    from kbench.history.options import HistoryOptions
+
+    report = judge_history(folder, HistoryOptions(where, parse_share("--margin", margin), everything=True))
+    for note in report.timeline.notes:
+        terminal.warn(note)
+    for path in plotting.write_history_pictures(report, out or folder, split_words(formats), theme):
+        print(path)
     return ExitStatus.OK

@@ -1,0 +1,38 @@
+"""`kbench schema`: prints a JSON Schema of one of kbench's files."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from kbench.errors import ExitStatus, UsageError
+from kbench.text.suggest import unknown
+
+SCHEMAS = {
+    "config": "kbench.config.schema:schema",
+    "compare": "kbench.comparison.formats.json_report:schema",
+    "judge": "kbench.judging.json_document:schema",
+    "history": "kbench.history.presentation.json_changes:history_schema",
+    "history-file": "kbench.history.storage.stored_run:stored_schema",
+}
+"""By the name of a schema, where the function is that makes it."""
+
+
+def schema(
+    what: Annotated[str, typer.Argument(metavar="|".join(SCHEMAS), help="The kind of file.")] = "config",
+) -> ExitStatus:
+    """Print a JSON Schema of kbench's files.
+
+    With the schema `config`, an editor can check config files. The schema `compare` describes the output of
+    `kbench compare --export json`. The schemas `judge` and `history` describe the output of
+    `kbench judge --json` and `kbench history check --json`. The schema `history-file` describes the
+    files of a history folder.
+    """
+    if what not in SCHEMAS:
+        raise UsageError(f"kbench schema: {unknown('schema', what, tuple(SCHEMAS))}")
+    module, function = SCHEMAS[what].split(":")
+    print(json.dumps(getattr(import_module(module), function)(), indent=2))
+    return ExitStatus.OK
