@@ -1,4 +1,4 @@
-"""The program `kbench`, which is `python -m kbench` too. The signals that end it are looked after before anything else."""
+"""The program `kbench`, which is `python -m kbench` too."""
 
 import sys
 
@@ -10,9 +10,10 @@ from kbench import interrupts
 
 
 def main() -> None:
+    interrupts.end_at_once()
+    from kbench.cli import main as run
+
     interrupts.raise_on_signals()
-    with interrupts.while_importing():
-        from kbench.cli import main as run
     run()
 
 

@@ -125,7 +125,7 @@ def main() -> None:
     except KeyboardInterrupt:  # while the last lines were printed
         raise SystemExit(ExitStatus.INTERRUPTED) from None
     finally:
-        interrupts.end()
+        interrupts.ignore_signals()
 
 
 def _run_command(arguments: Sequence[str]) -> int:
@@ -143,8 +143,6 @@ def _run_command(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except Exception as error:  # noqa: BLE001  every error ends here; an unexpected one gets exit code 70
-        if interrupts.is_interrupt(error):
-            return ExitStatus.INTERRUPTED
         status = _exit_status(error)
         if "--traceback" in arguments:
             traceback.print_exc()

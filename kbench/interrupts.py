@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-from kbench.errors import ExitStatus
 
 ENDING_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )  # Windows has two of them
 
-PATIENCE_S = 10.0
-"""Seconds in which a run may finish its work. After that, another signal interrupts again."""
+
+def end_at_once() -> None:
+    """Let Ctrl-C end the program without a traceback, as long as there is nothing to clean up."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def raise_on_signals() -> None:
@@ -26,57 +26,31 @@ def raise_on_signals() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def is_interrupt(error: BaseException) -> bool:
-    """Whether a signal raised this. If KeyboardInterrupt comes in a `__set_name__`, which class statements call, Python 3.11
-    raises a RuntimeError in its place. That happens while modules are imported."""
-    return isinstance(error, KeyboardInterrupt) or (
-        isinstance(error, RuntimeError) and isinstance(error.__cause__, KeyboardInterrupt)
-    )
-
-
-@contextmanager
-def while_importing() -> Iterator[None]:
-    """Around the imports of a program: a signal ends it with exit code 130. A traceback from an import would help nobody."""
-    try:
-        yield
-    except (KeyboardInterrupt, RuntimeError) as error:
-        if not is_interrupt(error):
-            raise
-        end()
-        raise SystemExit(ExitStatus.INTERRUPTED) from None
-
-
-def end() -> None:
-    """Ignore signals from here on, so that none changes the exit code. Called last, before the interpreter ends."""
+def ignore_signals() -> None:
+    """From here on, so that none changes the exit code."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    # If KeyboardInterrupt leaves an exec() of a string (dataclasses use one), CPython records it, even if it is caught, and
-    # kills itself with SIGINT when it ends. The next exec() clears the record.
-    exec("")
 
 
 @contextmanager
 def once() -> Iterator[None]:
-    """Inside, the first signal raises KeyboardInterrupt. Further signals do nothing for PATIENCE_S: a user may hold Ctrl-C
-    down, and a queueing system sends several signals. Works in the main thread only, as signals reach no other thread."""
-    first: float | None = None
+    """Inside, the first signal raises KeyboardInterrupt, and further ones do nothing: a user may hold Ctrl-C down, and a
+    queueing system sends several signals. Works in the main thread only, as signals reach no other thread."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal first
-        now = time.monotonic()
-        if first is None or now - first > PATIENCE_S:
-            first = now
-            raise KeyboardInterrupt
+        for other in ours:
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt
 
-    mine = []
+    ours = []
     if threading.current_thread() is threading.main_thread():
-        mine = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.default_int_handler]
-    for number in mine:
+        ours = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.default_int_handler]
+    for number in ours:
         signal.signal(number, interrupt)
     try:
         yield
     finally:
-        for number in mine:
+        for number in ours:
             signal.signal(number, signal.default_int_handler)
 
 

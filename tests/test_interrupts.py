@@ -70,18 +70,6 @@ def test_the_first_signal_counts_and_the_rest_waits_until_the_run_has_ended() ->
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_run_that_does_not_end_obeys_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "PATIENCE_S", 0.0)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(KeyboardInterrupt), interrupts.once():
-        try:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5)
-        except KeyboardInterrupt:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5)
-
-
 def test_a_signal_that_is_held_back_comes_when_the_work_is_done() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     done = False

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "history": "comparison errors history/storage results text",
     "history/presentation": "comparison comparison/presentation history results text",
     "history/storage": "comparison errors files results text",
-    "interrupts": "errors",
+    "interrupts": "",
     "judging": "analysis config contract errors execute interrupts protocol results text",
     "kernels": "contract results",
     "kernels/norms": "contract kernels kernels/norms/dispatch",

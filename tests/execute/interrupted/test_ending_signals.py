@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from common import ROOT
 from ended_runs import FAKE, HANG, ON_LINUX, SWEEP, ended, hanging, left_in, marked, new_folder, run
 
 pytestmark = ON_LINUX
@@ -27,43 +23,6 @@ def test_a_signal_during_worker_startup_ends_the_run(tmp_path: Path, name: str) 
         assert ended(started, name) == 130, started.stderr
     assert "Traceback" not in started.stderr and "interrupted" in started.stderr
     assert left_in(folder) == [] and not (folder / "results" / "sweep.csv").exists()
-
-
-def test_ctrl_c_at_any_moment_is_exit_130(tmp_path: Path) -> None:
-    """Also in the middle of an exec() of a string, which CPython answers with a SIGINT to itself when a module ends."""
-    script = "from kbench import interrupts\ntry: exec('raise KeyboardInterrupt')\nexcept KeyboardInterrupt: pass\n"
-    (tmp_path / "program.py").write_text(script + "interrupts.end()\nraise SystemExit(130)")
-    found = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, check=False)
-    assert found.returncode == 130, found.stderr
-
-
-INTERRUPTED_IMPORT = """
-import os, signal, sys
-
-class Interrupted:
-    def __set_name__(self, owner, name):
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(10):
-            pass  # Python handles a signal between two steps
-
-class Finder:
-    def find_spec(self, name, path, target=None):
-        if name == os.environ["WHEN"]:
-            type("Imported", (), {"attribute": Interrupted()})
-
-sys.meta_path.insert(0, Finder())
-from kbench.__main__ import main
-main()
-"""
-
-
-@pytest.mark.parametrize("when", ["kbench.cli", "kbench.explain"], ids=["all modules", "a module of the command"])
-def test_ctrl_c_while_a_class_is_made_is_exit_130(when: str) -> None:
-    """Python 3.11 turns the KeyboardInterrupt into a RuntimeError there."""
-    program = [sys.executable, "-c", INTERRUPTED_IMPORT, "explain", "salt"]
-    environment = os.environ | {"WHEN": when, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(program, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def test_interrupting_at_random_moments_changes_no_row(tmp_path: Path) -> None:
             assert counts[-1] == len(wanted)
             shutil.rmtree(folder / "results")
         else:
-            assert code == (-signal.SIGKILL if kind == "KILL" else 130), started.stderr
+            assert code in ((-signal.SIGKILL,) if kind == "KILL" else (130, -signal.SIGINT)), started.stderr
     with run(folder, "--resume", program=FAKE, case_s=0) as last:
         assert last.wait() == 0, last.stderr
     assert identities(folder) == wanted
