@@ -153,18 +153,18 @@ class Resolver:
         """The cross products of a mapping: the values of dtype, every choice, every scalar and every axis, and the model that
         the axes have their sizes of. Only axes have no default. There is one product, or one for each shape of a model."""
         present, info = node.entries, self.info
+        strange = [name for name in present if name not in (*info.columns, "dtype", *self.model_keys)]
+        meant = {self._report_unknown(name, present[name], present) for name in strange}
         points = [(dict[str, int](), "")]
-        if keys := [name for name in self.model_keys if name in present]:
-            points = points_of_models(self.operator, info, node, self.report) if info.model_axes else []
+        if keys := [name for name in self.model_keys if name in present or name in meant]:
+            points = []
             if not info.model_axes:
                 what = f"{self.operator} takes no sizes from a model; give sizes of {' and '.join(info.axes)} instead"
                 self.report(present[keys[0]].key, what)
-        missing = [name for name in info.axes if name not in present and points and name not in points[0][0]]
-        for name, values in present.items():
-            if name not in (*info.columns, "dtype", *self.model_keys):
-                near = self._report_unknown(name, values, present)
-                missing = [axis for axis in missing if axis != near]
-        if missing:
+            elif meant.isdisjoint(keys):
+                points = points_of_models(self.operator, info, node, self.report)
+        given = {*present, *meant, *(points[0][0] if points else info.axes)}
+        if missing := [name for name in info.axes if name not in given]:
             example = f"give sizes, for example {missing[0]}: [1024, 4096]"
             self.report(node.where, f"sweep: no values for {' and '.join(missing)}; {example}")
         product: dict[str, Sequence[Any]] = {}

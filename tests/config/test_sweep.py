@@ -1,0 +1,337 @@
+"""The sweep of a config: scalars, shapes of models, files of shapes; what they become, and what a mistake is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_executor import machine_info
+
+from kbench.config import load as configs
+from kbench.config.resolve import Sweep
+from kbench.contract.models import DIMENSIONS, MODELS
+from kbench.contract.tensor import Layout
+from kbench.errors import ConfigError
+from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
+
+
+def operator(*axes: str, shapes: tuple[dict[str, str], ...] = (), **fields: Any) -> OperatorInfo:
+    matrix = {"x": Layout(axes)}
+    tensors = {"inputs": matrix, "outputs": matrix}
+    providers = {"torch": ProviderInfo("torch"), "mine": ProviderInfo("mine", {"block": 8})}
+    dtypes = ("float32", "bfloat16")
+    return OperatorInfo(
+        axes, **{"choices": {}, "dtypes": dtypes, **tensors, **fields}, providers=providers, model_axes=shapes
+    )
+
+
+OPERATORS = {
+    "norm": operator(
+        "M",
+        "N",
+        choices={"order": ("up", "down"), "mode": ("forward", "backward", "full")},
+        scalars={"eps": 1e-6, "causal": False, "window": -1},
+        gradients=("x",),
+        shapes=({"M": "tokens", "N": "hidden"},),
+    ),
+    "halves": operator("M", "N", inputs={"x": Layout(("M", "2*N"))}, outputs={"y": Layout(("M", "N/2"))}),
+    "gate": operator(
+        "M",
+        "N",
+        shapes=(
+            {"M": "tokens", "N": "intermediate"},
+            {"M": "tokens*active_experts", "N": "expert_intermediate"},
+        ),
+    ),
+    "scores": operator("tokens", "S", "D", shapes=({"tokens": "tokens", "D": "heads*head_dim"},)),
+    "counted": operator("tokens", "N"),
+}
+
+
+def resolve(sweep: str | dict[str, Any], name: str = "norm", profiles: str = "{}", **options: Any) -> Sweep:
+    catalog = Catalog(DeviceInfo("cuda", ""), (), OPERATORS, (), machine_info())
+    config: Any = {"operator": name, "sweep": sweep, "providers": ["torch"]}
+    if isinstance(sweep, str):
+        config = Path("x.yaml")
+        config.write_text(f"operator: {name}\nsweep: {sweep}\nproviders: [torch]\nprofiles: {profiles}\n")
+    return configs.load_config(config, **options).resolve(catalog)
+
+
+def errors(sweep: str | dict[str, Any], name: str = "norm", **options: Any) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        resolve(sweep, name, **options)
+    return str(caught.value).split("\n")
+
+
+def values(sweep: Sweep, name: str) -> list[Any]:
+    return [case.axes[name] for case in sweep.cases]
+
+
+def sizes(sweep: Sweep) -> list[tuple[Any, ...]]:
+    return [tuple(case.axes[name] for name in sweep.info.axes) for case in sweep.cases]
+
+
+# ---------------------------------------------------------------- scalars
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "expected"),
+    [
+        ("eps: [1e-6, 1e-5]", "eps", [1e-6, 1e-5]),
+        ("eps: [1e-6, 0.000001, 1.0E-6, '1e-6']", "eps", [1e-6]),  # one case
+        ("eps: [1, 0, -0.0]", "eps", [1.0, 0.0]),
+        ("eps: .5", "eps", [0.5]),
+        ("causal: [true, false]", "causal", [True, False]),
+        ("causal: true", "causal", [True]),
+        ("window: [-1, 64]", "window", [-1, 64]),
+        ("window: {pow2: [6, 7]}", "window", [64, 128]),
+        ("window: {start: 1, stop: 5, step: 2}", "window", [1, 3, 5]),
+        ("mode: [full, backward]", "mode", ["full", "backward"]),
+    ],
+)
+def test_values(written: str, name: str, expected: list[Any]) -> None:
+    found = values(resolve(f"{{M: 1, N: 2, {written}}}"), name)
+    assert found == expected
+    assert [type(value) for value in found] == [type(value) for value in expected]
+    assert "-" not in str(found[-1]) or found[-1]  # no -0.0
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("eps: [1e-6, small]", 'x.yaml:2:33: eps: expected a number; got "small"'),
+        ("eps: {pow2: [1, 2]}", 'x.yaml:2:26: eps: expected a number; got {"pow2": [1, 2]}'),
+        ("eps: [1e999]", "x.yaml:2:27: eps: expected a finite number; got Infinity"),
+        ("eps: 'nan'", 'x.yaml:2:26: eps: expected a number; got "nan"'),
+        ("causal: 1", "x.yaml:2:29: causal: expected true or false; got 1"),
+        ("causal: [true, maybe]", 'x.yaml:2:36: causal: expected true or false; got "maybe"'),
+        ("window: [1, 0.5]", "x.yaml:2:33: window: expected an integer, like the default -1; got 0.5"),
+        ("window: '7'",
+         'x.yaml:2:29: window: expected an integer, like the default -1; got "7"'),
+        ("mode: both", 'x.yaml:2:27: mode: unknown value "both"; choose from forward, backward, full'),
+        ("esp: 1", 'x.yaml:2:21: unknown scalar "esp"; did you mean "eps"?'),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_told_what_is_allowed(written: str, message: str) -> None:
+    assert errors(f"{{M: 1, N: 2, {written}}}") == [message]
+
+
+def test_mode_needs_gradients() -> None:
+    advice = "remove mode, or declare gradients= in the operator"
+    assert errors("{M: 3, N: 2, mode: backward}", "halves") == [
+        f"x.yaml:2:21: halves has no gradients, so it has no modes; {advice}"
+    ]
+
+
+def test_set_and_mappings() -> None:
+    sweep = resolve("{M: 1, N: 2}", sets=["eps=1e-6,1e-5", "causal=true", "mode=backward"])
+    assert (values(sweep, "eps"), values(sweep, "causal")) == ([1e-6, 1e-5], [True, True])
+    assert values(sweep, "mode") == ["backward", "backward"]
+    assert errors("{M: 1, N: 2}", sets=["causal=on"]) == ['--set causal=on: causal: expected true or false; got "on"']
+    assert errors("{M: 1, N: 2}", sets=["epss=1"]) == ['--set epss=1: unknown scalar "epss"; did you mean "eps"?']
+    mapping = {"M": 1, "N": 2, "eps": [np.float64(1e-6), "1e-5", 1], "causal": np.True_, "window": np.int64(3)}
+    sweep = resolve(mapping)
+    assert values(sweep, "eps") == [1e-6, 1e-5, 1.0] and values(sweep, "causal")[0] is True
+    assert errors({"M": 1, "N": 2, "eps": ["x"]}) == ['config["sweep"]["eps"][0]: eps: expected a number; got "x"']
+
+
+def test_a_size_without_a_value_is_an_error_at_its_place() -> None:
+    assert values(resolve("{M: 2, N: [4, 10]}", "halves"), "N") == [4, 10]
+    assert errors("{M: [2, 4], N: [4, 7, 9]}", "halves") == [
+        "x.yaml:2:27: sweep: N/2 is not a whole number at N=7, so y has no shape; the first such case is "
+        "halves M=2 N=7 float32; leave such sizes out",
+    ]
+    [line] = errors("{M: 1, N: {start: 2, stop: 5, step: 3}}", "halves")
+    assert line.startswith("x.yaml:2:8: sweep: N/2 is not a whole number at N=5, so y has no shape")
+
+
+# ---------------------------------------------------------------- shapes of models
+
+
+def test_a_model_has_only_the_shapes_whose_dimensions_it_has() -> None:
+    assert sizes(resolve("{model: llama-3-8b, tokens: 16}", "gate")) == [(16, 14336)]
+    assert sizes(resolve("{model: deepseek-v3, tokens: 16}", "gate")) == [(16, 18432), (128, 2048)]
+    assert sizes(resolve("{model: gpt-oss-20b, tokens: 16}", "gate")) == [(64, 2880)]
+
+
+def test_an_axis_with_sizes_of_its_own_keeps_them_and_the_model_is_not_named_for_another_shape() -> None:
+    own_rows = resolve("{model: llama-3-8b, M: [3, 5]}")
+    assert sizes(own_rows) == [(3, 4096), (5, 4096)]
+    assert list(own_rows.models.values()) == ["llama-3-8b"] * 2
+    own_columns = resolve("{model: llama-3-8b, tokens: 2, N: 1000}")
+    assert sizes(own_columns) == [(2, 1000)]
+    assert not own_columns.models
+
+
+def test_an_axis_called_tokens_has_the_values_of_tokens() -> None:
+    found = resolve("{model: gemma-2-9b, tokens: [1, 2], S: [8, 9]}", "scores")
+    assert sizes(found) == [(1, 8, 4096), (1, 9, 4096), (2, 8, 4096), (2, 9, 4096)]
+    assert list(found.models.values()) == ["gemma-2-9b"] * 4
+    assert sizes(resolve("{tokens: [1, 2], N: 8}", "counted")) == [(1, 8), (2, 8)]
+
+
+def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_of_the_profile() -> None:
+    profiles = "{models: {sweep: {model: [llama-3-8b, gemma-2-9b], tokens: 4}}}"
+    base = "{M: [1, 2], N: [3, 4], dtype: bfloat16}"
+    found = resolve(base, profiles=profiles, profile="models")
+    assert sizes(found) == [(4, 4096), (4, 3584)]
+    assert {case.dtype for case in found.cases} == {"bfloat16"}
+    of_list = resolve(f"[{base}, {{M: 7, N: 8, dtype: float32}}]", profiles=profiles, profile="models")
+    assert [(case.M, case.N, case.dtype) for case in of_list.cases] == [
+        (4, 4096, "bfloat16"), (4, 3584, "bfloat16"), (4, 4096, "float32"), (4, 3584, "float32"),
+    ]  # fmt: skip
+    assert sizes(resolve(base, sets=["model=qwen3-8b"])) == [(1, 4096), (2, 4096)]
+    assert sizes(resolve(base, sets=["tokens=7"])) == [(7, 3), (7, 4)]
+    assert sizes(resolve(base, profiles=profiles, profile="models", sets=["model=deepseek-v3"])) == [(4, 7168)]
+    assert sizes(resolve(base, profiles=profiles, profile="models", sets=["N=1000"])) == [(4, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "name", "told"),
+    [
+        (
+            "{model: [llama-3-8b, quen3-8b], tokens: 4}",
+            "norm",
+            'x.yaml:2:29: unknown model "quen3-8b"; did you mean "qwen3-8b"?',
+        ),
+        (
+            "{model: llama-3-8b}",
+            "norm",
+            "x.yaml:2:16: norm takes the sizes of M from tokens; give tokens, or sizes of M",
+        ),
+        (
+            "{tokens: 4}",
+            "norm",
+            "x.yaml:2:8: norm takes the sizes of N from hidden; give a model, or sizes of N",
+        ),
+        (
+            "{model: deepseek-v3, tokens: 4, S: 8}",
+            "scores",
+            "x.yaml:2:16: scores takes the sizes of D from heads*head_dim, but deepseek-v3 has no head_dim; leave the model "
+            "out, or give sizes of D",
+        ),
+        (
+            "{model: llama-3-8b, tokens: 4}",
+            "scores",
+            "x.yaml:2:8: sweep: no values for S; give sizes, for example S: [1024, 4096]",
+        ),
+        ("{model: llama-3-8b, tokens: -1}", "norm", "x.yaml:2:36: tokens: expected at least 0; got -1"),
+        (
+            "{model: llama-3-8b, tokens: 4}",
+            "halves",
+            "x.yaml:2:9: halves takes no sizes from a model; give sizes of M and N instead",
+        ),
+        ("{modell: llama-3-8b, tokens: 4}", "norm", 'x.yaml:2:9: unknown axis "modell"; did you mean "model"?'),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_model_is_told_with_its_place(sweep: str, name: str, told: str) -> None:
+    assert errors(sweep, name) == [told]
+
+
+def test_the_table_of_models_has_known_dimensions_and_a_source_for_each_model() -> None:
+    for name, model in MODELS.items():
+        assert set(model.dimensions) <= set(DIMENSIONS), name
+        assert all(isinstance(size, int) and size > 0 for size in model.dimensions.values()), name
+        assert model.source.startswith("huggingface.co/"), name
+        assert {"experts", "active_experts", "expert_intermediate"} & set(model.dimensions) in (
+            set(),
+            {"experts", "active_experts", "expert_intermediate"},
+        ), name
+
+
+# ---------------------------------------------------------------- files of shapes
+
+
+SWEEP = "{M: [1, 2], N: 3, dtype: bfloat16, eps: 1e-5}"
+
+
+def of_file(csv: str | bytes, sweep: str = SWEEP, **options: Any) -> Sweep:
+    Path("trace.csv").write_bytes(csv.encode() if isinstance(csv, str) else csv)
+    return resolve(sweep, shapes=Path("trace.csv"), **options)
+
+
+def weights(sweep: Sweep) -> dict[tuple[Any, ...], float | None]:
+    return {(case.M, case.N, case.eps, case.dtype): sweep.weights.get(case) for case in sweep.cases}
+
+
+def test_the_shapes_replace_the_sizes_and_the_config_gives_what_has_no_column() -> None:
+    found = of_file("M,N,weight\n16,4096,2.5\n1,7,100\n")
+    assert weights(found) == {
+        (16, 4096, 1e-5, "bfloat16"): 2.5,
+        (1, 7, 1e-5, "bfloat16"): 100.0,
+    }
+
+
+def test_columns_may_be_dtypes_modes_choices_scalars_and_models() -> None:
+    csv = "model,tokens,dtype,mode,order,eps,causal\nqwen3-8b,5,fp32,backward,down,0.5,true\n"
+    found = of_file(csv)
+    assert list(weights(found)) == [(5, 4096, 0.5, "float32")]
+    assert (found.cases[0].mode, found.cases[0].order, found.cases[0].causal) == ("backward", "down", True)
+    assert list(found.models.values()) == ["qwen3-8b"]
+
+
+def test_without_weights_each_line_counts_once() -> None:
+    assert list(weights(of_file("M,N\n1,2\n4,5\n1,2\n")).values()) == [2.0, 1.0]
+    assert list(weights(of_file("M,N\n1,2\n4,5\n")).values()) == [None, None], "nothing is to be weighted"
+    assert list(weights(of_file("M,N,weight\n1,2,1\n4,5,1\n")).values()) == [1.0, 1.0], "the user asked for it"
+
+
+def test_a_list_of_sweeps_does_not_count_a_line_twice() -> None:
+    found = of_file("M,N,weight\n1,2,3\n", "[{M: 1, N: 1, dtype: [float32, bfloat16]}, {M: 5, N: 6, dtype: bfloat16}]")
+    assert [(case.M, case.N, case.dtype) for case in found.cases] == [(1, 2, "float32"), (1, 2, "bfloat16")]
+    assert list(found.weights.values()) == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "csv",
+    [
+        '"M","N","weight"\r\n"1", "2" ,"3"\r\n\r\n',
+        "\ufeffM, N, weight\n1, 2, 3",
+        "N,weight,M\n2,3.0,1\n",
+        "M,N,weight\n1,2,3e0\n",
+        "M,\tN,\tweight\n1,\t2,\t3\t\n",
+    ],
+)
+def test_spreadsheets_write_csv_in_many_ways(csv: str) -> None:
+    assert weights(of_file(csv)) == {(1, 2, 1e-5, "bfloat16"): 3.0}
+
+
+HEAD = "trace.csv: expected the names of the columns, for example M,N,weight, and a line for each shape"
+
+
+@pytest.mark.parametrize(
+    ("csv", "told"),
+    [
+        ("", HEAD),
+        ("M,N\n", HEAD),
+        ("M,N,weight\n1,2,0\n3,4,-1", "trace.csv:2:5: weight: expected a positive number; got 0"),
+        ("M,N,weight\n1,2,often\n", 'trace.csv:2:5: weight: expected a positive number; got "often"'),
+        ("M,N\n1,2\n10,x\n1,y\n", 'trace.csv:3:4: N: expected an integer; got "x"'),
+        (
+            "M,N\n1,2\n1,2,3\n",
+            "trace.csv:3:1: this line has 3 fields, and the first line has 2 fields; repair the line",
+        ),
+        ("M,N\n1,\n", "trace.csv:2:3: N: expected an integer; got nothing"),
+        ("M,N,M\n1,2,3\n", "trace.csv:1:1: two columns have the same name"),
+        ("M,N,K\n1,2,3\n", 'trace.csv:1:5: unknown key "K"; choose from '),
+        ("M,N,wieght\n1,2,3\n", 'trace.csv:1:5: unknown key "wieght"; did you mean "weight"?'),
+        ("M,weight\n1,2\n", "trace.csv:2:1: sweep: no values for N; give sizes"),
+        ("M,N,dtype\n1,2,bf61\n", 'trace.csv:2:5: unknown dtype "bf61"; did you mean "bf16"?'),
+        ("model,tokens\nquen3-8b,1\n", 'trace.csv:2:1: unknown model "quen3-8b"; did you mean "qwen3-8b"?'),
+        (b"M,N\n1,\xff\n", "trace.csv: is no CSV in UTF-8: "),
+    ],
+)
+def test_a_malformed_file_gives_one_error_with_its_place(csv: str | bytes, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        of_file(csv)
+    assert str(caught.value).startswith(told) and "\n" not in str(caught.value)
+
+
+def test_sizes_of_the_command_line_contradict_the_file() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^--set N=4: trace\.csv gives the shapes already; leave out --set N, or --shapes$"
+    ):
+        of_file("M,N\n1,2\n", sets=["N=4"])
+    assert values(of_file("M,N\n1,2\n", sets=["eps=0.5"]), "eps") == [0.5]
