@@ -221,8 +221,7 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Check the configurations of a task on every edge input except those in `skip`, and answer with an `EdgeResult` for
-    each."""
+    """Check the configurations of a task on every edge input except those in `skip`, and answer with `Rows` for each."""
 
     task: Task
     skip: tuple[str, ...] = ()
@@ -508,24 +507,9 @@ RANDOM = "random"
 
 
 @dataclass(frozen=True)
-class EdgeResult:
-    """What `kbench check` found for a configuration on one edge input. `shapes` are those of the inputs that have other shapes
-    than in the case: `x 256x255`. `not_tried`: the configuration was given up after earlier inputs."""
-
-    index: int
-    edge: str
-    status: Status
-    reason: str
-    max_ulp: float | None = None
-    max_rel_err: float | None = None
-    deterministic: bool | None = None
-    shapes: str = ""
-    not_tried: bool = False
-
-
-@dataclass(frozen=True)
 class Rows:
-    """The rows of a measured case: one for each configuration of the request, then the controls."""
+    """The rows of a measured case: one for each configuration of the request, then the controls. Or the row of a configuration
+    on one edge input."""
 
     rows: tuple[Row, ...]
 
@@ -560,7 +544,6 @@ Message = (
     | StepBegun
     | StepEnded
     | RoundTimed
-    | EdgeResult
     | Rows
     | Sampling
     | CallRecorded

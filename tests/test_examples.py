@@ -25,7 +25,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import Configuration, EdgeResult, Measure
+from kbench.protocol import Configuration, Measure, Rows
 
 settings = Measure(cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60)
 found = []
@@ -43,8 +43,9 @@ for name in sys.argv[2:]:
         case = operator.case(**dict(zip(sweep, values)))
 
         def note(event):
-            if isinstance(event, EdgeResult):
-                found.append([case.label, event.edge, configurations[event.index].provider, event.status, event.reason])
+            if isinstance(event, Rows):
+                [row] = event.rows
+                found.append([case.label, row.edge, row.provider, row.status, row.reason])
 
         check_edges(operator, case, configurations, seed=0, build_timeout_s=60, device=Device(), emit=note)
     run = CaseRun(operator, case, configurations, baseline=0, settings=settings, session=0, device=Device(),

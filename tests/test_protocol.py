@@ -17,7 +17,6 @@ from kbench.protocol import (
     Configuration,
     DeviceFailed,
     DeviceInfo,
-    EdgeResult,
     Measure,
     OperatorInfo,
     PluginError,
@@ -78,7 +77,19 @@ ANSWERS = [
     StepBegun(1, "triton[block=64]", "build", 20.0, "inf"),
     StepEnded(1),
     RoundTimed(1, "triton", 0, 0.25),
-    EdgeResult(0, "inf", Status.WRONG, "off by one", 3.0, float("inf"), False),
+    Rows(
+        (
+            Row(
+                CASE,
+                "triton",
+                status=Status.WRONG,
+                reason="off by one",
+                max_ulp=3.0,
+                max_rel_err=float("inf"),
+                edge="inf",
+            ),
+        )
+    ),
     Rows((Row(CASE, "triton", ms=1.0, round_ms=(1.0, 1.5), flags=("noisy",), samples=3, deterministic=True),)),
     DeviceFailed(Status.CRASHED, "an illegal address"),
     TrialFailed("mine.py:3", "its reference fails"),
@@ -140,7 +151,7 @@ def test_a_request_is_no_answer() -> None:
 
 
 def test_what_a_worker_says_is_one_printable_line_of_limited_length() -> None:
-    sent = EdgeResult(0, "inf", Status.ERROR, "\x1b[31mred\x1b[0m\n\x07 bell" + "x" * 9999)
+    sent = DeviceFailed(Status.CRASHED, "\x1b[31mred\x1b[0m\n\x07 bell" + "x" * 9999)
     reason = getattr(decode(encode(sent, "secret"), "secret"), "reason", "")
     assert reason.startswith("red \\x07 bellxxx") and reason.isprintable() and len(reason) < 2100
 

@@ -24,7 +24,6 @@ from kbench.protocol import (
     CheckRequest,
     Configuration,
     DeviceInfo,
-    EdgeResult,
     Rows,
     StepBegun,
     Task,
@@ -170,17 +169,17 @@ class WorkerSupervisor:
         if faults:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what) for fault in faults])
 
-    def check(self, task: Task, listener: Listener) -> Iterator[tuple[Configuration, EdgeResult]]:
-        """Yield a result per configuration and edge input. A configuration that kills the worker on an edge input gets a
-        result that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
+    def check(self, task: Task, listener: Listener) -> Iterator[Row]:
+        """Yield a row per configuration and edge input. A configuration that kills the worker on an edge input gets a row
+        that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
         says so."""
         for one in task.configurations:
             if one.error:
-                yield one, EdgeResult(0, RANDOM, Status.ERROR, one.error)
+                yield replace(make_failed_row(task, one, Status.ERROR, one.error), edge=RANDOM)
             else:
-                yield from ((one, result) for result in self._check(task, one, listener))
+                yield from self._check(task, one, listener)
 
-    def _check(self, task: Task, one: Configuration, listener: Listener) -> Iterator[EdgeResult]:
+    def _check(self, task: Task, one: Configuration, listener: Listener) -> Iterator[Row]:
         done: list[str] = []
         while task.keep_trying or not (given_up := self._history.give_up(one)):
             edge = RANDOM
@@ -190,10 +189,10 @@ class WorkerSupervisor:
                     listener.event(event, self._place)
                     if isinstance(event, StepBegun):
                         edge = event.edge
-                    elif isinstance(event, EdgeResult):
-                        done.append(event.edge)
+                    elif isinstance(event, Rows):
+                        done += [row.edge for row in event.rows]
                         self._history.clear(one)
-                        yield event
+                        yield from event.rows
                 return
             except WorkerFailed as lost:
                 self._end_worker()
@@ -201,11 +200,11 @@ class WorkerSupervisor:
                     raise  # not caused by an edge input: it would happen again and again
                 done.append(edge)
                 self._history.add(one, f"{edge} of {task.case.label}", lost)
-                yield EdgeResult(0, edge, lost.status, lost.reason)
+                yield replace(make_failed_row(task, one, lost.status, lost.reason), edge=edge)
         operator = self.ready(task).catalog.operators[task.case.operator]
         for edge in (RANDOM, *operator.edges[task.case.mode]):
             if edge not in done:
-                yield EdgeResult(0, edge, *given_up, not_tried=True)
+                yield replace(make_failed_row(task, one, *given_up, not_tried=True), edge=edge)
 
     def ready(self, task: Task) -> Worker:
         """A worker that fits the plan of the task; started if necessary. Raises DeviceGone."""

@@ -187,16 +187,12 @@ def _check(
     with progress.make_progress(tasks) as display:
         for number, task in enumerate(tasks):
             display.begin(task)
-            for one, result in supervisor.check(task, display):
+            for row in supervisor.check(task, display):
+                of_a_random_shape = number >= len(first)
                 checked = CheckedInput(
-                    task.case.label,
-                    result.edge,
-                    number >= len(first),
-                    result.status,
-                    result.reason,
-                    result.deterministic,
+                    task.case.label, row.edge, of_a_random_shape, row.status, row.reason, row.deterministic
                 )
-                found[one.name].append(checked)
+                found[row.configuration_name].append(checked)
             display.advance(task)
     return found, len(tasks) - len(first)
 

@@ -26,8 +26,9 @@ from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
-from kbench.protocol import RANDOM, Configuration, EdgeResult, Message, StepBegun, StepEnded
-from kbench.results.case import FORWARD, FULL, Case
+from kbench.protocol import RANDOM, Configuration, Message, Rows, StepBegun, StepEnded
+from kbench.results.case import FORWARD, FULL, Case, format_params
+from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
@@ -115,7 +116,7 @@ def check_edges(
 ) -> None:
     """Run every configuration on random inputs and on every edge case: the operator's own, or the common ones if it has none.
 
-    Emits an EdgeResult for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
+    Emits a row for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
     """
     common = common_edges(operator, case.mode)
     guard = guard or Guard()
@@ -136,7 +137,7 @@ def check_edges(
                     with known.fitting(edge_name):
                         make = _common(definition, drawn, edge, wanted, partial(known.accepts, edge_name))
                 except TooLarge as why:
-                    emit(EdgeResult(index, edge_name, Status.OOM, str(why)))
+                    emit(Rows((checked_row(case, configuration, edge_name, Status.OOM, str(why)),)))
                     continue
             if make is None:
                 continue
@@ -144,7 +145,13 @@ def check_edges(
             contender = Contender.of(0, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
                 _check(contender, definition, make, known.fitting(edge_name), device)
-            emit(_cell(index, edge_name, contender, _other_shapes(operator, case, known.shapes.get(edge_name, []))))
+            assert contender.status is not None
+            row = checked_row(case, configuration, edge_name, contender.status, contender.reason)
+            row.shapes = _other_shapes(operator, case, known.shapes.get(edge_name, []))
+            accuracy = contender.accuracy
+            row.max_ulp, row.max_rel_err = accuracy.max_ulp, accuracy.max_rel_err
+            row.deterministic = accuracy.deterministic
+            emit(Rows((row,)))
             if contender.status in (Status.UNAVAILABLE, Status.UNSUPPORTED) and edge_name == RANDOM:
                 break
 
@@ -256,8 +263,7 @@ def _other_shapes(operator: Operator, case: Case, shapes: Sequence[tuple[int, ..
     return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in other)
 
 
-def _cell(index: int, edge: str, contender: Contender, shapes: str) -> EdgeResult:
-    assert contender.status is not None
-    found = contender.accuracy
-    numbers = (found.max_ulp, found.max_rel_err, found.deterministic)
-    return EdgeResult(index, edge, contender.status, contender.reason, *numbers, shapes)
+def checked_row(case: Case, configuration: Configuration, edge: str, status: Status, reason: str) -> Row:
+    """The row of a configuration on one edge input."""
+    params = format_params(configuration.params)
+    return Row(case, configuration.provider, params, status=status, reason=reason, edge=edge)

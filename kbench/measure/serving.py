@@ -14,7 +14,7 @@ from kbench.contract import registry
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
-from kbench.measure.edge_cases import KnownOutputs, check_edges
+from kbench.measure.edge_cases import KnownOutputs, check_edges, checked_row
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
@@ -30,7 +30,6 @@ from kbench.protocol import (
     CatalogRequest,
     CheckRequest,
     DeviceFailed,
-    EdgeResult,
     Message,
     Request,
     RequestDone,
@@ -128,8 +127,9 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 answers(TrialFailed(fault.where, fault.what))
             return
         if isinstance(request, CheckRequest) and isinstance(operator, ScriptOperator):
-            for index in range(len(task.configurations)):
-                answers(EdgeResult(index, RANDOM, Status.UNSUPPORTED, "a script has no reference to check it with"))
+            for one in task.configurations:
+                reason = "a script has no reference to check it with"
+                answers(Rows((checked_row(task.case, one, RANDOM, Status.UNSUPPORTED, reason),)))
         elif isinstance(request, CheckRequest):
             check_edges(
                 operator,

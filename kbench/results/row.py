@@ -282,7 +282,10 @@ class Row:
     weight: float | None = column("weight", """How often the case occurs: the column `weight` of the file that
         `--shapes` names. Geometric means over cases are weighted by it; a case without a weight counts once. It is empty
         for runs without `--shapes`.""", optional=True)
-    not_tried: bool = False  # no column: this run gave the configuration up after it took the worker down
+    # no columns:
+    not_tried: bool = False  # this run gave the configuration up after it took the worker down
+    edge: str = ""  # of `kbench check`: the inputs that were checked
+    shapes: str = ""  # of those of these inputs that have other shapes than in the case: `x 256x255`
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -15,10 +15,12 @@ from typing import cast
 import pytest
 from common import Kbench
 
-from kbench.commands.check import Checked, _print, check
-from kbench.config.resolve import Sweep
+from kbench.commands.check import print_checks
 from kbench.errors import ExitStatus
-from kbench.protocol import Configuration, EdgeResult, OperatorInfo
+from kbench.execute.plan import Plan
+from kbench.protocol import Configuration, OperatorInfo
+from kbench.results.case import Case
+from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
 JUDGED = """
@@ -42,6 +44,17 @@ def even(x, *, block=1):
 """
 
 
+def check_plan(*providers: str, judged: bool = False) -> Plan:
+    info = OperatorInfo(("N",), {}, (), judged=judged)
+    configurations = [Configuration(name, {}) for name in providers]
+    sweep = SimpleNamespace(operator="twice", configurations=configurations, info=info)
+    return cast(Plan, SimpleNamespace(sweep=sweep, unavailable={}))
+
+
+def checked(provider: str, edge: str, status: Status = Status.CHECKED, reason: str = "") -> Row:
+    return Row(Case("twice", {"N": 7}, "float32"), provider, status=status, reason=reason, edge=edge)
+
+
 @pytest.mark.parametrize(
     ("judged", "legend"),
     [
@@ -52,37 +65,18 @@ def even(x, *, block=1):
 def test_the_legend_says_whether_the_operator_has_a_check_of_its_own_also_if_every_provider_crashed(
     judged: bool, legend: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    measured = [Configuration("mine", {})]
-    sweep = SimpleNamespace(operator="twice", configurations=measured, info=OperatorInfo(("N",), {}, (), judged=judged))
-    crashed = EdgeResult(0, "random", Status.CRASHED, "died of signal 11")
-    table = {("random", "mine"): [Checked("mine", "mine", "N=8", crashed, crashed.reason)]}
-    _print(cast(Sweep, sweep), "float32", table, ["random"], [])
+    print_checks([checked("mine", "random", Status.CRASHED, "died of signal 11")], check_plan("mine", judged=judged))
     assert legend in capsys.readouterr().out
 
 
 def test_a_cell_without_a_result_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    measured = [Configuration(name, {}) for name in ("mine", "other")]
-    sweep = SimpleNamespace(operator="twice", configurations=measured, info=OperatorInfo(("N",), {}, ()))
-    declined = EdgeResult(0, "random", Status.UNSUPPORTED, "N is odd")
-    table = {("random", "mine"): [Checked("mine", "mine", "N=7", declined, declined.reason)]}
-    legend = "- not tried: the provider declined or failed on random inputs"
-    _print(cast(Sweep, sweep), "float32", table, ["random", "one NaN"], ["other"])
+    rows = [checked("mine", "random", Status.UNSUPPORTED, "N is odd")]
+    print_checks(rows, check_plan("mine"))
+    assert "not tried" not in capsys.readouterr().out
+    rows += [checked("other", "random"), checked("other", "one NaN")]
+    print_checks(rows, check_plan("mine", "other"))
     said = capsys.readouterr().out
-    assert "not tried" not in said and "one NaN" not in said  # nobody was tried on it
-    for edge in ("random", "one NaN"):
-        table[edge, "other"] = [Checked("other", "other", "N=7", EdgeResult(0, edge, Status.CHECKED, ""), "")]
-    _print(cast(Sweep, sweep), "float32", table, ["random", "large values", "one NaN"], [])
-    said = capsys.readouterr().out
-    assert legend in said and "one NaN" in said and "large values" not in said
-
-
-def test_ctrl_c_before_the_first_case(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*arguments: object, **options: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("kbench.config.load.load_config", interrupted)
-    assert check(Path("softmax")) == ExitStatus.INTERRUPTED
-    assert "interrupted before the first case was checked" in capsys.readouterr().err
+    assert "- not tried: the provider declined or failed on random inputs" in said and "one NaN  -" in said
 
 
 STOPS = """

@@ -14,7 +14,7 @@ from fake_executor import FakeMachine
 from stand_in import Silent, StandIn, task
 
 from kbench.commands import run_output
-from kbench.commands.check import Checked, _word
+from kbench.commands.check import _word
 from kbench.execute.executor import make_failed_row
 from kbench.execute.progress import PlainProgress
 from kbench.execute.run import RunResult
@@ -133,12 +133,12 @@ def test_check_does_not_try_it_on_every_edge_input(stand_in: StandIn) -> None:
         todo = case(1, "mine", keep_trying=keep_trying)
         listener = Silent()
         with WorkerSupervisor(CatalogRequest(()), listener.note) as made:
-            found = [result for _, result in made.check(todo, listener)]
+            found = list(made.check(todo, listener))
         assert [result.edge for result in found] == ["random", "a", "b", "c"]
         assert {result.status for result in found} == {Status.CRASHED}
         given_up = [result.reason.startswith("not tried again: crashed on random of ") for result in found]
         assert given_up == [False, False, not keep_trying, not keep_trying]
-        cells = [_word([Checked("mine", "", "", result, result.reason)]) for result in found]
+        cells = [_word([row]) for row in found]
         assert cells == ["crashed", "crashed", *(["crashed"] * 2 if keep_trying else ["not tried"] * 2)]
 
 

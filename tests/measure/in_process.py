@@ -9,7 +9,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import Configuration, EdgeResult, Measure
+from kbench.protocol import Configuration, Measure, Rows
 from kbench.results.case import Value
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -61,8 +61,9 @@ def checked_edges(
     found: dict[str, str] = {}
 
     def note(event: object) -> None:
-        if isinstance(event, EdgeResult):
-            found[event.edge] = f"{event.status.value} {event.reason}".strip()
+        if isinstance(event, Rows):
+            [row] = event.rows
+            found[row.edge] = said(row)
 
     check_edges(
         operator,

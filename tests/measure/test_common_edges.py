@@ -17,7 +17,7 @@ from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration, EdgeResult
+from kbench.protocol import Configuration, Rows
 from kbench.results.case import Case
 
 
@@ -86,8 +86,9 @@ def outcomes(
     found: dict[str, str] = {}
 
     def note(event: object) -> None:
-        if isinstance(event, EdgeResult):
-            found[event.edge] = f"{event.status.value} {event.reason}".strip()
+        if isinstance(event, Rows):
+            [row] = event.rows
+            found[row.edge] = f"{row.status.value} {row.reason}".strip()
 
     check_edges(
         of,

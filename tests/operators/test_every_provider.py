@@ -24,8 +24,9 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration, EdgeResult
+from kbench.protocol import Configuration, Rows
 from kbench.results.case import Case
+from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
 pytest.importorskip("triton")
@@ -94,13 +95,13 @@ def test_right_on_edge_inputs(name: str, provider: str) -> None:
         assert {edge: each for edge, each in found.items() if each.status.failed} == {}, mode
 
 
-def outcomes(case: Case, provider: str, skip: Sequence[str] = ()) -> dict[str, EdgeResult]:
+def outcomes(case: Case, provider: str, skip: Sequence[str] = ()) -> dict[str, Row]:
     """What `kbench check` finds, by edge input."""
-    found: dict[str, EdgeResult] = {}
+    found: dict[str, Row] = {}
 
     def note(event: object) -> None:
-        if isinstance(event, EdgeResult):
-            found[event.edge] = event
+        if isinstance(event, Rows):
+            found.update({row.edge: row for row in event.rows})
 
     run = [Configuration(provider, {})]
     check_edges(operator(case.operator), case, run, skip=skip, seed=0, build_timeout_s=60, device=Device(), emit=note)

@@ -19,7 +19,8 @@ from kbench.contract.registry import operator
 from kbench.kernels.block_mailbox import row_mailbox
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration, EdgeResult
+from kbench.protocol import Configuration, Rows
+from kbench.results.row import Row
 
 pytest.importorskip("triton")
 # numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile
@@ -259,11 +260,11 @@ def test_kernels_that_mark_words_differently_share_no_mailbox() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("provider", ["triton", "torch-native"])
 def test_softmax_gradients_of_edge_inputs(provider: str, dtype: str) -> None:
-    found: dict[str, EdgeResult] = {}
+    found: dict[str, Row] = {}
 
     def note(event: object) -> None:
-        if isinstance(event, EdgeResult):
-            found[event.edge] = event
+        if isinstance(event, Rows):
+            found.update({row.edge: row for row in event.rows})
 
     case, run = SOFTMAX.case(dtype, M=3, N=33, mode="backward"), [Configuration(provider, {})]
     check_edges(SOFTMAX, case, run, skip=(), seed=0, build_timeout_s=60, device=Device(), emit=note)
