@@ -79,7 +79,7 @@ MAY_IMPORT = {
     "plotting/over_time": (
         "history history/presentation plotting/changes plotting/page plotting/panels plotting/selection plotting/style"
     ),
-    "plotting/page": "analysis plotting/panels plotting/selection plotting/style results",
+    "plotting/page": "analysis plotting/panels plotting/selection plotting/style results text",
     "plotting/panels": "analysis plotting/selection plotting/style",
     "plotting/selection": "analysis errors results text",
     "plotting/style": "errors text",
@@ -90,7 +90,7 @@ MAY_IMPORT = {
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
         "plotting/selection plotting/style results summary version"
     ),
-    "results": "errors files text",
+    "results": "errors text",
     "revisions": "comparison config errors execute files interrupts launches results",
     "sources": "config contract errors files protocol sources/scripts text",
     "sources/problems": "contract files protocol results sources text",

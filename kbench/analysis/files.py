@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.analysis import Analysis, analyse
 from kbench.errors import ResultsError, UsageError
-from kbench.results import environment_file
 from kbench.results.case import Case
+from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
@@ -41,7 +41,7 @@ class ResultsFile:
     label: str
     results: Results
     configurations: frozenset[str]
-    environment: dict[str, Any]
+    environment: Environment
     warnings: tuple[str, ...] = ()
     where: str = ""
 
@@ -66,18 +66,17 @@ class ResultsFile:
     @cached_property
     def analysis(self) -> Analysis:
         """The winners, the standings and the noise of the chosen rows."""
-        stated = self.environment.get("baseline")
-        return analyse(self.rows, stated if isinstance(stated, str) else None)
+        return analyse(self.rows, self.environment.baseline)
 
     @property
     def peak_gbps(self) -> float | None:
         """The theoretical bandwidth of the device's memory, in GB/s."""
-        return self.environment.get("peak_gbps") or None
+        return self.environment.peak_gbps or None
 
     @property
     def cache_bytes(self) -> float | None:
         """The size of the device's last-level cache, in bytes."""
-        return self.environment.get("cache_bytes") or None
+        return self.environment.cache_bytes or None
 
 
 def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFile]:
@@ -100,11 +99,9 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
             left_out.append(results)
             continue
         configurations = frozenset(row.configuration_name for row in results.provider_rows)
-        beside = environment_file.read_environment(path)
-        warnings = (*results.warnings, *([beside.note] if beside.there and beside.note else []))
-        sources.append(
-            ResultsFile(label or stem, _renamed(selected), configurations, beside.environment, warnings, where)
-        )
+        environment, note = read_environment(path)
+        warnings = (*results.warnings, *filter(None, [note]))
+        sources.append(ResultsFile(label or stem, _renamed(selected), configurations, environment, warnings, where))
     if not sources:
         raise UsageError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]

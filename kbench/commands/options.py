@@ -136,7 +136,7 @@ def newest_results(files: list[str] | None) -> list[str]:
 
 def check_not_read(option: str, out: Path, files: Sequence[str]) -> None:
     """Raise UsageError if the file to write is one of the results files to read, or the environment file of one."""
-    from kbench.results.environment_file import environment_path
+    from kbench.results.environment import environment_path
     from kbench.results.sources import parse_source
 
     for _, csv in map(parse_source, files):

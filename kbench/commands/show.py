@@ -35,7 +35,7 @@ def show(
     """
     from kbench import summary
     from kbench.analysis import analyse
-    from kbench.results import environment_file
+    from kbench.results.environment import read_environment
     from kbench.results.reader import read_results
     from kbench.results.row_filter import RowFilter
     from kbench.results.sources import results_file
@@ -43,10 +43,10 @@ def show(
     path = results_file(Path(newest_results([file] if file else None)[0]))
     results = read_results(path)
     chosen = RowFilter.parse(where).select_providers(results)
-    beside = environment_file.read_environment(path)
-    found = analyse(chosen.rows, beside.environment.get("baseline"))
+    environment, note = read_environment(path)
+    found = analyse(chosen.rows, environment.baseline)
     summary.print_summary(found, detailed=details)
     print(f"{summary.counts(found.rows) or 'no rows of providers'}: {path}")
-    for warning in [*results.warnings, *([beside.note] if beside.there and beside.note else [])]:
+    for warning in [*results.warnings, *filter(None, [note])]:
         terminal.warn(warning)
     return ExitStatus.OK

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kbench.analysis import Analysis, analyse
 from kbench.comparison.drift import Drift, drift
@@ -15,7 +14,7 @@ from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions, Rules
 from kbench.errors import UsageError
-from kbench.results import environment_file
+from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row_filter import RowFilter
 from kbench.results.sources import parse_source
@@ -35,23 +34,23 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
     rules, gate = options.rules, options.gate
     labelled = [parse_source(source) for source in sources]
     files = _select([read_results(path) for _, path in labelled], RowFilter.parse(options.where))
-    read = [environment_file.read_environment(path) for _, path in labelled]
+    read = [read_environment(path, expected=True) for _, path in labelled]
     notes = [warning for results in files for warning in results.warnings]
-    notes += [found.note for found in read if found.note]
-    environments = [found.environment for found in read]
+    environments = [environment for environment, _ in read]
+    notes += [note for _, note in read if note]
     return replace(_compare_files(_unique_labels(labelled), files, environments, rules, notes), gate=gate)
 
 
 def _compare_files(
     labels: list[str],
     files: list[Results],
-    environments: list[dict[str, Any]],
+    environments: list[Environment],
     rules: Rules,
     notes: list[str],
 ) -> Comparison:
     axes = common_axes(files)
     sides, more = sides_of_files(files, axes, rules.metric)
-    analyses = [analyse(own.rows, found.get("baseline")) for own, found in zip(files, environments, strict=True)]
+    analyses = [analyse(own.rows, found.baseline) for own, found in zip(files, environments, strict=True)]
     drifts = {
         label: _drift_between(analyses[0], new, axes) for label, new in zip(labels[1:], analyses[1:], strict=True)
     }
@@ -66,7 +65,7 @@ def _compare_files(
     apart = [told for label, new in contenders.items() if (told := nothing_common(labels[0], sides[0], label, new))]
     everything = len(apart) == len(contenders)
     judged = _judge_sides(labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
-    places = [environment.get("places") or {} for environment in environments]
+    places = [environment.places for environment in environments]
     judged = replace(judged, places=dict(zip(labels, places, strict=True)))
     if everything:
         return replace(judged, nothing_common="; ".join(apart))

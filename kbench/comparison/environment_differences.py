@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kbench.comparison.join import CONDITIONS, several_devices
 from kbench.launches.code_change import CLOCK_MOVED
+from kbench.results.environment import Environment
 from kbench.results.reader import Results
 from kbench.results.vocabulary import Status
 from kbench.text.suggest import list_words, nearest
@@ -55,7 +55,7 @@ NOT_COMPARED = {
 def differences(
     contender: str,
     files: tuple[Results, Results],
-    environments: tuple[Mapping[str, Any], Mapping[str, Any]],
+    environments: tuple[Environment, Environment],
     vary: Collection[str],
 ) -> list[EnvironmentDifference]:
     """What differs between the file of the baseline and that of a contender. Differences that forbid the comparison come first.
@@ -65,7 +65,9 @@ def differences(
     old, new = (
         {**_from_rows(own), **environment_properties(data)} for own, data in zip(files, environments, strict=True)
     )
-    if not all(environments):  # an environment file is missing, so only the rows can be compared
+    if not all(
+        environment.known for environment in environments
+    ):  # an environment file is missing, so only the rows can be compared
         old, new = ({name: side[name] for name in _from_rows(files[0])} for side in (old, new))
     if any(map(several_devices, files)):  # the device is then part of what was measured
         old.pop("device", None)
@@ -81,9 +83,7 @@ def differences(
     return sorted(found, key=lambda difference: list(Weight).index(difference.weight))
 
 
-def unknown_names(
-    vary: Collection[str], files: Sequence[Results], environments: Sequence[Mapping[str, Any]]
-) -> list[str]:
+def unknown_names(vary: Collection[str], files: Sequence[Results], environments: Sequence[Environment]) -> list[str]:
     """A sentence for each name in `vary` that no file has. It is usually misspelt."""
     if not vary:
         return []
@@ -115,20 +115,14 @@ def _from_rows(results: Results) -> dict[str, str]:
     }
 
 
-def environment_properties(data: Mapping[str, Any]) -> dict[str, str]:
+def environment_properties(environment: Environment) -> dict[str, str]:
     """What an environment file says that may affect times: `driver`, `packages.torch`, `measure.rep_ms`."""
-    known = {name: str(data[name]) for name in TELLING if data.get(name) is not None}
+    known = {name: str(value) for name in TELLING if (value := getattr(environment, name)) is not None}
     for group in NESTED:
-        entries = data.get(group)
-        if isinstance(entries, Mapping):
-            known |= {f"{group}.{name}": str(value) for name, value in entries.items() if value is not None}
-    known |= {"uncommitted changes": "yes"} if _dirty(data) else {}
+        entries = getattr(environment, group)
+        known |= {f"{group}.{name}": str(value) for name, value in entries.items() if value is not None}
+    known |= {"uncommitted changes": "yes"} if environment.git and environment.git.dirty else {}
     return {name: value for name, value in known.items() if name not in NOT_COMPARED}
-
-
-def _dirty(data: Mapping[str, Any]) -> bool:
-    git = data.get("git")
-    return bool(isinstance(git, Mapping) and git.get("dirty"))
 
 
 def _equal(name: str, before: str, after: str) -> bool:

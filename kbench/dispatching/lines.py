@@ -122,8 +122,7 @@ def _unmeasured_lines(decision: Decision) -> list[str]:
 def _origin(source: ResultsFile) -> str:
     """`results/softmax.csv: NVIDIA H200, driver 580, torch 2.11.0, timer do_bench, cache cold, 2026-11-22`"""
     timed = [row for row in source.rows if row.status is Status.OK]
-    driver, packages = source.environment.get("driver"), source.environment.get("packages")
-    versions = packages if isinstance(packages, dict) else {}
+    driver, versions = source.environment.driver, source.environment.packages
     dates = sorted({row.started_at[:10] for row in timed} - {""})
     how = {name: sorted({getattr(row, name) for row in timed} - {""}) for name in CONDITION_COLUMNS}
     parts = [

@@ -9,18 +9,18 @@ Equal machines share one. The file describes the machine that the plan was made 
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.clocks.lock_card import LockedClock
 from kbench.config.resolve import MAX_TASKS
 from kbench.errors import ResultsError
-from kbench.execute.git_revision import find_revision
 from kbench.execute.plan import Plan
 from kbench.protocol import Catalog, MachineInfo
-from kbench.results import environment_file
+from kbench.results.environment import Environment, Git, Machine, environment_path, read_environment
 from kbench.results.stamps import digest, now
 from kbench.version import __version__
 
@@ -30,8 +30,8 @@ CHANGING = ("other_processes", "device_id", "device_count")
 SELECTING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 """Variables that choose a device. `env_id` leaves them out, because rows name their device by its UUID."""
 
-FINAL_ENTRIES = ("finished_at", "interrupted")
-"""Entries of a run that has ended. A run that was killed has neither."""
+GIT_LIMIT_S = 5
+"""Limit for one question. Git takes tens of milliseconds, and some seconds on a network file system."""
 
 MACHINE = {
     "device": ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter"),
@@ -57,21 +57,20 @@ class EnvironmentRecord:
     A new file is written at once. A file that is continued stays as it is until there is a row to add.
     """
 
-    def __init__(self, entries: Mapping[str, Any], write: Callable[[Mapping[str, Any]], None]) -> None:
-        self._entries, self._write = dict(entries), write
+    def __init__(self, environment: Environment, write: Callable[[Environment], None]) -> None:
+        self._environment, self._write = environment, write
         self.written = False
 
     def save(self) -> None:
-        self._write(self._entries)
+        self._write(self._environment)
         self.written = True
 
     def add_machine(self, machine: MachineInfo) -> str:
         """Make sure that the file on disk describes a machine that has made rows. Returns its `env_id`."""
-        name = env_id(machine)
-        others = self._entries.get("environments") or {}
-        known = name == self._entries["env_id"] or name in others
+        name, others = env_id(machine), self._environment.environments
+        known = name == self._environment.env_id or name in others
         if not known:
-            self._entries["environments"] = {**others, name: machine.to_record()}
+            self._environment.environments = {**others, name: Machine(**machine.to_record())}
         if not known or not self.written:
             self.save()
         return name
@@ -79,7 +78,7 @@ class EnvironmentRecord:
     def finish(self, *, interrupted: bool) -> None:
         """Write down that the run has ended. Leaves a file alone to which nothing was added."""
         if self.written:
-            self._entries |= {"finished_at": now(), "interrupted": interrupted}
+            self._environment.finished_at, self._environment.interrupted = now(), interrupted
             self.save()
 
 
@@ -91,40 +90,47 @@ def env_id(machine: MachineInfo) -> str:
     return digest(kind | {"variables": variables})
 
 
-def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[LockedClock] = ()) -> dict[str, Any]:
-    """The entries of a new environment file. For `scope` see Executor."""
+def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[LockedClock] = ()) -> Environment:
+    """The content of a new environment file. For `scope` see Executor."""
     sweep = plan.sweep
-    return {
-        **describe_command(catalog.machine, sweep.path.parent),
+    source = {"source": sweep.source} if sweep.source else {}
+    run = {
         "scope": scope,
         "locked_clocks": {each.uuid: {"sm_mhz": each.sm_mhz, "memory_mhz": each.memory_mhz} for each in locked},
-        "config": {
-            "path": str(sweep.path),
-            "sha": digest(sweep.text),
-            "text": sweep.text,
-            **({"source": sweep.source} if sweep.source else {}),
-        },
+        "config": {"path": str(sweep.path), "sha": digest(sweep.text), "text": sweep.text, **source},
         "profile": sweep.profile,
         "baseline": sweep.baseline,
         "measure": sweep.measure.model_dump(),
         "places": _places(plan, catalog),
-        "plugin_errors": [
-            {"plugin": error.plugin, "where": error.where, "message": error.message} for error in catalog.plugin_errors
-        ],
+        "plugin_errors": [vars(error) for error in catalog.plugin_errors],
     }
+    return describe_command(catalog.machine, sweep.path.parent, **run)
 
 
-def describe_command(machine: MachineInfo, folder: Path) -> dict[str, Any]:
-    """The entries of every environment file: the machine, the command, and the revision of the code in a folder."""
-    return {
-        "env_id": env_id(machine),
-        **machine.to_record(),
-        "scope": "device",
-        "kbench": __version__,
-        "command": command_line(),
-        "started_at": now(),
-        "git": find_revision(folder),
-    }
+def describe_command(machine: MachineInfo, folder: Path, **run: Any) -> Environment:
+    """What every environment file holds: the machine, the command, and the revision of the code in a folder. `run` are more
+    entries."""
+    common = {"kbench": __version__, "command": command_line(), "started_at": now(), "git": find_revision(folder)}
+    return Environment.model_validate({"env_id": env_id(machine), **machine.to_record(), **common, **run})
+
+
+def find_revision(folder: Path) -> Git | None:
+    """The commit of a folder; None outside a repository."""
+    commit = _ask_git(folder, "rev-parse", "--verify", "HEAD")
+    if commit is None:
+        return None
+    changes = _ask_git(folder, "status", "--porcelain", "--untracked-files=no")
+    return Git(commit=commit.strip(), dirty=None if changes is None else bool(changes))
+
+
+def _ask_git(folder: Path, *question: str) -> str | None:
+    """What git answers; None if it is not installed, refuses, or takes too long."""
+    command = ["git", "--no-optional-locks", "-C", str(folder), *question]
+    try:
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=GIT_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
 
 
 def command_line() -> list[str]:
@@ -139,57 +145,51 @@ def _places(plan: Plan, catalog: Catalog) -> dict[str, str]:
     return {name: known[name].place for name in names if name in known and known[name].place}
 
 
-def continue_run(before: Mapping[str, Any], present: Mapping[str, Any], sessions: int) -> dict[str, Any]:
-    """The entries of a file that is continued: `before` is the file, and `present` what a new file would hold.
+def continue_run(before: Environment, present: Environment, sessions: int) -> Environment:
+    """The content of a file that is continued: `before` is the file, and `present` what a new file would hold.
 
     Adds an entry about this run to `continued`, and sets the number of sessions.
     """
-    entry = {"date": present["started_at"]} | {
-        name: present[name] for name in ("command", "git", "env_id", "locked_clocks")
-    }
-    if present["config"]["sha"] != before["config"]["sha"]:
-        entry["config"] = present["config"]
-    kept = {name: value for name, value in before.items() if name not in FINAL_ENTRIES}
-    return kept | {
-        "measure": before["measure"] | {"sessions": sessions},
-        "places": present["places"],
-        "continued": [*(before.get("continued") or []), entry],
-    }
+    assert before.config and present.config
+    names = {"command", "git", "env_id", "locked_clocks"}
+    if present.config.sha != before.config.sha:
+        names.add("config")
+    entry = {"date": present.started_at, **present.model_dump(include=names, exclude_unset=True)}
+    kept = before.model_dump(exclude_unset=True, exclude={"finished_at", "interrupted"})
+    return Environment.model_validate(
+        kept
+        | {
+            "measure": before.measure | {"sessions": sessions},
+            "places": present.places,
+            "continued": [*before.continued, entry],
+        }
+    )
 
 
-def read_recorded_environment(path: Path) -> tuple[dict[str, Any], str]:
-    """The entries of the environment file beside a results file, and a note on invalid ones.
-
-    Raises ResultsError when it does not say how the rows were measured.
-    """
-    beside = environment_file.environment_path(path)
-    try:
-        found, left_out = environment_file.read_entries(beside)
-    except FileNotFoundError:
-        raise ResultsError(
-            f"{beside}: no such file, so kbench does not know how {path} was measured; restore it, or start a new file"
-        ) from None
-    except ResultsError as error:
-        raise ResultsError(f"{error}; restore it, or start a new file") from None
-    sessions = (found.get("measure") or {}).get("sessions")
+def read_recorded_environment(path: Path) -> Environment:
+    """The environment file beside a results file. Raises ResultsError when it does not say how the rows were measured."""
+    beside = environment_path(path)
+    found, note = read_environment(path)
+    sessions = found.measure.get("sessions")
     needed = {
-        "env_id": found.get("env_id"),
-        "config": (found.get("config") or {}).get("sha") is not None,
+        "env_id": found.env_id,
+        "config": found.config and found.config.sha is not None,
         "measure.sessions": isinstance(sessions, int) and 0 < sessions <= MAX_TASKS,
     }
-    missing = [name for name, there in needed.items() if not there]
-    missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
+    missing = ", ".join(name for name, known in needed.items() if not known)
     if missing:
-        what = f"invalid or missing: {', '.join(missing[:4])}"
-        raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); restore it, or start a new file")
-    return found, environment_file.nonsense(beside, left_out)
+        what = note or f"{beside}: does not say how {path} was measured (invalid or missing: {missing})"
+        if not beside.exists():
+            what = f"{beside}: no such file, so kbench does not know how {path} was measured"
+        raise ResultsError(f"{what}; restore it, or start a new file")
+    return found
 
 
-def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def find_differences(before: Environment, now: Environment) -> list[str]:
     """The reasons why this run must not continue the file, a few words for each."""
-    begun = before.get("scope", "device")
-    if begun != now["scope"]:
-        return [f"it was begun {SCOPES.get(begun, begun)}, and this run measures {SCOPES[now['scope']]}"]
+    if before.scope != now.scope:
+        begun = SCOPES.get(before.scope, before.scope)
+        return [f"it was begun {begun}, and this run measures {SCOPES[now.scope]}"]
     old, new = _select_relevant(before), _select_relevant(now)
     names = dict.fromkeys([*old, *new])
     return [
@@ -203,10 +203,9 @@ def _written(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 
-def _select_relevant(environment: Mapping[str, Any]) -> dict[str, Any]:
-    scope = environment.get("scope", "device")
-    parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE[scope], "baseline")}
-    packages: Mapping[str, str] = environment.get("packages") or {}
+def _select_relevant(environment: Environment) -> dict[str, Any]:
+    scope, packages = environment.scope, environment.packages
+    parts: dict[str, Any] = {name: getattr(environment, name) for name in (*MACHINE[scope], "baseline")}
     names = ["kbench"] if scope == "cluster" else [name for name in packages if name not in UNRELATED_PACKAGES]
     parts |= {name: packages.get(name) for name in names}
-    return parts | {name: value for name, value in environment["measure"].items() if name not in UNRELATED_KEYS}
+    return parts | {name: value for name, value in environment.measure.items() if name not in UNRELATED_KEYS}

@@ -21,6 +21,7 @@ from kbench.execute.environment_record import MACHINE, find_differences, read_re
 from kbench.execute.plan import Plan
 from kbench.protocol import Task
 from kbench.results.case import Case, configuration_name, format_params
+from kbench.results.environment import Environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row import Row, csv_header
 from kbench.results.vocabulary import Control, Role, Status
@@ -42,7 +43,7 @@ class ExistingResults:
     rows         the rows of finished cases
     left         the tasks of the plan that are not in the file
     cut          whether the file has more than `rows`: an incomplete case, or a part of a row
-    environment  the entries of the environment file; None if the file has no rows
+    environment  the environment file; None if the file has no rows
     notes        lines for the user: an incomplete case, and changes of the machine
     """
 
@@ -51,7 +52,7 @@ class ExistingResults:
     rows: list[Row]
     left: tuple[Task, ...]
     cut: bool
-    environment: dict[str, Any] | None
+    environment: Environment | None
     notes: list[str]
 
     @cached_property
@@ -81,13 +82,13 @@ def read_existing(
     """
     results = read_results(path)
     _check_columns(results, csv_header(plan.sweep.axes))
-    environment, note = read_recorded_environment(path) if results.rows else (None, "")
+    environment = read_recorded_environment(path) if results.rows else None
     asked = recorded = plan.sweep.measure.sessions
     if environment:
-        present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
-        if differences := find_differences(environment, dict(machine) | present):
+        asked_of = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
+        if differences := find_differences(environment, Environment.model_validate(dict(machine) | asked_of)):
             raise refusal_error(path, differences)
-        recorded = environment["measure"]["sessions"]
+        recorded = environment.measure["sessions"]
     layout = _with_sessions(plan, max(recorded, asked) if mode == "resume" else recorded)
     finished, whole = _find_finished(results, layout)
     if mode == "append":
@@ -97,7 +98,7 @@ def read_existing(
         layout = _with_sessions(plan, recorded + asked)
     rows = list(results.rows[:whole])
     _refuse_other_weights(path, rows, plan.sweep)
-    notes = [*([note] if note else []), f"{path}: {layout.progress(len(finished))} are in the file"]
+    notes = [f"{path}: {layout.progress(len(finished))} are in the file"]
     left = tuple(task for task in layout.tasks if (task.session, task.case) not in finished)
     begun = results.lines[whole] if whole < len(results.rows) else results.torn
     if begun is not None:
@@ -106,7 +107,8 @@ def read_existing(
         )
         notes.append(f"{path}:{begun}: {what}")
     others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
-    if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
+    before = environment.model_dump() if environment else dict(machine)
+    if changed := [name for name in others if before.get(name) != machine[name]]:
         notes.append(
             f"{path}: the machine differs from that of the first run ({', '.join(changed)}); continuing anyway"
         )

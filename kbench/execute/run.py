@@ -156,7 +156,7 @@ def _measure(
     homes = {row.case: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
     entries = describe_run(layout, executor.catalog, executor.scope, locked)
     if existing and existing.environment:
-        if (were := bool(existing.environment.get("locked_clocks"))) != bool(locked):
+        if (were := bool(existing.environment.locked_clocks)) != bool(locked):
             now, then = ("locked", "not locked") if not were else ("not locked", "locked")
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(existing.environment, entries, layout.sweep.measure.sessions)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from kbench import files
 from kbench.errors import ResultsError
 from kbench.launches.kernels_file import kernels_path
-from kbench.results.environment_file import environment_path
+from kbench.results.environment import Environment, environment_path
 from kbench.results.row import Row, csv_header
 
 ROWS_STAY = "the rows measured so far are kept"
@@ -103,11 +101,11 @@ class Writer:
                     raise
         self._rows += rows
 
-    def write_environment(self, environment: Mapping[str, Any]) -> None:
+    def write_environment(self, environment: Environment) -> None:
         """Replace the environment file in one step, so that it is never incomplete."""
         path = environment_path(self.path)
         with _explained(path, self._unwritten):
-            files.replace(path, json.dumps(environment, indent=2, default=str) + "\n")
+            files.replace(path, environment.model_dump_json(indent=2, exclude_unset=True) + "\n")
 
     def _whole(self) -> bytes:
         return (",".join(self._header) + "\n").encode() + self._lines(self._rows)

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.errors import ResultsError, UsageError
-from kbench.results import environment_file
+from kbench.results.environment import environment_path
 from kbench.results.row import LINE, csv_header
 
 ResultsSource = str | Path | pd.DataFrame
@@ -106,9 +106,9 @@ def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
         writer.writerow(frame.columns)
         writer.writerows([_cell(value) for value in row] for row in frame.itertuples(index=False, name=None))
     if origin := frame.attrs.get("path"):
-        environment = environment_file.environment_path(str(origin))
+        environment = environment_path(str(origin))
         if environment.is_file():
-            shutil.copyfile(environment, environment_file.environment_path(path))
+            shutil.copyfile(environment, environment_path(path))
     return path
 
 

@@ -27,7 +27,7 @@ MIB = 2**20
 
 def machine(sources: Sequence[ResultsFile]) -> Json:
     """The machine of each file, in a single column where all are the same."""
-    known = [_machine(source.environment) for source in sources]
+    known = [_machine(source.environment.entries()) for source in sources]
     alike = len(sources) > 1 and all(each == known[0] for each in known)
     return _side_by_side(["all files"], known[:1]) if alike else _side_by_side(_labels(sources), known)
 
@@ -41,9 +41,9 @@ def configs(sources: Sequence[ResultsFile]) -> list[Json]:
     """The config of each file whose environment file has its text."""
     found = []
     for source in sources:
-        config = source.environment.get("config")
-        if isinstance(config, Mapping) and config.get("text"):
-            found.append({"file": source.label, "path": str(config.get("path", "")), "text": str(config["text"])})
+        config = source.environment.config
+        if config and config.text:
+            found.append({"file": source.label, "path": config.path, "text": config.text})
     return found
 
 
@@ -67,7 +67,7 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
 
 def _method(source: ResultsFile) -> dict[str, str]:
     """Device, timer, cache, sessions and medians from the rows; settings from the environment file."""
-    frame, environment = source.frame, source.environment
+    frame, environment = source.frame, source.environment.entries()
     timed = frame[(frame["status"] == Status.OK.value) & (frame["role"] == Role.PROVIDER)]
     known = {name: "/".join(sorted(set(timed[name]) - {""})) for name in CONDITION_COLUMNS}
     known |= {"sessions": str(frame["session"].nunique()), "rows": str(len(frame))}

@@ -13,7 +13,7 @@ from kbench.execute.existing_results import ADVICE, REFUSAL
 from kbench.execute.lock import hold, results_lock
 from kbench.execute.writer import check_writable, move_aside
 from kbench.launches.kernels_file import kernels_path
-from kbench.results.environment_file import environment_path
+from kbench.results.environment import environment_path
 from kbench.revisions.child import Ended, run_child
 from kbench.revisions.edits import Edits
 from kbench.revisions.repository import Repository

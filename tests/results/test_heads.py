@@ -17,7 +17,7 @@ from kbench.comparison.options import CompareOptions
 from kbench.config import load
 from kbench.execute.plan import make_plan
 from kbench.explain import find_explanation
-from kbench.results import environment_file
+from kbench.results.environment import read_environment
 from kbench.results.reader import read_results
 from kbench.text import terminal
 
@@ -69,7 +69,7 @@ def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ["softmax", "softmax-ladder", "comparing/a/softmax"])
 def test_of_the_summary(name: str) -> None:
     path = H200 / f"{name}.csv"
-    found = analyse(read_results(path).rows, str(environment_file.read_environment(path)[0]["baseline"]))
+    found = analyse(read_results(path).rows, read_environment(path)[0].baseline)
     tables = [summary.standings_table(found), summary.details_table(found), summary.stages_table(found.rows)]
     heads = [head for shown in tables for head in shown.header]
     assert {"of copy", "ulp", "fastest", "faster/tie/slower", "host to device"} <= {

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kbench.comparison.environment_differences import environment_properties
 from kbench.errors import ResultsError, UsageError
 from kbench.history.storage.folder import add_file, read_files
 from kbench.history.storage.stored_run import STORED_FORMAT, StoredReading, StoredRun
-from kbench.results import environment_file
+from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.stamps import now
@@ -46,7 +45,7 @@ def add_results(source: Path, folder: Path, machine: str = "") -> Added:
     if folder.exists() and not folder.is_dir():
         raise ResultsError(f"{folder}: not a folder; name a folder for the history")
     results = read_results(source)
-    beside = environment_file.read_environment(source)
+    environment, note = read_environment(source, expected=True)
     rows = [row for row in results.rows if _belongs(row)]
     if not any(row.role == Role.PROVIDER for row in rows):
         raise ResultsError(f"{source}: the file has no row of any provider; run the sweep again")
@@ -54,7 +53,7 @@ def add_results(source: Path, folder: Path, machine: str = "") -> Added:
     known = {reading.identity for run in before.runs for reading in run.readings}
     readings = list({reading.identity: reading for reading in map(_reading, rows)}.values())
     fresh = [reading for reading in readings if reading.identity not in known]
-    notes = (*results.warnings, *filter(None, [beside.note]), *before.notes)
+    notes = (*results.warnings, *filter(None, [note]), *before.notes)
     if not any(reading.role == Role.PROVIDER for reading in fresh):
         return Added(None, 0, len(readings), notes)
     run = StoredRun(
@@ -62,9 +61,9 @@ def add_results(source: Path, folder: Path, machine: str = "") -> Added:
         source=source.name,
         added_at=now(),
         machine=machine.strip(),
-        baseline=str(beside.environment.get("baseline") or ""),
-        commit=_commit(beside.environment),
-        environments=_environments(beside.environment, {reading.env_id for reading in fresh}),
+        baseline=environment.baseline or "",
+        commit=_commit(environment),
+        environments=_environments(environment, {reading.env_id for reading in fresh}),
         readings=fresh,
     )
     return Added(add_file(folder, run), len(fresh), len(readings) - len(fresh), notes)
@@ -99,20 +98,18 @@ def _reading(row: Row) -> StoredReading:
     )
 
 
-def _environments(environment: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, dict[str, str]]:
+def _environments(environment: Environment, wanted: Iterable[str]) -> dict[str, dict[str, str]]:
     """What may affect times, for each machine that made readings. The file describes one machine at its top, and others under
     `environments`."""
-    others = environment.get("environments") or {}
     found = {}
     for name in sorted(wanted):
-        own = others.get(name)
-        if own or name == environment.get("env_id"):
-            found[name] = environment_properties({**environment, **(own or {})})
+        own = environment.environments.get(name)
+        if own or name == environment.env_id:
+            merged = environment.model_copy(update=own.entries() if own else {})
+            found[name] = environment_properties(merged)
     return found
 
 
-def _commit(environment: Mapping[str, Any]) -> str:
-    git = environment.get("git")
-    if not isinstance(git, Mapping) or not git.get("commit"):
-        return ""
-    return printable(str(git["commit"])) + ("+" if git.get("dirty") else "")
+def _commit(environment: Environment) -> str:
+    git = environment.git
+    return printable(git.commit) + ("+" if git.dirty else "") if git else ""

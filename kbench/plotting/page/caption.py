@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -12,6 +11,7 @@ from kbench.analysis.metrics import Metric
 from kbench.plotting.selection.points import MARKED, VALUE
 from kbench.plotting.style.formatting import natural, shorten
 from kbench.results.vocabulary import Flag, Role, Status
+from kbench.text.printable import printable
 
 MOST_NAMES = 8
 """Providers that a list in the caption names."""
@@ -35,16 +35,14 @@ def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric 
             f"not drawn: {len(lost)} of {int((drawn['role'] == Role.PROVIDER).sum())} rows: {'; '.join(outcomes)}"
         )
     lines += [warning for source in sources for warning in source.warnings]
-    return "\n".join(line for line in lines if line)
+    return "\n".join(printable(line) for line in lines if line)
 
 
 def _machine(source: ResultsFile, *, several: bool) -> str:
     """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, without the parts that are not known."""
     timed = source.frame[source.frame["status"].isin([Status.OK.value, Status.CHECKED.value])]
-    devices = natural(set(timed["device"]) - {""}) or [str(source.environment.get("device") or "")]
-    driver = source.environment.get("driver")
-    packages: Any = source.environment.get("packages")
-    versions = packages if isinstance(packages, dict) else {}
+    devices = natural(set(timed["device"]) - {""}) or [source.environment.device or ""]
+    driver, versions = source.environment.driver, source.environment.packages
     dates = sorted({str(moment)[:10] for moment in timed["started_at"] if moment})
     parts = [
         ", ".join(devices),

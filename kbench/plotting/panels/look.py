@@ -81,7 +81,7 @@ class Look:
     @property
     def cache_name(self) -> str:
         """The last-level cache of a device is its L2. That of a host may be its L2 or its L3."""
-        on_host = any(source.environment.get("device_type") == "cpu" for source in self.sources)
+        on_host = any(source.environment.device_type == "cpu" for source in self.sources)
         return "cache" if on_host else "L2"
 
     def agreed(self, quantity: str, files: Iterable[str]) -> float | None:
