@@ -89,9 +89,16 @@ Points = Annotated[
 """The values of an axis (integers), of a scalar (numbers or booleans) or of a choice (words). Their types depend on the
 operator, so config/values.py checks them."""
 
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
 ModelName = Annotated[str, WithJsonSchema({"enum": list(MODELS)})]
+ModelNames = Annotated[list[ModelName], Field(min_length=1)]
 
 Dtype = Annotated[str, WithJsonSchema({"enum": [*ITEMSIZE, *DTYPE_ALIASES]})]
+Dtypes = Annotated[list[Dtype], Field(min_length=1)]
 
 
 class Product(BaseModel):
@@ -100,46 +107,43 @@ class Product(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, Points] = Field(init=False)
-    dtype: Annotated[
-        Annotated[Dtype, Tag("<word>")] | Annotated[list[Dtype], Field(min_length=1), Tag("<words>")],
-        Discriminator(lambda value: "<words>" if isinstance(value, list) else "<word>"),
-    ] = Field(default="float32", description="One dtype or several.")
-    model: Annotated[
-        Annotated[ModelName, Tag("<word>")] | Annotated[list[ModelName], Field(min_length=1), Tag("<words>")],
-        Discriminator(lambda value: "<words>" if isinstance(value, list) else "<word>"),
-    ] = Field(
-        default="", description="One model or several. The operator says which of its axes get sizes from a model."
+    dtype: Annotated[Dtypes, BeforeValidator(_listed, json_schema_input_type=Dtype | Dtypes)] = Field(
+        default=["float32"], description="One dtype or several."
+    )
+    model: Annotated[ModelNames, BeforeValidator(_listed, json_schema_input_type=ModelName | ModelNames)] = Field(
+        default=[], description="One model or several. The operator says which of its axes get sizes from a model."
     )
 
 
+ProductList = Annotated[list[Product], Field(min_length=1)]
+Products = Annotated[
+    ProductList,
+    BeforeValidator(_listed, json_schema_input_type=Product | ProductList),
+    Field(description="A cross product, or a list of cross products. Cases that occur twice are measured once."),
+]
+
+
 def _values(value: Any) -> Any:
-    values = value if isinstance(value, list) else [value]
+    values = _listed(value)
     if not values or any(isinstance(v, (list, dict)) for v in values):
         raise ValueError("a value or a list of values")
     return value
 
 
+Values = Annotated[list[Value], Field(min_length=1)]
+Parameters = dict[str, Annotated[Any, BeforeValidator(_values, json_schema_input_type=Value | Values)]]
+
+
 def _named(value: Any) -> Any:
-    if isinstance(value, str) or (isinstance(value, dict) and len(value) == 1):
+    if isinstance(value, str):
+        return {value: {}}
+    if isinstance(value, dict) and len(value) == 1:
         return value
     raise ValueError("a provider's name, or one name with its parameters indented below it")
 
 
-Values = Annotated[list[Value], Field(min_length=1)]
-Parameters = dict[str, Annotated[Any, BeforeValidator(_values, json_schema_input_type=Value | Values)]]
-
-ProviderEntry = Annotated[
-    Annotated[str, Tag("<name>")]
-    | Annotated[dict[str, Parameters], Field(min_length=1, max_length=1), Tag("<parameters>")],
-    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<parameters>"),
-    BeforeValidator(_named),
-]  # fmt: skip
-
-Products = Annotated[
-    Annotated[Product, Tag("<product>")] | Annotated[list[Product], Field(min_length=1), Tag("<products>")],
-    Discriminator(lambda value: "<products>" if isinstance(value, list) else "<product>"),
-    Field(description="A cross product, or a list of cross products. Cases that occur twice are measured once."),
-]
+OneProvider = Annotated[dict[str, Parameters], Field(min_length=1, max_length=1)]
+ProviderEntry = Annotated[OneProvider, BeforeValidator(_named, json_schema_input_type=str | OneProvider)]
 
 Providers = Annotated[
     list[ProviderEntry],
@@ -157,7 +161,7 @@ class Overlay(StrictModel):
     list. If the file's sweep is a list, a mapping under `sweep` changes each mapping of that list.
     """
 
-    sweep: Products = Field(default_factory=Product)
+    sweep: Products = Field(default_factory=list)
     providers: Providers = Field(default_factory=list)
     baseline: str = Field(
         default_factory=str,

@@ -113,7 +113,8 @@ class Operator:
     providers: dict[str, Provider] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.axes, self.gradients, self.mutates = names(self.axes), names(self.gradients), held(self.mutates)
+        self.axes, self.gradients, self.dtypes = names(self.axes), names(self.gradients), names(self.dtypes)
+        self.mutates = held(self.mutates)
         for why in _faults(self):
             raise ValueError(f"operator {_shown(self.name)}: {why}")
         if self.name in shipped():
@@ -396,6 +397,10 @@ def _faults(operator: Operator) -> Iterator[str]:
     for what in ("inputs", "outputs", "dtypes"):
         if not getattr(operator, what):
             yield f"{what} is empty; name at least one"
+    for what in ("reference", "scale", "check", "bytes", "flops"):
+        function = getattr(operator, what)
+        if function is not None and not callable(function):
+            yield f"{what} is {type(function).__name__}; it must be a function"
     for dtype in operator.dtypes:
         if dtype not in ITEMSIZE:
             yield f"unknown dtype {_shown(dtype)}; use {', '.join(ITEMSIZE)}"
