@@ -26,9 +26,6 @@ rounds of the softmax sweep on an H200."""
 CHECK_S = 0.1
 """Seconds to build and check one provider on one case, without compilation."""
 
-CODE = "the hash of the code of "
-"""How the name of a trait begins that is a hash of code. See `traits`."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -116,7 +113,7 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
 def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
     """What must be the same in all workers of a run: the type of the device, and the code of the providers."""
     known = catalog.providers(operator)
-    code = {f"{CODE}provider {name}": known[name].source_hash for name in sorted(providers) if name in known}
+    code = {f"the code of provider {name}": known[name].source_hash for name in sorted(providers) if name in known}
     return {"the type of device": catalog.device.type} | code
 
 

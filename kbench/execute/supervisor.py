@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.plan import CODE, traits
+from kbench.execute.plan import traits
 from kbench.execute.wall_time import seen_from_outside
 from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
@@ -41,23 +41,6 @@ MOST_DEATHS = 2
 
 MOST_UNBLAMED = 2
 """How often a worker may die in a case while no provider runs, before the rest of the case is given up."""
-
-
-class DeviceChanged(DeviceGone):
-    """A worker has another device or other code than the plan was made for.
-
-    what    how it differs
-    remedy  what to do about this before the run is continued
-    """
-
-    def __init__(self, name: str, now: str | None, planned: str) -> None:
-        if name.startswith(CODE):
-            self.what = f"the code of {name.removeprefix(CODE)} has changed since the run began"
-            self.remedy = "undo the change"
-        else:
-            self.what = f"{name} is {now or 'not known'}, but was {planned} when the run began"
-            self.remedy = f"make {planned} available again"
-        super().__init__(f"{self.what}; {self.remedy} and continue the run, or start a new run")
 
 
 class Death(NamedTuple):
@@ -274,15 +257,14 @@ class WorkerSupervisor:
 
 
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
-    """Raise DeviceChanged for the catalog of a worker that does not fit the plan. `device` is the one that it must use, if the
-    plan names one."""
-    operator = task.case.operator
-    needs, has = (
-        dict(task.needs),
-        traits(catalog, operator, catalog.providers(operator)),
-    )  # a task may have a part of these
+    """Raise DeviceGone if a worker has another device or other code than the plan was made for. `device` is the one that it
+    must use, if the plan names one."""
+    planned, now = dict(task.needs), traits(catalog, task.case.operator, catalog.providers(task.case.operator))
     if device:
-        needs["the UUID of the device"], has["the UUID of the device"] = device.uuid, catalog.device.uuid
-    for name, planned in needs.items():
-        if has.get(name) != planned:
-            raise DeviceChanged(name, has.get(name), planned)
+        planned["the UUID of the device"], now["the UUID of the device"] = device.uuid, catalog.device.uuid
+    for name, value in planned.items():
+        if now.get(name) != value:
+            raise DeviceGone(
+                f"{name} has changed since the run began, from {value} to {now.get(name)}; undo that and continue with "
+                "--resume, or start a new run"
+            )

@@ -67,15 +67,15 @@ def seen_from_outside(
 
 
 def _judged(rows: Sequence[Row], rounds: dict[int, list[TimedRound]], warmup_ms: float) -> Iterator[Row]:
-    known = {
+    timed = {
         index: list(zip(rounds[index], row.round_ms, strict=True))
         for index, row in enumerate(rows)
         if row.ms is not None and len(rounds[index]) == len(row.round_ms) and timer_kind(row.timer).launches
     }
     for index, row in enumerate(rows):
-        others = [pairs for other, pairs in known.items() if other != index]
-        if row.role == Role.PROVIDER and index in known and others and Flag.SUSPECT not in row.flags:
-            row = _compared(row, known[index], others, warmup_ms)
+        others = [pairs for other, pairs in timed.items() if other != index]
+        if row.role == Role.PROVIDER and index in timed and others and Flag.SUSPECT not in row.flags:
+            row = _compared(row, timed[index], others, warmup_ms)
         yield row
 
 
@@ -85,12 +85,11 @@ Pairs = Sequence[tuple[TimedRound, float]]
 
 def _compared(row: Row, pairs: Pairs, others: Sequence[Pairs], warmup_ms: float) -> Row:
     """The row, which is `suspect` if each of its rounds took far longer than its calls and the work between them can."""
-    overheads = [[max(seen.wall_ms - seen.calls_ms(ms), 0.0) for seen, ms in each] for each in others]
-    of_a_round = median(map(median, overheads))
-    of_a_call = median(
-        median(overhead / seen.calls_ms(1.0) for overhead, (seen, _) in zip(found, each, strict=True))
-        for found, each in zip(overheads, others, strict=True)
-    )
+    between = [
+        [(max(seen.wall_ms - seen.calls_ms(ms), 0.0), seen.calls_ms(1.0)) for seen, ms in rounds] for rounds in others
+    ]
+    of_a_round = median(median(between_ms for between_ms, _ in rounds) for rounds in between)
+    of_a_call = median(median(between_ms / calls for between_ms, calls in rounds) for rounds in between)
     margin = ALTERED_MARGIN if Flag.ALTERED_STATE in row.flags else OVERHEAD_MARGIN
     slack_ms = ROUND_SLACK_MS if len(pairs) > 1 else ONLY_ROUND_SLACK_MS
     excess = []

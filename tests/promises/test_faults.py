@@ -283,7 +283,7 @@ REASONS = {
     "sys-exit": ["7", f"faults.py:{line_of('sys.exit')}"],
     "too-large": ["memory", f"faults.py:{line_of('return torch.ones')}"],
     "hangs": ["3 s"],
-    "aborts": ["SIGABRT"],
+    "aborts": ["SIGABRT", f"faults.py:{line_of('os.abort')}"],
     "killed": ["SIGKILL"],
     "os-exit": ["7"],
 }
