@@ -52,12 +52,14 @@ def file_limit(limit: int) -> Iterator[None]:
     """No file of this process can grow beyond so many bytes, as on a disk that fills up."""
     import resource
 
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, writes_no_code = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # Python would leave files of its own that end early
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes_no_code
 
 
 def errors(done: subprocess.CompletedProcess[str]) -> list[str]:

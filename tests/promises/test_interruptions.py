@@ -208,6 +208,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_the_finished_cases(folder: Path) 
     limited = subprocess.run(
         command,
         cwd=folder,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # Python would leave files of its own that end early
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
