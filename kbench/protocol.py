@@ -308,13 +308,13 @@ class OperatorInfo:
         """The columns of the CSV that name a case, without the dtype: axes, scalars, choices and mode."""
         return (*self.axes, *self.scalars, *self.choices)
 
-    def call_bytes(self, case: Case) -> int:
+    def tensor_bytes(self, case: Case) -> int:
         """The bytes of all tensors of one call, each once: what it gets and what it returns. Raises SizeError."""
         return total_bytes([*self._received(case), *self._returned(case)], case)
 
     def needed_bytes(self, case: Case) -> int:
         """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
-        return KEPT_CALLS * self.call_bytes(case)
+        return KEPT_CALLS * self.tensor_bytes(case)
 
     def _received(self, case: Case) -> list[Layout]:
         """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""

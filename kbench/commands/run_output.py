@@ -36,7 +36,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
             case.dtype,
             *([sweep.models.get(case, "").replace(";", ", ")] if sweep.models else []),
             *([f"{sweep.weights[case]:g}"] if sweep.weights else []),
-            _mb(sweep.info.call_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
+            _mb(sweep.info.tensor_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
             _mb(sweep.info.needed_bytes(case)) if sweep.info.inputs else "-",
             *([places[number % len(places)]] if several else []),
         ]

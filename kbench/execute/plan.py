@@ -131,6 +131,6 @@ def find_extremes(sweep: Sweep) -> list[Case]:
     """The smallest and the largest case of every dtype, scalar, choice and mode. Kernels often choose their algorithm by these
     and by size."""
     kinds: dict[str, list[Case]] = {}
-    for case in sorted(sweep.cases, key=sweep.info.call_bytes):
+    for case in sorted(sweep.cases, key=sweep.info.tensor_bytes):
         kinds.setdefault(describe_kind(case, sweep), []).append(case)
     return [case for cases in kinds.values() for case in (cases[0], *cases[1:][-1:])]

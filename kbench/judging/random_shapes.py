@@ -53,6 +53,6 @@ def _draw_sizes(axes: Sequence[str], generator: random.Random, accelerated: bool
 
 def _fits(info: OperatorInfo, case: Case, largest_bytes: int) -> bool:
     try:
-        return info.call_bytes(case) <= largest_bytes
+        return info.tensor_bytes(case) <= largest_bytes
     except SizeError:
         return False

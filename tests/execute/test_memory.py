@@ -21,7 +21,8 @@ def test_modes_have_their_gradients() -> None:
     m, v = 8, 100
     logits, labels, loss, best = m * v * 2, m * 8, m * 4, m * 8
     call = {
-        mode: LOSS.call_bytes(Case("loss", {"M": m, "V": v, "mode": mode}, "bfloat16")) for mode in LOSS.choices["mode"]
+        mode: LOSS.tensor_bytes(Case("loss", {"M": m, "V": v, "mode": mode}, "bfloat16"))
+        for mode in LOSS.choices["mode"]
     }
     assert call["forward"] == logits + labels + loss + best
     assert call["backward"] == logits + labels + loss + logits  # integers have no gradient
