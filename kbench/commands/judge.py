@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kbench.commands.options import Profile, Sets, split_words
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
-
-if TYPE_CHECKING:
-    from kbench.judging.judge import FileJudgement
 
 
 def judge(
@@ -71,7 +68,7 @@ def judge(
     from kbench.config.resolve import split_names
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out
-    from kbench.judging.judgement import many
+    from kbench.judging.verdict_text import many, verdict_lines
 
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
@@ -81,50 +78,21 @@ def judge(
     if file.suffix != ".py":
         raise UsageError(f"{file}: not a Python file; its name must end in .py")
     options = JudgeOptions(
-        against, split_words(provider), split_names(baseline or ""), sets or (), profile, shapes, out
+        against, split_words(provider), split_names(baseline or ""), sets or (), profile, shapes, min_speedup, out
     )
     try:
         judged = find_out(file, options, terminal.note)
     except KeyboardInterrupt:
         terminal.note("interrupted; kbench judge gives its verdict at the end, so there is none")
         return ExitStatus.INTERRUPTED
-    status = _status(judged, min_speedup)
-    _print(judged, status, min_speedup, as_json=as_json)
-    if judged.interrupted and judged.timed:
-        kept = f"the rows are in {out}" if out else "without --out, kbench judge keeps no rows"
-        terminal.note(f"interrupted; the speed is from the {many(judged.timed, 'case')} timed so far; {kept}")
-    return status
-
-
-def _status(judged: FileJudgement, min_speedup: float | None) -> ExitStatus:
-    found = judged.judgements
-    if judged.interrupted:
-        return ExitStatus.INTERRUPTED
-    if any(each.failures or each.distrusted for each in found):
-        return ExitStatus.FAILED
-    if not any(each.tried for each in found):
-        return ExitStatus.NOTHING
-    if min_speedup is None:
-        return ExitStatus.OK
-    if any(each.slowest and each.slowest.geomean < min_speedup for each in found):
-        return ExitStatus.FAILED
-    return ExitStatus.OK if all(each.speed_known for each in found) else ExitStatus.NOTHING
-
-
-def _print(judged: FileJudgement, status: ExitStatus, min_speedup: float | None, *, as_json: bool) -> None:
     if as_json:
-        from kbench.judging import json_document
-
-        print(json_document.text(judged, passed=status is ExitStatus.OK))
-        return
-    from kbench.judging.verdict_lines import not_known, too_slow, verdict_lines
-
-    for judgement in judged.judgements:
-        for line in verdict_lines(judged, judgement):
-            print(terminal.one_line(line))
-        slowest = judgement.slowest
-        if min_speedup is not None and slowest and slowest.geomean < min_speedup:
-            print(f"  {too_slow(slowest.geomean, min_speedup)}")
-        elif min_speedup is not None and not judgement.failures and not judgement.speed_known:
-            print(terminal.one_line(f"  {not_known(judgement)}"))
-        print()
+        print(judged.model_dump_json(by_alias=True, indent=1))
+    else:
+        for each in judged.providers:
+            for line in verdict_lines(judged, each, min_speedup):
+                print(terminal.one_line(line))
+            print()
+    if judged.interrupted and judged.cases:
+        kept = f"the rows are in {out}" if out else "without --out, kbench judge keeps no rows"
+        terminal.note(f"interrupted; the speed is from the {many(judged.cases, 'case')} timed so far; {kept}")
+    return judged.exit_status

@@ -14,7 +14,7 @@ from kbench.text.suggest import unknown
 SCHEMAS = {
     "config": "kbench.config.schema:schema",
     "compare": "kbench.comparison.formats.json_report:schema",
-    "judge": "kbench.judging.json_document:schema",
+    "judge": "kbench.judging.verdict:schema",
     "history": "kbench.history.presentation.json_changes:history_schema",
     "history-file": "kbench.history.storage.stored_run:stored_schema",
 }

@@ -11,7 +11,7 @@ from common import Kbench
 
 from kbench.commands.judge import judge
 from kbench.errors import ExitStatus
-from kbench.judging.judge import FileJudgement
+from kbench.judging.verdict import VERSION, JudgedFile
 
 KERNEL = """
 import torch
@@ -42,33 +42,10 @@ def verdict(kbench: Kbench, file: str, *options: str) -> tuple[int, dict]:
     return done.returncode, document
 
 
-def sizes_of(label: str) -> dict[str, str]:
-    return dict(word.split("=") for word in label.split() if "=" in word)
-
-
-@pytest.mark.slow
-def test_a_right_provider(kbench: Kbench, tmp_path: Path) -> None:
-    file = kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
-    done = kbench("judge", file, *QUICK, "--out", "kept")
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0
-    assert lines[0].startswith("mine (mine.py), rmsnorm on ")
-    assert any("correct" in line and "yes: " in line and "4 random shapes" in line for line in lines)
-    assert any("x as fast as torch-native [" in line for line in lines)
-    assert "torch-native" in (tmp_path / "kept" / "rmsnorm.csv").read_text()
-    code, document = verdict(kbench, file, "--min-speedup", "1000")
-    [found] = document["providers"]
-    assert (code, document["passed"], found["correct"], found["trusted"]) == (1, False, True, True)
-    [baseline] = found["baselines"]
-    assert baseline["baseline"] == "torch-native" and found["timed_cases"] == len(baseline["cases"]) == 1
-    assert baseline["interval"][0] <= baseline["speedup"] <= baseline["interval"][1]
-    assert not (tmp_path / "results").exists()
-
-
 def test_ctrl_c_says_what_became_of_the_verdict(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def interrupted(*arguments: object) -> FileJudgement:
+    def interrupted(*arguments: object) -> JudgedFile:
         raise KeyboardInterrupt
 
     file = tmp_path / "mine.py"
@@ -76,32 +53,22 @@ def test_ctrl_c_says_what_became_of_the_verdict(
     monkeypatch.setattr("kbench.judging.judge.judge", interrupted)
     assert judge(file, "rmsnorm") == ExitStatus.INTERRUPTED
     assert "interrupted; kbench judge gives its verdict at the end, so there is none" in capsys.readouterr().err
-    part = FileJudgement(file, "rmsnorm", "a GPU", [], [], 20, timed=1, interrupted=True)
+    part = JudgedFile(
+        schema=VERSION,
+        file="mine.py",
+        operator="rmsnorm",
+        device="a GPU",
+        passed=False,
+        random_shapes=20,
+        cases=1,
+        interrupted=True,
+        noise="",
+        providers=[],
+        exit_status=ExitStatus.INTERRUPTED,
+    )
     monkeypatch.setattr("kbench.judging.judge.judge", lambda *arguments: part)
     assert judge(file, "rmsnorm", out=Path("kept")) == ExitStatus.INTERRUPTED
     assert "interrupted; the speed is from the 1 case timed so far; the rows are in kept" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_wrong_on_equal_sizes_only(kbench: Kbench, tmp_path: Path) -> None:
-    """No case of the shape set has as many rows as columns; a random shape has."""
-    body = (
-        "@provider('mine')\ndef mine(x, weight, *, eps):\n"
-        "    return right(x, weight, eps) * (2 if x.shape[0] == x.shape[1] else 1)"
-    )
-    code, document = verdict(kbench, kernel(tmp_path, body), "--shapes", "12")
-    [found] = document["providers"]
-    assert (code, found["correct"], found["timed_cases"], found["baselines"]) == (1, False, 0, [])
-    assert {each["status"] for each in found["failures"]} == {"wrong"}
-    at_random = [each["case"] for each in found["failures"] if "random" in each["inputs"]]
-    assert at_random and all(sizes["M"] == sizes["N"] for sizes in map(sizes_of, at_random))
-
-
-def test_wrong_on_one_edge_input_only(kbench: Kbench, tmp_path: Path) -> None:
-    body = "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x.nan_to_num(), weight, eps)\n"
-    code, document = verdict(kbench, kernel(tmp_path, body))
-    [found] = document["providers"]
-    assert code == 1 and {tuple(each["inputs"]) for each in found["failures"]} == {("one NaN",)}
 
 
 @pytest.mark.slow
@@ -231,38 +198,6 @@ def test_arguments_that_cannot_be_used(arguments: list[str], said: str, kbench: 
     (tmp_path / "mine.txt").touch()
     done = kbench("judge", *arguments)
     assert done.returncode == 2 and said in done.stderr and done.stdout == ""
-
-
-@pytest.mark.slow
-def test_the_baseline_under_another_name_is_not_trusted(kbench: Kbench, tmp_path: Path) -> None:
-    body = """
-@provider('mine')
-def mine(x, weight, *, eps):
-    return torch.rms_norm(x, [x.shape[-1]], weight, eps)
-"""
-    done = kbench("judge", kernel(tmp_path, body), *QUICK)
-    assert done.returncode == 1
-    assert "no: 1 same-ops (kbench explain same-ops)" in done.stdout
-    assert "runs the same torch operators as the baseline torch-native: aten." in done.stdout
-    assert "x as fast as torch-native [" in done.stdout
-    code, document = verdict(kbench, "mine.py")
-    [found] = document["providers"]
-    assert (code, document["passed"], found["correct"], found["trusted"]) == (1, False, True, False)
-    assert [doubt["flag"] for doubt in found["doubts"]] == ["same-ops"]
-
-
-def test_a_provider_that_tampers_is_not_trusted(kbench: Kbench, tmp_path: Path) -> None:
-    body = (
-        "import time\n"
-        "@provider('mine')\ndef mine(x, weight, *, eps):\n"
-        "    time.perf_counter_ns = lambda: 0\n    return right(x, weight, eps)\n"
-    )
-    file = kernel(tmp_path, body)
-    assert "  trust          no: " in kbench("judge", file, *QUICK, "--shapes", "0").stdout
-    code, document = verdict(kbench, file, "--shapes", "0")
-    [found] = document["providers"]
-    assert (code, found["trusted"]) == (1, False)
-    assert {each["status"] for each in found["failures"]} == {"tampered"}
 
 
 FIRST = """
