@@ -1,4 +1,4 @@
-"""Takes new results into results/, and makes the tables of docs/peers.md and the committed pictures again.
+"""Takes new results into results/, and makes the tables of PAGES and the committed pictures again.
 
     python tools/take_results.py FOLDER              results of an H200: FOLDER has CONFIG.csv and CONFIG.env.json
     python tools/take_results.py FOLDER --card h100  into results/h100
@@ -6,7 +6,7 @@
 
 FOLDER may have folders such as `short`, named after profiles. The sentences around the tables are yours to write.
 
-A table of docs/peers.md stands between a mark such as `<!-- cases: FILE -->` and `<!-- end -->`. `cases` has a line for each
+A table stands between a mark such as `<!-- cases: FILE -->` and `<!-- end -->`. `cases` has a line for each
 case of a file, `sizes` a line for each N, and `summary` a line for each mode of some files. "Ours" is the faster of `cuda` and
 `triton`, and the peer is the fastest other provider that is right. Ours in place is compared with every peer, and ours out of
 place with peers that are out of place too.
@@ -28,7 +28,7 @@ import pandas as pd
 from scipy.stats import gmean
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/peers.md"
+PAGES = (ROOT / "docs/peers.md", ROOT / "docs/reference/peers.md")
 MARKED = re.compile(r"(<!-- (cases|sizes|summary): (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 PATH = re.compile(r"(?<![\w./:-])/[a-z]\w*/[^\s\"',;)]*")
 """A path of the machine that measured, such as `/usr/lib/python3/torch/nn/functional.py`."""
@@ -142,10 +142,10 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 
-def page() -> str:
-    """docs/peers.md as it has to be."""
+def made(page: Path) -> str:
+    """A page as it has to be."""
     kinds = {"cases": cases, "sizes": sizes, "summary": summary}
-    return MARKED.sub(lambda found: f"{found[1]}\n{kinds[found[2]](found[3])}\n\n{found[4]}", PAGE.read_text())
+    return MARKED.sub(lambda found: f"{found[1]}\n{kinds[found[2]](found[3])}\n\n{found[4]}", page.read_text())
 
 
 # ---- new results
@@ -180,8 +180,8 @@ def draw(target: Path) -> None:
             theme = ["--theme", "dark" if dark else "light", "--out", scratch]
             subprocess.run([sys.executable, "-m", "kbench", "plot", target, *options, *theme], cwd=ROOT, check=True)
         for name in pictures:
-            if (made := Path(scratch) / name).exists():
-                shutil.copyfile(made, target.with_name(name))
+            if (drawn := Path(scratch) / name).exists():
+                shutil.copyfile(drawn, target.with_name(name))
             else:
                 print(f"  not drawn again: {name}")
 
@@ -199,7 +199,8 @@ def main() -> None:
         target = ROOT / "results" / asked.card / path.relative_to(asked.folder)
         take(path, target)
         draw(target)
-    PAGE.write_text(page())
+    for page in PAGES:
+        page.write_text(made(page))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""tools/take_results.py: the tables of docs/peers.md, and what it takes from results of a machine."""
+"""tools/take_results.py: the tables of the kernels beside their peers, and what it takes from results of a machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def tool() -> ModuleType:
 
 @pytest.mark.slow
 def test_the_tables_of_the_docs_show_the_committed_results(tool: ModuleType) -> None:
-    assert tool.page() == tool.PAGE.read_text(), "run `python tools/take_results.py`"
+    for page in tool.PAGES:
+        assert tool.made(page) == page.read_text(), "run `python tools/take_results.py`"
     summed_up = {word for kind, words in marks(tool) for word in words.split() if kind == "summary"}
     both = {path.stem for card in ("h100", "h200") for path in (ROOT / "results" / card).glob("*.csv")}
     own_tables = ("softmax", "gelu", "matmul")
@@ -33,7 +34,7 @@ def test_the_tables_of_the_docs_show_the_committed_results(tool: ModuleType) -> 
 
 
 def marks(tool: ModuleType) -> list[tuple[str, str]]:
-    return [(kind, words) for _, kind, words, _ in tool.MARKED.findall(tool.PAGE.read_text())]
+    return [(kind, words) for page in tool.PAGES for _, kind, words, _ in tool.MARKED.findall(page.read_text())]
 
 
 def test_kernels_of_kbench_are_no_peers(tool: ModuleType) -> None:
