@@ -26,6 +26,7 @@ def device(**different: Any) -> dict[str, Any]:
         "name": "NVIDIA H200", "sm_mhz": 1980, "base_mhz": 1500, "memory_mhz": 3201, "supported": [1485, 1500, 1515, 1980],
         "locked": None, "memory_locked": None, "locks_memory": True, "stuck": False, "denied": False, "capability": [9, 0],
         "application": [1980, 1980], "reasons": 0, "persistence": 1, "ecc": [1, 1], "pids": [], "bus": "00000000:1A:00.0",
+        "power_mw": 512500, "temperature": 61,
     }  # fmt: skip
     assert different.keys() <= usual.keys()
     return usual | different
@@ -50,11 +51,10 @@ class Devices:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Devices:
-    """Put made-up devices in the place of NVML, and the folder for state into `folder`."""
-    path = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", path)
+    """Put made-up devices in the place of NVML and of nvidia-smi."""
+    for variable in ("PATH", "PYTHONPATH"):
+        monkeypatch.setenv(variable, os.pathsep.join(filter(None, [str(FOLDER), os.environ.get(variable)])))
     monkeypatch.setenv("FAKE_NVML", str(folder / "devices.json"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
     return Devices(folder / "devices.json")

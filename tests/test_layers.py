@@ -19,11 +19,11 @@ MAY_IMPORT = {
     "analysis": "errors results text",
     "api": "comparison config errors execute notebook plotting reporting results",
     "cli": "commands errors interrupts text version",
-    "clocks": "errors files protocol results",
+    "clocks": "errors nvml protocol results",
     "commands": (
         "analysis clocks comparison comparison/formats config contract dispatching disturbances errors execute explain "
-        "files history history/presentation history/storage interrupts judging listings plotting protocol reporting results "
-        "revisions sources summary text why"
+        "files history history/presentation history/storage interrupts judging listings nvml plotting protocol reporting "
+        "results revisions sources summary text why"
     ),
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "config": "contract errors protocol results text",
     "contract": "files results text",
     "dispatching": "analysis errors files plotting results text version",
-    "disturbances": "clocks files",
+    "disturbances": "clocks nvml",
     "errors": "text",
     "execute": "clocks config contract errors files interrupts launches protocol results sources/scripts summary text version",
     "explain": "comparison results",
@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results",
     "measure/definition": "contract files measure/machine results text",
     "measure/launches": "contract files kernels launches measure/machine results text",
-    "measure/machine": "kernels protocol text",
+    "measure/machine": "kernels nvml protocol text",
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol results "
         "sources sources/scripts text"
@@ -68,6 +68,7 @@ MAY_IMPORT = {
         "comparison comparison/formats comparison/presentation contract errors execute measure measure/correctness "
         "measure/launches measure/machine measure/session measure/tampering plugins protocol results text"
     ),
+    "nvml": "",
     "operators": "contract kernels kernels/norms results",
     "plotting": (
         "analysis comparison errors files history plotting/changes plotting/over_time plotting/page plotting/panels "

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbench.commands.list_providers import read_catalog, report_plugins
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import ExitStatus
 from kbench.text import terminal
 
 if TYPE_CHECKING:
-    from kbench.disturbances.disturbance import Disturbance
+    from kbench.disturbances import Disturbance
+    from kbench.nvml import Card
     from kbench.protocol import Catalog
 
 
@@ -20,8 +21,7 @@ def doctor(
         bool,
         typer.Option(
             "--unlock",
-            help="Only unlock clocks. On all devices, this unlocks the clocks that a killed run left locked. On the current "
-            "device, it also unlocks clocks that another program locked.",
+            help="Only unlock the clocks of the current device, whichever program has locked them.",
         ),
     ] = False,
 ) -> ExitStatus:
@@ -69,7 +69,7 @@ def _print_missing(catalog: Catalog) -> None:
             if info.unavailable:
                 missing.setdefault(info.unavailable, []).append(f"{name}/{provider}")
     if not machine.telemetry and machine.device_type == "cuda":
-        missing["no answer from NVML (nvidia-ml-py) or amdsmi"] = ["clock, power and throttle readings"]
+        missing["no answer from NVML (nvidia-ml-py)"] = ["clock, power and throttle readings"]
     print("unavailable here:" if missing else "nothing is missing")
     for reason, enables in missing.items():
         terminal.console().print(f"  {', '.join(enables)}: {reason}", markup=False)
@@ -77,17 +77,21 @@ def _print_missing(catalog: Catalog) -> None:
 
 def _disturbances(catalog: Catalog) -> list[Disturbance]:
     """What distorts timings on this machine and on its current device. The worker that made the catalog has ended."""
-    from kbench.clocks.cards import Card, CardError
-    from kbench.disturbances.device import device_disturbances
-    from kbench.disturbances.host import host_disturbances
-    from kbench.disturbances.profilers import profiler_disturbances
+    from kbench.disturbances import device_disturbances, host_disturbances, profiler_disturbances
 
-    try:
-        card = Card(catalog.device.uuid) if catalog.device.uuid else None
-    except CardError:  # no NVIDIA device, or no NVML
-        card = None
+    card = _card(catalog)
     found = [*profiler_disturbances(), *host_disturbances(card.pci_address() if card else None)]
     return found + list(device_disturbances(card)) if card else found
+
+
+def _card(catalog: Catalog) -> Card | None:
+    """The current device; None if it is no NVIDIA device, or if there is no NVML."""
+    from kbench.nvml import Card, CardError
+
+    try:
+        return Card(catalog.device.uuid) if catalog.device.uuid else None
+    except CardError:
+        return None
 
 
 def _print_disturbances(found: list[Disturbance]) -> None:
@@ -98,17 +102,12 @@ def _print_disturbances(found: list[Disturbance]) -> None:
 
 
 def _unlock() -> ExitStatus:
-    from kbench.clocks.unlocking import unlock_foreign, unlock_lost
+    from kbench import clocks
 
-    outcome = unlock_lost()
-    for line in outcome.lines:
-        print(terminal.one_line(line))
-    device = read_catalog(()).device
-    others = unlock_foreign(device.uuid) if device.uuid else None
-    for line in others.lines if others else ():
-        print(terminal.one_line(line))
-    if failures := [*outcome.failures, *(others.failures if others else ())]:
-        raise UsageError("\n".join(dict.fromkeys(failures)))
-    if not outcome.lines and not (others and others.lines):
+    card = _card(read_catalog(()))
+    if card and card.limited_by_a_setting():
+        clocks.unlock(card)
+        print(terminal.one_line(f"unlocked the clocks of {card}"))
+    else:
         print("there are no locked clocks to unlock")
     return ExitStatus.OK

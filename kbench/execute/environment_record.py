@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.clocks.lock_card import LockedClock
+from kbench.clocks import LockedClock
 from kbench.config.resolve import MAX_TASKS
 from kbench.errors import ResultsError
 from kbench.execute.plan import Plan

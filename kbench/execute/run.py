@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kbench import interrupts
-from kbench.clocks.lock_card import LockedClock
-from kbench.clocks.locking import locked_clocks, note_moved
+from kbench.clocks import LockedClock, locked_clocks, note_moved
 from kbench.config.resolve import Sweep
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.execute import existing_results, progress

@@ -313,7 +313,7 @@ class CaseRun:
             cache_bytes=self.device.cache_bytes,
             ceiling_gbps=self.ceiling_gbps,
             ceiling_tflops=self.ceiling_tflops,
-            peak_gbps=self.telemetry.peak_gbps(),
+            peak_gbps=self.telemetry.peak_gbps,
             accelerated=self.device.accelerated,
             cold=self.timer.cold(self.call_bytes),
             prefill_ms=self.timer.prefill_ms,

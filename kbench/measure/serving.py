@@ -17,7 +17,7 @@ from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.edge_cases import KnownOutputs, check_edges, checked_row
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.machine.telemetry import find_telemetry
 from kbench.measure.scripts.script_run import ScriptRun, time_plainly
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements

@@ -18,7 +18,7 @@ from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.machine.telemetry import find_telemetry
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard

@@ -247,10 +247,10 @@ class Row:
         several devices of the same kind apart. All sessions of a case stay on one device unless `--spread` is given.""")
     sm_mhz: float | None = column("SM MHz", """The clock of the device's processors in MHz: the median of
         readings around the row's rounds. A different clock alone makes the times of two rows differ. It is empty if
-        neither NVML nor amdsmi answers.""", unit="MHz")
+        NVML does not answer.""", unit="MHz")
     power_w: float | None = column("power", """The power that the device drew, in watts: the median of readings around the
-        row's rounds. Near its power limit a device lowers its clock: see `throttle`. It is empty if neither NVML nor
-        amdsmi answers.""", unit="W")
+        row's rounds. Near its power limit a device lowers its clock: see `throttle`. It is empty if NVML does
+        not answer.""", unit="W")
     energy_mj: float | None = column("energy", """The energy that the device drew in the rounds of the row, divided by
         the number of calls, in millijoules. It includes the work between the calls: the salt, the cache flush and the spin of
         do_bench. So compare it only within a case, where this work is the same. The first round does not count if there are
@@ -258,7 +258,7 @@ class Row:
         because the counter of the device moves only every 0.1 s. It is also empty if the device has no such counter, and
         for rows of a benchmark script.""", unit="mJ", optional=True)
     temp_c: float | None = column("temp", """The temperature of the device in degrees Celsius: the median of readings
-        around the row's rounds. It is empty if neither NVML nor amdsmi answers.""", unit="°C")
+        around the row's rounds. It is empty if NVML does not answer.""", unit="°C")
     throttle: str = word("throttle", """Every reason for which the device lowered its clocks around the row's
         rounds, between semicolons. `idle` is harmless. Any other reason makes the row `throttled`.""")
     other_cores: float | None = column("other cores", """How many cores of the host other processes used

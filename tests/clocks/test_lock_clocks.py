@@ -1,25 +1,65 @@
-"""Locked clocks are free again however the process that locked them ends, and no device is locked halfway. NVML is made up, and
-the processes are real."""
+"""Locked clocks are free again however the process that locked them ends, and no device is locked halfway. NVML and nvidia-smi
+are made up, and the processes are real."""
 
 from __future__ import annotations
 
 import os
 import signal
-import tempfile
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
+import psutil
 import pytest
-from clock_locks import CARD, TDP, keeper_pid, locked, locking_process, lose, soon
-from fake_executor import HOST
+from common import Kbench
+from fake_executor import HOST, FakeMachine
 from making import row
 from nvml_devices import Devices, device
 
-from kbench.clocks import lock_card, locking
-from kbench.clocks.lock_files import lock_folder
-from kbench.clocks.locking import locked_clocks, note_moved
+from kbench.clocks import LockedClock, locked_clocks, note_moved
+from kbench.commands import doctor
 from kbench.errors import UsageError
+from kbench.protocol import DeviceInfo
+
+TDP = 0xFFFFFF01
+
+CARD = DeviceInfo("cuda", "NVIDIA H200", 0, "GPU-0")
+
+LOCKS = """
+import subprocess, time
+from kbench.clocks import locked_clocks
+from kbench.protocol import DeviceInfo
+with locked_clocks("1500", [DeviceInfo("cuda", "NVIDIA H200", 0, "GPU-0")], lambda line: None):
+    subprocess.Popen(["sleep", "10"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # outlives the run
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    """Whether this holds within 20 s."""
+    deadline = time.monotonic() + 20
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
+
+
+@contextmanager
+def locking_process() -> Iterator[subprocess.Popen[str]]:
+    """A process that has locked GPU-0."""
+    with subprocess.Popen([sys.executable, "-c", LOCKS], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == "locked\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def locked(asked: str, *devices: DeviceInfo) -> AbstractContextManager[list[LockedClock]]:
+    return locked_clocks(asked, devices, lambda line: None)
 
 
 def test_the_clocks_are_locked_inside_and_free_afterwards(devices: Devices) -> None:
@@ -29,7 +69,6 @@ def test_the_clocks_are_locked_inside_and_free_afterwards(devices: Devices) -> N
         assert [(clock.sm_mhz, clock.memory_mhz) for clock in clocks] == [(1500, 3201)]
     assert devices.locked("GPU-0") is None and devices["GPU-0"]["memory_locked"] is None
     assert notes == ["clocks of NVIDIA H200 (GPU-0) locked at 1500 MHz, memory at 3201 MHz"]
-    assert not list(lock_folder().iterdir())
 
 
 def test_the_base_clock_is_read_from_the_device(devices: Devices) -> None:
@@ -42,39 +81,23 @@ def test_the_base_clock_is_read_from_the_device(devices: Devices) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_the_lock_ends_with_the_process_however_that_ends(devices: Devices, number: signal.Signals) -> None:
-    survivor = (
-        "import subprocess; subprocess.Popen(['sleep', '10'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
-    )
-    with locking_process(survivor + "time.sleep(60)") as process:
+    with locking_process() as process:
         assert devices.locked("GPU-0") == 1500
         process.send_signal(number)
         process.wait(20)
         assert soon(lambda: devices.locked("GPU-0") is None)
-        assert soon(lambda: not list(lock_folder().iterdir()))
 
 
-def test_signals_to_the_whole_group_do_not_end_the_process_that_unlocks(devices: Devices) -> None:
+def test_signals_to_all_processes_of_a_job_do_not_end_the_one_that_unlocks(devices: Devices) -> None:
     with locking_process() as process:
-        os.kill(keeper_pid(), signal.SIGTERM)  # as a queueing system signals every process of a job
-        os.kill(keeper_pid(), signal.SIGINT)
+        [shell] = [child for child in psutil.Process(process.pid).children() if child.name() == "sh"]
+        for each in (shell, *shell.children()):
+            each.send_signal(signal.SIGTERM)
+            each.send_signal(signal.SIGINT)
         time.sleep(0.1)
         assert devices.locked("GPU-0") == 1500
         process.kill()
         assert soon(lambda: devices.locked("GPU-0") is None)
-
-
-def test_a_run_unlocks_itself_when_the_process_that_unlocks_is_lost(devices: Devices) -> None:
-    with locked("1500", CARD):
-        os.kill(keeper_pid(), signal.SIGKILL)
-    assert devices.locked("GPU-0") is None
-    assert not list(lock_folder().iterdir())
-
-
-def test_a_run_takes_over_the_lock_of_a_lost_process(devices: Devices) -> None:
-    lose(devices)
-    with locked("1515", CARD):
-        assert devices.locked("GPU-0") == 1515
-    assert devices.locked("GPU-0") is None
 
 
 @pytest.mark.slow
@@ -93,66 +116,40 @@ def test_a_device_that_does_not_take_the_lock_ends_the_run(
     devices: Devices, other: dict[str, object], asked: str, says: str
 ) -> None:
     devices.put(GPU_0=device(supported=None), GPU_1=other)
-    both = [CARD, replace(CARD, index=1, uuid="GPU-1")]
     notes: list[str] = []
-    with pytest.raises(UsageError) as refused, locked_clocks(asked, both, notes.append):
+    with (
+        pytest.raises(UsageError) as refused,
+        locked_clocks(asked, [CARD, replace(CARD, index=1, uuid="GPU-1")], notes.append),
+    ):
         pytest.fail("the body must not run")
     assert says in str(refused.value)
     assert devices.locked("GPU-0") is None and devices.locked("GPU-1") is None
-    assert not list(lock_folder().glob("*.json")) and not notes
+    assert not notes
 
 
-@pytest.mark.slow
-def test_a_device_that_a_run_has_locked_is_refused(devices: Devices) -> None:
-    with (
-        locking_process(),
-        pytest.raises(UsageError, match=r"are locked by process \d+ since .* try again"),
-        locked_clocks("1500", [CARD], lambda line: None),
-    ):
-        pytest.fail("the body must not run")
-    with locked("1500", CARD):
-        pass
-
-
-def test_without_nvml_or_a_device_one_sentence_says_so(devices: Devices, monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = replace(CARD, uuid="GPU-9")
-    with (
-        pytest.raises(UsageError, match=r"NVML cannot lock the clocks of GPU-9 \(Not Found\)"),
-        locked_clocks("base", [unknown], lambda line: None),
-    ):
-        pytest.fail("the body must not run")
-    with (
-        pytest.raises(UsageError, match="there is no NVIDIA device here"),
-        locked_clocks("base", [HOST], lambda line: None),
-    ):
-        pytest.fail("the body must not run")
-    monkeypatch.setattr(locking, "KEEPER", ["false"])
-    with pytest.raises(UsageError, match="did not answer"), locked("base", CARD):
+@pytest.mark.parametrize(
+    ("asked_device", "says"),
+    [
+        (replace(CARD, uuid="GPU-9"), r"NVML cannot lock the clocks of GPU-9 \(Not Found\)"),
+        (HOST, "there is no NVIDIA device here"),
+    ],
+)
+def test_without_nvml_or_a_device_one_sentence_says_so(devices: Devices, asked_device: DeviceInfo, says: str) -> None:
+    with pytest.raises(UsageError, match=says), locked("base", asked_device):
         pytest.fail("the body must not run")
 
 
-def test_a_folder_that_cannot_be_written_is_named(devices: Devices, tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file")
-    with (
-        pytest.raises(UsageError, match="Choose another folder with XDG_STATE_HOME"),
-        locked_clocks("base", [CARD], lambda line: None),
-    ):
+def test_without_the_program_that_unlocks_after_a_kill_nothing_is_locked(
+    devices: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    with pytest.raises(UsageError, match="needs sh and nvidia-smi"), locked("base", CARD):
         pytest.fail("the body must not run")
     assert devices.locked("GPU-0") is None
 
 
-def test_without_a_home_folder_lock_files_are_temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def unknown() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", unknown)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert lock_folder() == tmp_path / "kbench" / "clocks"
-
-
-def test_rows_at_another_clock_are_counted(devices: Devices) -> None:
-    clock = lock_card.LockedClock("GPU-0", "NVIDIA H200", 1500, None)
+def test_rows_at_another_clock_are_counted() -> None:
+    clock = LockedClock("GPU-0", "NVIDIA H200", 1500, None)
     notes: list[str] = []
     rows = [row(sm_mhz=sm_mhz, device_uuid="GPU-0") for sm_mhz in (1500.0, 1495.0, 1200.0, None)]
     note_moved([clock], rows, notes.append)
@@ -161,3 +158,27 @@ def test_rows_at_another_clock_are_counted(devices: Devices) -> None:
     )
     note_moved([clock], rows[:2], notes.append)
     assert len(notes) == 1
+
+
+@pytest.fixture
+def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `kbench doctor` find a made-up machine with the device GPU-0."""
+    made = FakeMachine().catalog()
+    monkeypatch.setattr(doctor, "read_catalog", lambda plugins: replace(made, device=CARD))
+
+
+def test_a_lock_that_was_left_is_undone_only_on_demand(kbench: Kbench, devices: Devices, no_worker: None) -> None:
+    devices.put(GPU_0=device(locked=1200, reasons=2))
+    assert "The clock is limited to 1200 MHz, probably by a lock" in kbench("doctor").stdout
+    assert devices.locked("GPU-0") == 1200
+    assert kbench("doctor", "--unlock").stdout == "unlocked the clocks of NVIDIA H200 (GPU-0)\n"
+    assert devices.locked("GPU-0") is None
+    assert kbench("doctor", "--unlock").stdout == "there are no locked clocks to unlock\n"
+
+
+def test_unlocking_without_the_right_names_the_command(kbench: Kbench, devices: Devices, no_worker: None) -> None:
+    devices.put(GPU_0=device(locked=1500, reasons=2, denied=True))
+    outcome = kbench("doctor", "--unlock")
+    assert outcome.returncode == 2
+    assert "Only root has the right" in outcome.stderr
+    assert "sudo nvidia-smi -i GPU-0 --reset-gpu-clocks" in outcome.stderr

@@ -12,7 +12,7 @@ from test_continue import CATALOG, plan_in
 from kbench.execute.environment_record import describe_run, find_revision
 from kbench.measure import catalog
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.protocol import PluginError
 from kbench.results.environment import Git
 
@@ -23,7 +23,7 @@ from kbench.results.environment import Git
 def test_the_value_of_a_variable_that_may_hold_a_secret_is_hidden(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "s3cret")
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/home/mallory/ptxas")
-    variables = catalog.describe_machine(Device(), Nothing()).variables
+    variables = catalog.describe_machine(Device(), Telemetry()).variables
     assert variables[name] == "(hidden)" and variables["TRITON_PTXAS_PATH"] == "/home/mallory/ptxas"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 NVML_CLOCK_GRAPHICS, NVML_CLOCK_SM, NVML_CLOCK_MEM = 0, 1, 2
 NVML_CLOCK_LIMIT_ID_TDP = 0xFFFFFF01
+NVML_TEMPERATURE_GPU = 0
 NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION, NVML_ERROR_NOT_FOUND, NVML_ERROR_FUNCTION_NOT_FOUND = 3, 4, 6, 13
 
 
@@ -126,3 +127,27 @@ def nvmlDeviceGetComputeRunningProcesses(uuid: str) -> list[SimpleNamespace]:
 
 def nvmlDeviceGetPciInfo(uuid: str) -> SimpleNamespace:
     return SimpleNamespace(busId=_known(uuid, "bus"))
+
+
+def nvmlSystemGetDriverVersion() -> str:
+    return "580.95.05"
+
+
+def nvmlDeviceGetPowerUsage(uuid: str) -> int:
+    return int(_known(uuid, "power_mw"))
+
+
+def nvmlDeviceGetPowerManagementLimit(uuid: str) -> int:
+    return 700_000
+
+
+def nvmlDeviceGetTemperature(uuid: str, kind: int) -> int:
+    return int(_known(uuid, "temperature"))
+
+
+def nvmlDeviceGetTotalEnergyConsumption(uuid: str) -> int:
+    return 5
+
+
+def nvmlDeviceGetMemoryBusWidth(uuid: str) -> int:
+    return 6144

@@ -8,7 +8,7 @@ from kbench.contract.operator import Operator
 from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.protocol import Configuration, Measure, Rows
 from kbench.results.case import Value
 from kbench.results.row import Row
@@ -37,7 +37,7 @@ def case_run(
         ),
         session=0,
         device=Device(),
-        telemetry=Nothing(),
+        telemetry=Telemetry(),
         emit=lambda event: None,
     )
 

@@ -13,7 +13,7 @@ from in_process import case_run
 from kbench.contract.registry import operator
 from kbench.measure import case as measured
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
@@ -58,7 +58,7 @@ def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPat
         settings=settings,
         session=0,
         device=Device(),
-        telemetry=Nothing(),
+        telemetry=Telemetry(),
         emit=lambda event: None,
     )
     launch_ms = {row.provider: row.launch_ms for row in run.run()}
@@ -80,7 +80,7 @@ def test_the_rows_of_a_case_say_how_well_they_are_known() -> None:
 
 
 def test_the_timer_costs_the_same_in_all_cases_of_a_session() -> None:
-    session = SessionMeasurements(Nothing())
+    session = SessionMeasurements(Telemetry())
     rows = []
     for n in (8, 16):
         run = case_run(operator("softmax"), ["torch-native"], M=4, N=n)

@@ -10,7 +10,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.case import CaseRun
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 
@@ -42,7 +42,7 @@ def reasons(operator: Operator, baseline: int | None = 0) -> dict[str, str]:
         ),
         session=0,
         device=Device(),
-        telemetry=Nothing(),
+        telemetry=Telemetry(),
         emit=lambda event: None,
     )
     return {row.provider: row.reason for row in run.run() if row.role == "provider"}

@@ -15,7 +15,7 @@ from kbench.contract.registry import operator
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.session import ceiling
 from kbench.measure.session.ceiling import Ceilings
 from kbench.protocol import Configuration, Measure
@@ -86,7 +86,7 @@ def case_run(measured: Case, ceiling_gbps: float | None = None, ceiling_tflops: 
         ),
         session=0,
         device=Device(),
-        telemetry=Nothing(),
+        telemetry=Telemetry(),
         emit=lambda event: None,
         ceilings=MadeUp(ceiling_gbps, ceiling_tflops),
     )

@@ -14,7 +14,7 @@ from kbench.contract.registry import operator, operator_names
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -113,7 +113,7 @@ def run(name: str, n: int, session: int = 0, **settings: Any) -> CaseRun:
         ),
         session=session,
         device=Device(),
-        telemetry=Nothing(),
+        telemetry=Telemetry(),
         emit=lambda event: None,
     )
 

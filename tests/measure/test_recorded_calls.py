@@ -15,7 +15,7 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import ENERGY, Nothing, energy_mj, telemetry_columns
+from kbench.measure.machine.telemetry import ENERGY, Telemetry, energy_mj, telemetry_columns
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 
@@ -99,7 +99,7 @@ def test_energy_is_divided_by_the_calls_of_all_rounds_but_the_first() -> None:
     assert ENERGY not in telemetry_columns([{ENERGY: 5.0, "power_w": 3.0}])
 
 
-class Meter(Nothing):
+class Meter(Telemetry):
     """A device that draws one joule between two readings."""
 
     drawn = 0.0

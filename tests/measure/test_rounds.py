@@ -20,7 +20,7 @@ from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.settling import SettledClock
-from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import CONTROL_WARMUP_MS, Rounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
@@ -64,8 +64,8 @@ def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: 
         baseline=contenders[0],
         inputs=SharedInputs(["x"], (torch.zeros(1),)),
         steps=Steps(device, lambda event: None, UNGUARDED),
-        telemetry=Nothing(),
-        clock=SettledClock(Nothing()),
+        telemetry=Telemetry(),
+        clock=SettledClock(Telemetry()),
         settings=Measure(timer="do_bench", cache="cold", **given),
         resolution_ms=tick_ms,
         order=random.Random(0),

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from kbench.kernels import cuda_driver
@@ -140,7 +141,7 @@ class Device:
             return int(torch.cuda.mem_get_info(self.torch_device)[0])
         if self.accelerated:
             return None
-        return _host_bytes("MemAvailable")
+        return int(psutil.virtual_memory().available)
 
     @property
     def memory_bytes(self) -> int | None:
@@ -148,7 +149,7 @@ class Device:
         if self.accelerated:
             properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
             return getattr(properties, "total_memory", None)
-        return _host_bytes("MemTotal")
+        return int(psutil.virtual_memory().total)
 
     @cached_property
     def empty_call(self) -> Callable[[], None]:
@@ -285,12 +286,3 @@ def _host_cache_bytes() -> int | None:
     sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     units = {"K": 1024, "M": 1024**2}
     return max((int(s[:-1]) * units[s[-1]] for s in sizes if s[-1:] in units), default=None)
-
-
-def _host_bytes(name: str) -> int | None:
-    """A number of Linux's description of the memory."""
-    meminfo = Path("/proc/meminfo")
-    if not meminfo.exists():
-        return None
-    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
-    return int(fields[name].split()[0]) * 1024 if name in fields else None

@@ -1,14 +1,17 @@
-"""Telemetry: clock, power, temperature and throttling, which a device reports before and after each round.
-
-A source is a library that reads them. Its `read` returns the quantities that it knows, each under the name of its column in
-the CSV. A column that no source fills stays empty.
-"""
+"""Telemetry: clock, power, temperature and throttling, which a device reports before and after each round."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
+
+import torch
+
+from kbench.measure.machine.device import Device
+from kbench.nvml import Card, CardError
 
 Quantities = Mapping[str, float | tuple[str, ...] | None]
 """Quantities by column: a number, words such as throttle reasons, or None if the device does not report it.
@@ -28,54 +31,55 @@ CLOCK = "sm_mhz"
 """The column of the clock. Timing waits until it has settled."""
 
 
-class Unanswered(Exception):
-    """Raised by a source whose library is installed but does not know this device."""
+class Telemetry:
+    """Reads one device. Without a card it knows nothing: a host, or a device that NVML does not know."""
 
-
-class Telemetry(Protocol):
-    """A source of telemetry for one device. sources.py lists the classes."""
-
-    source: str
-    """The library that answers; empty for none."""
-
-    driver: str
-    """Version of the device's driver; empty if unknown."""
+    def __init__(self, card: Card | None = None) -> None:
+        self._card = card
+        self.source = "NVML" if card else ""
+        self.driver = card.driver() if card else ""
 
     def read(self) -> Quantities:
         """The quantities at this moment, without the energy."""
+        card = self._card
+        if not card:
+            return {}
+        readings = {"sm_mhz": card.sm_mhz(), "power_w": card.power_w(), "temp_c": card.celsius()}
+        return {**readings, "throttle": card.throttling()}
 
     def energy_counter_mj(self) -> float | None:
-        """The counter `ENERGY`; None if the device has none. It takes an H200 3 ms to answer, so only long rounds ask it."""
+        """The counter `ENERGY`. It takes an H200 3 ms to answer, so only long rounds ask it."""
+        return self._card.energy_mj() if self._card else None
 
+    @cached_property
     def limits(self) -> dict[str, float | None]:
         """Clock and power limits, for the environment file."""
+        card = self._card
+        if not card:
+            return {}
+        clocks = {"max_sm_mhz": card.max_sm_mhz(), "max_mem_mhz": card.max_memory_mhz()}
+        return {**clocks, "bus_bits": card.bus_bits(), "power_limit_w": card.power_limit_w()}
 
+    @property
     def peak_gbps(self) -> float | None:
         """Theoretical bandwidth of the memory: bus width x clock x 2, for double data rate."""
+        mhz, bits = self.limits.get("max_mem_mhz"), self.limits.get("bus_bits")
+        return None if mhz is None or bits is None else mhz * 1e6 * 2 * bits / 8 * 1e-9
 
     def others(self) -> list[int] | None:
         """Process ids of other programs that compute on the device; None if unknown."""
+        pids = self._card.process_ids() if self._card else None
+        return None if pids is None else [pid for pid in pids if pid != os.getpid()]
 
 
-class Nothing:
-    """No telemetry: a host, or a device whose library is not installed."""
-
-    source = driver = ""
-
-    def read(self) -> Quantities:
-        return {}
-
-    def energy_counter_mj(self) -> float | None:
-        return None
-
-    def limits(self) -> dict[str, float | None]:
-        return {}
-
-    def peak_gbps(self) -> float | None:
-        return None
-
-    def others(self) -> list[int] | None:
-        return None
+def find_telemetry(device: Device) -> Telemetry:
+    """The telemetry of a device; that of nothing if NVML does not know the device."""
+    if device.type != "cuda":
+        return Telemetry()
+    try:
+        return Telemetry(Card(f"GPU-{torch.cuda.get_device_properties(device.torch_device).uuid}"))
+    except CardError:
+        return Telemetry()
 
 
 def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from kbench.measure.catalog import describe_machine
 from kbench.measure.contender import Contender
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.machine.interpreter import interpreter_probe
-from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.machine.telemetry import find_telemetry
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.scripts.observation import observe
 from kbench.measure.scripts.script_run import time_plainly

@@ -265,7 +265,7 @@ class ScriptRun:
             cache_bytes=self.device.cache_bytes if call_bytes else None,
             ceiling_gbps=self.ceilings.gbps() if timed else None,
             ceiling_tflops=self.ceilings.tflops(self.case.dtype) if timed and flops else None,
-            peak_gbps=self.telemetry.peak_gbps(),
+            peak_gbps=self.telemetry.peak_gbps,
             accelerated=self.device.accelerated,
             cold=self.timer.cold(call_bytes),
             prefill_ms=self.timer.prefill_ms,

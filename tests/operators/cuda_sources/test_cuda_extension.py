@@ -173,7 +173,7 @@ def test_the_environment_names_the_nvcc_that_builds(
 ) -> None:
     from kbench.measure.catalog import describe_machine
     from kbench.measure.machine.device import Device
-    from kbench.measure.machine.telemetry import Nothing
+    from kbench.measure.machine.telemetry import Telemetry
 
     tools("nvcc")
     folder = Path(os.environ["PATH"])
@@ -181,7 +181,7 @@ def test_the_environment_names_the_nvcc_that_builds(
     monkeypatch.setenv("CUDA_HOME", str(folder.parent))
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert describe_machine(Device(), Nothing()).nvcc == "12.8"
+    assert describe_machine(Device(), Telemetry()).nvcc == "12.8"
 
 
 @pytest.mark.slow

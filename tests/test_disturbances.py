@@ -12,13 +12,10 @@ from common import Kbench
 from fake_executor import FakeMachine
 from nvml_devices import device
 
-from kbench.clocks.cards import Card, CardError
+from kbench import disturbances
 from kbench.commands import doctor
-from kbench.disturbances import host, profilers
-from kbench.disturbances.device import device_disturbances
-from kbench.disturbances.disturbance import Disturbance
-from kbench.disturbances.host import host_disturbances
-from kbench.disturbances.profilers import profiler_disturbances
+from kbench.disturbances import Disturbance, device_disturbances, host_disturbances, profiler_disturbances
+from kbench.nvml import Card, CardError
 from kbench.protocol import DeviceInfo
 
 
@@ -27,8 +24,8 @@ class Host:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self._monkeypatch = folder, monkeypatch
-        monkeypatch.setattr(host, "SYSFS", folder)
-        monkeypatch.setattr(host, "OWN_GROUP", folder / "cgroup")
+        monkeypatch.setattr(disturbances, "SYSFS", folder)
+        monkeypatch.setattr(disturbances, "OWN_GROUP", folder / "cgroup")
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -110,11 +107,11 @@ def test_few_cores(machine: Host, cores: range, online: str, quota: str, says: s
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """An environment without a profiler."""
-    for name in [*profilers.VARIABLES, "LD_PRELOAD", "LD_AUDIT"]:
+    for name in [*disturbances.VARIABLES, "LD_PRELOAD", "LD_AUDIT"]:
         monkeypatch.delenv(name, raising=False)
-    for name in [name for name in os.environ if name.startswith(profilers.PROFILERS)]:
+    for name in [name for name in os.environ if name.startswith(disturbances.PROFILERS)]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(profilers, "PRELOAD_FILE", tmp_path / "ld.so.preload")
+    monkeypatch.setattr(disturbances, "PRELOAD_FILE", tmp_path / "ld.so.preload")
     return monkeypatch
 
 
@@ -146,7 +143,7 @@ def test_a_variable_that_is_off_is_no_profiler(clean: pytest.MonkeyPatch) -> Non
 
 
 def test_a_library_that_the_system_preloads(clean: pytest.MonkeyPatch) -> None:
-    profilers.PRELOAD_FILE.write_text("/opt/libwatch.so\n")
+    disturbances.PRELOAD_FILE.write_text("/opt/libwatch.so\n")
     [found] = profiler_disturbances()
     assert "ld.so.preload lists /opt/libwatch.so." in found.what
 
@@ -239,7 +236,7 @@ def test_nvml_answers_the_questions_of_doctor() -> None:
         card = Card(Device().uuid)
     except CardError as error:
         pytest.skip(f"no NVML here: {error}")
-    assert 0 < card.sm_mhz() <= (card.max_sm_mhz() or 0)
+    assert 0 < (card.sm_mhz() or 0) <= (card.max_sm_mhz() or 0)
     assert card.max_sm_mhz() in card.supported_sm_mhz()
-    assert card.pci_address() and (host.SYSFS / f"bus/pci/devices/{card.pci_address()}").exists()
+    assert card.pci_address() and (disturbances.SYSFS / f"bus/pci/devices/{card.pci_address()}").exists()
     assert all(each.what.endswith(".") and each.command for each in device_disturbances(card))

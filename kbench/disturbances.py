@@ -1,0 +1,256 @@
+"""What distorts timings on this machine, for `kbench doctor`: profilers, the host, and the NVIDIA device."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench.clocks import unlock_command
+from kbench.nvml import Card
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Something that distorts timings.
+
+    what     what is so on this machine, as a sentence
+    why      what it does to a reading, as a sentence
+    command  the command line that changes it, or shows more
+    """
+
+    what: str
+    why: str
+    command: str
+
+
+# -- profilers, tracers and preloaded libraries, which the environment installs into every program
+
+VARIABLES = {
+    "CUDA_INJECTION64_PATH": "CUDA loads this library, usually a profiler, into every process; it adds time to each launch.",
+    "NVTX_INJECTION64_PATH": "A tool receives every NVTX range of torch and of the providers, which takes time on the host.",
+    "KINETO_USE_DAEMON": "A daemon may start torch's profiler in the worker at any moment; kernels then take longer.",
+    "KINETO_CONFIG": "torch's profiler reads this file and may start by itself; kernels then take longer.",
+    "TORCH_CUDA_SANITIZER": "torch checks every kernel for data races, which makes each launch much slower.",
+    "CUDA_LAUNCH_BLOCKING": "Every launch waits for its kernel, so the host is never ahead and times include the launch.",
+    "HIP_LAUNCH_BLOCKING": "Every launch waits for its kernel, so the host is never ahead and times include the launch.",
+    "AMD_SERIALIZE_KERNEL": "Kernels wait for each other, so times include the launch.",
+    "HSA_TOOLS_LIB": "ROCm loads this library, usually a profiler, into every process; it adds time to each launch.",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "Each allocation of a provider calls the driver and waits for the device.",
+    "PYTHONTRACEMALLOC": "Python records every allocation, which makes each launch from Python slower.",
+}
+"""Variables that distort timings unless they are empty or 0, and what they do."""
+
+PROFILERS = ("NSYS_", "NV_NSIGHT_", "NV_COMPUTE_PROFILER_", "NV_TPS_LAUNCH_TOKEN", "NCU_", "ROCPROF")
+"""Beginnings of the names of variables that Nsight Systems, Nsight Compute and rocprof set in the programs that they start."""
+
+PRELOADED = "This library runs in every process and may replace its memory allocation or its calls of CUDA."
+
+PRELOAD_FILE = Path("/etc/ld.so.preload")
+
+
+def profiler_disturbances() -> Iterator[Disturbance]:
+    """What the environment variables of this process and the system's list of preloaded libraries say."""
+    for name, why in VARIABLES.items():
+        if (value := os.environ.get(name, "")) not in ("", "0"):
+            yield Disturbance(f"The variable {name} is set: {value}.", why, f"unset {name}")
+    if found := sorted(name for name in os.environ if name.startswith(PROFILERS) and name not in VARIABLES):
+        yield Disturbance(
+            f"Variables of a profiler are set: {', '.join(found)}.",
+            "kbench may be running under that profiler, which adds time to each launch and to some kernels.",
+            f"unset {shlex.join(found)}",
+        )
+    for name in ("LD_PRELOAD", "LD_AUDIT"):
+        if value := os.environ.get(name, ""):
+            yield Disturbance(f"A library is preloaded: {name} is {value}.", PRELOADED, f"unset {name}")
+    if listed := (_text(PRELOAD_FILE) or "").split():
+        yield Disturbance(
+            f"A library is preloaded: {PRELOAD_FILE} lists {' '.join(listed)}.",
+            PRELOADED,
+            f"sudo $EDITOR {PRELOAD_FILE}",
+        )
+
+
+# -- the host's CPU: its governor, and the cores on which kbench may run
+
+SYSFS = Path("/sys")
+
+OWN_GROUP = Path("/proc/self/cgroup")
+"""Names the control group of this process: `0::/system.slice/job.scope`."""
+
+FEW_CORES = 4
+"""With fewer cores the thread that launches kernels shares its core: with kbench's parent process, the driver's threads, or
+compilers."""
+
+
+def host_disturbances(pci_address: str | None = None) -> Iterator[Disturbance]:
+    """What distorts timings on the host. `pci_address` of the device tells which cores are near to it. Linux only."""
+    if sys.platform != "linux":
+        return
+    allowed = sorted(os.sched_getaffinity(0))
+    online = _cores(SYSFS / "devices/system/cpu/online") or allowed
+    yield from _governor(allowed)
+    yield from _few(allowed, online)
+    yield from _unpinned(allowed, online, pci_address)
+
+
+def _governor(allowed: list[int]) -> Iterator[Disturbance]:
+    found = [_text(SYSFS / f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor") for core in allowed]
+    slow = [governor for governor in found if governor and governor != "performance"]
+    if slow:
+        yield Disturbance(
+            f"The CPU governor is {' or '.join(sorted(set(slow)))} on {len(slow)} of {len(allowed)} cores.",
+            "The host then launches kernels at a changing clock: launch overhead and the times of short kernels vary.",
+            "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        )
+
+
+def _few(allowed: list[int], online: list[int]) -> Iterator[Disturbance]:
+    quota = _quota()
+    why = "Other threads then interrupt the one that launches kernels: times of short kernels vary."
+    if quota is not None and quota < min(FEW_CORES, len(allowed)):
+        yield Disturbance(
+            f"A quota limits this process to {quota:g} cores.",
+            "The system stops all threads when they have used it up, so a launch may wait for many milliseconds.",
+            "docker update --cpus 0 CONTAINER",
+        )
+    elif len(allowed) < FEW_CORES:
+        several = f"{len(allowed)} core{'s' * (len(allowed) != 1)}"
+        if len(online) > len(allowed):
+            command = f"taskset --cpu-list {_written(online[-FEW_CORES:])} kbench run CONFIG"
+            yield Disturbance(f"kbench may run on {several} of {len(online)}.", why, command)
+        else:
+            yield Disturbance(f"This machine has {several}.", why, "ps -eo pid,pcpu,comm --sort=-pcpu | head")
+
+
+def _unpinned(allowed: list[int], online: list[int], pci_address: str | None) -> Iterator[Disturbance]:
+    if len(allowed) <= FEW_CORES or len(allowed) < len(online):
+        return
+    near = _cores(SYSFS / f"bus/pci/devices/{pci_address}/local_cpulist") if pci_address else []
+    near = [core for core in near if core in allowed]
+    several_nodes = 0 < len(near) < len(allowed)
+    chosen = near if several_nodes else allowed[-FEW_CORES:]
+    why = "The system may move the thread that launches kernels to another core: launch overhead varies."
+    if several_nodes:
+        why += " Cores of another NUMA node also reach the device later."
+    yield Disturbance(
+        f"kbench is not pinned: it may run on all {len(allowed)} cores.",
+        why,
+        f"taskset --cpu-list {_written(chosen)} kbench run CONFIG",
+    )
+
+
+def _quota() -> float | None:
+    """The cores that this process may use on average; None if there is no limit. Each control group above its own may have one.
+    See cgroup v2, `cpu.max`."""
+    lines = (_text(OWN_GROUP) or "").splitlines()
+    own = Path(next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/"))
+    found = []
+    for group in (own, *own.parents):
+        limit, _, period = (_text(SYSFS / f"fs/cgroup{group}/cpu.max") or "").partition(" ")
+        if limit.isdecimal() and period.isdecimal() and int(period):
+            found.append(int(limit) / int(period))
+    return min(found, default=None)
+
+
+def _cores(path: Path) -> list[int]:
+    """The cores of a list such as `0-3,8`; none if there is no such file."""
+    found: list[int] = []
+    for part in (_text(path) or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _written(cores: list[int]) -> str:
+    """`0-3,8` for 0, 1, 2, 3 and 8."""
+    spans: list[list[int]] = []
+    for core in cores:
+        if spans and core == spans[-1][1] + 1:
+            spans[-1][1] = core
+        else:
+            spans.append([core, core])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:  # a virtual machine or a sandbox has not all of them
+        return None
+
+
+# -- the device: its clocks and settings, and other programs on it
+
+
+def device_disturbances(card: Card) -> Iterator[Disturbance]:
+    """What distorts timings on a device on which this process computes nothing."""
+    pids = card.process_ids()
+    if pids:
+        several = f"{len(pids)} other process{'es compute' if len(pids) > 1 else ' computes'}"
+        yield Disturbance(
+            f"{several} on this device: {', '.join(map(str, pids))}.",
+            "Kernels wait for those of other processes and share the memory and the power with them.",
+            f"nvidia-smi -i {card.uuid} --query-compute-apps=pid,process_name,used_memory --format=csv",
+        )
+    yield from _clocks(card)
+    if card.persistent() is False:
+        yield Disturbance(
+            "Persistence mode is off.",
+            "The driver unloads when no program uses the device: the next one starts later, with a cold device and without "
+            "settings such as locked clocks.",
+            f"sudo nvidia-smi -i {card.uuid} --persistence-mode=1",
+        )
+    yield from _ecc(card)
+
+
+def _clocks(card: Card) -> Iterator[Disturbance]:
+    if card.limited_by_a_setting():
+        yield Disturbance(
+            f"The clock is limited to {card.sm_mhz()} MHz, probably by a lock: of another program, of a kbench run, or of one "
+            "whose container was killed.",
+            "Results are comparable only with those that were measured under the same setting.",
+            f"kbench doctor --unlock, or {unlock_command(card.uuid)}",
+        )
+        return
+    application = card.application_mhz()
+    if application and application[0] != application[1]:
+        yield Disturbance(
+            f"The application clock is {application[0]} MHz; the default is {application[1]} MHz.",
+            "Results are comparable only with those that were measured under the same setting.",
+            f"sudo nvidia-smi -i {card.uuid} --reset-applications-clocks",
+        )
+    if card.lockable():
+        highest = card.max_sm_mhz()
+        upto = "" if highest is None else f": it may be anything up to {highest} MHz"
+        yield Disturbance(
+            f"The clock is not locked{upto}.",
+            "It changes with load, power and temperature, and the times of compute-bound kernels with it.",
+            'sudo env PATH="$PATH" kbench run CONFIG --lock-clocks base',
+        )
+
+
+def _ecc(card: Card) -> Iterator[Disturbance]:
+    modes = card.ecc()
+    if modes is None:
+        return
+    if modes.now != modes.pending:
+        yield Disturbance(
+            f"ECC is {_on(modes.now)} and will be {_on(modes.pending)} after the next restart.",
+            "The bandwidth of some devices differs with ECC, so results before and after are not comparable.",
+            f"sudo nvidia-smi -i {card.uuid} --ecc-config={int(modes.now)}",
+        )
+    elif not modes.now:
+        yield Disturbance(
+            "ECC is off.",
+            "The bandwidth of some devices is higher without ECC than on most servers, where it is on.",
+            f"sudo nvidia-smi -i {card.uuid} --ecc-config=1 && sudo reboot",
+        )
+
+
+def _on(state: bool) -> str:
+    return "on" if state else "off"
