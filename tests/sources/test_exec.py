@@ -28,25 +28,6 @@ def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.slow
-def test_every_call_of_a_program_is_a_row_named_by_its_line(
-    kbench: Kbench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run = kbench("exec", "--", sys.executable, SCRIPTS / "plain_loops.py", "speed", "16", "32")
-    assert run.returncode == 0, run.stderr
-    rows = rows_of(tmp_path, "plain_loops")
-    assert [(row["provider"].split(" ", 1)[1], row["order"]) for row in rows] == [
-        (name, order) for order in "12" for name in ("relu", "relu", "abs", "abs")
-    ]
-    assert len({row["provider"] for row in rows}) == 4, "two lines of the program, with two functions each"
-    assert all(row["status"] == "ok" and row["flags"].startswith("unchecked") and not row["gbps"] for row in rows)
-    printed = capfd.readouterr()
-    said = [float(line.split()[2]) for line in printed.out.splitlines() if line.endswith(" us")]
-    assert said == pytest.approx([1000 * float(row["ms"]) for row in rows[0::2]], rel=0.5)
-    assert "USDT" not in printed.err, "the profiler must not write to the program's stderr"
-    assert kbench("show", "results/plain_loops.csv").returncode == 0
-
-
 TIMES_IN_THREADS = """
 import threading
 import torch
@@ -168,11 +149,6 @@ triton.testing.do_bench(lambda: fill[(1,)](x, 16), warmup=1, rep=1)
     (tmp_path / "interpreted.py").write_text(text)
     run = kbench("exec", "--", sys.executable, "interpreted.py")
     assert run.returncode == 3 and "nothing was measured: " in run.stderr and "TRITON_INTERPRET" in run.stderr
-
-
-def test_a_command_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
-    run = kbench("exec", "--", "no-such-command")
-    assert run.returncode == 2 and run.stderr.count("\n") == 1 and "no-such-command: cannot be started" in run.stderr
 
 
 def test_a_script_without_python_before_it_is_told_so(kbench: Kbench, tmp_path: Path) -> None:

@@ -28,14 +28,6 @@ baseline: torch-native
 measure: {warmup_ms: 1, rep_ms: 15, rounds: 1, sessions: 2}
 """
 
-HANG = """
-operator: softmax
-sweep: {M: 16, N: 64, dtype: float32}
-providers: [torch-native, hangs]
-plugins: [hangs.py]
-measure: {warmup_ms: 1, rep_ms: 2, rounds: 1}
-"""
-
 HANGS = """
 import os, pathlib, subprocess, time, torch, kbench
 

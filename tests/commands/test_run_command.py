@@ -1,4 +1,4 @@
-"""What `kbench run --dry-run` says about the plan."""
+"""What `kbench run --dry-run` says about the plan, and the exit code of a run that is continued."""
 
 from __future__ import annotations
 
@@ -58,3 +58,13 @@ def test_the_memory_of_this_machine_is_known(kbench: Kbench, write_config: Calla
     write_config("{operator: gelu, sweep: {M: 1000000, N: [4, 1000000000], dtype: float32}, providers: [torch-native]}")
     said = kbench("run", "sweep.yaml", "--dry-run").stdout
     assert "1 of 2 cases needs more memory than the device has" in said and "N=1000000000" in said
+
+
+def test_the_exit_code_of_a_resumed_run_counts_what_was_there(
+    kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path]
+) -> None:
+    write_config(CONFIG.replace("torch-native,", "torch-native, zeros,"))
+    assert kbench("run", "sweep.yaml", "--no-plot").returncode == 1
+    finished = fake_machine.finished
+    done = kbench("run", "sweep.yaml", "--no-plot", "--resume")
+    assert done.returncode == 1 and "zeros: wrong" in done.stdout and fake_machine.finished == finished
