@@ -177,7 +177,7 @@ class Task:
     """Check and time configurations on a case, together and in one session. The answer is `Rows`.
 
     baseline     the name of the configuration that speed-ups refer to; there is none if it is not among them
-    needs        what the worker must have in common with the one whose catalog made the plan: see `traits`
+    requirements what the worker must have in common with the one whose catalog made the plan: see plan.requirements
     keep_trying  also configurations that took the worker down in the last cases are measured
     """
 
@@ -186,7 +186,7 @@ class Task:
     baseline: str | None
     settings: Measure
     session: int
-    needs: Mapping[str, str] = field(default_factory=dict)
+    requirements: Mapping[str, str] = field(default_factory=dict)
     keep_trying: bool = False
 
     @property

@@ -27,7 +27,7 @@ from kbench.protocol import (
     StepEnded,
     Task,
 )
-from kbench.results.case import format_params
+from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Role, Status
@@ -170,8 +170,8 @@ class FakeExecutor:
     def start(self) -> None:
         """There is nothing to start."""
 
-    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
-        taken = dict(homes)
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+        taken = dict(measured_on)
         for number, task in enumerate(tasks):
             uuids = [device.uuid for device in self.devices]
             home = taken.setdefault(task.case, uuids[number % len(uuids)])

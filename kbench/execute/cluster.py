@@ -30,6 +30,7 @@ from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.time_limits import call_within
 from kbench.files import source_text
 from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Message, Task
+from kbench.results.case import Case
 from kbench.results.stamps import digest
 
 GPU = "GPU"
@@ -109,7 +110,7 @@ class Cluster:
     def start(self) -> None:
         """Nothing to do: a dask worker starts its measuring processes with its first case."""
 
-    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         """dask has one job per worker at a time: it gives up a job after some deaths of workers that had it, also if the job
         only waited there."""
         jobs: dict[Any, list[Task]] = {}

@@ -10,12 +10,12 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
+from kbench.results.case import Case
 
 
 class Devices:
@@ -43,8 +43,10 @@ class Devices:
     def start(self) -> None:
         self._scout.stop()
 
-    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
-        todo = TaskQueue(tasks, None if self._spread else self._homes_here(homes))
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+        here = {device.uuid for device in self.devices}
+        kept = {case: uuid for case, uuid in measured_on.items() if uuid in here}
+        todo = TaskQueue(tasks, None if self._spread else kept)
         results: queue.SimpleQueue[tuple[DeviceInfo, Finished | Exception | None]] = queue.SimpleQueue()
 
         def work(device: DeviceInfo, supervisor: WorkerSupervisor) -> None:
@@ -80,24 +82,20 @@ class Devices:
         for supervisor in (self._scout, *self._supervisors):
             supervisor.stop()
 
-    def _homes_here(self, homes: Mapping[Any, str]) -> dict[Any, str]:
-        here = {device.uuid for device in self.devices}
-        return {case: uuid for case, uuid in homes.items() if uuid in here}
-
 
 class TaskQueue:
-    """The tasks that no device has taken. A case belongs to the device that takes its first task, or that `homes` names by its
-    UUID; without `homes` a task goes to any device."""
+    """The tasks that no device has taken. A case belongs to the device that takes its first task, or that `belongs_to` names by
+    its UUID; without `belongs_to` a task goes to any device."""
 
-    def __init__(self, tasks: Sequence[Task], homes: Mapping[Any, str] | None) -> None:
-        self._tasks, self._homes = list(tasks), None if homes is None else dict(homes)
+    def __init__(self, tasks: Sequence[Task], belongs_to: dict[Case, str] | None) -> None:
+        self._tasks, self._belongs_to = list(tasks), belongs_to
         self._lock = threading.Lock()
 
     def take(self, device: str) -> Task | None:
         """The next task for a device; None if none is left for it."""
         with self._lock:
             for number, task in enumerate(self._tasks):
-                if self._homes is None or self._homes.setdefault(task.case, device) == device:
+                if self._belongs_to is None or self._belongs_to.setdefault(task.case, device) == device:
                     return self._tasks.pop(number)
         return None
 

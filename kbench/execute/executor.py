@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, MachineInfo, Message, Task
-from kbench.results.case import format_params
+from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
@@ -71,9 +71,9 @@ class Executor(Protocol):
     def start(self) -> None:
         """Prepare to measure. The caller has locked the devices."""
 
-    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
-        """Yield every task once, when it is finished. `homes` maps cases to the UUID of the device that has measured earlier
-        sessions of them. Raises ExecutionError if devices were lost, after all that the others could measure."""
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+        """Yield every task once, when it is finished. `measured_on` has the UUID of the device that has measured earlier
+        sessions of a case. Raises ExecutionError if devices were lost, after all that the others could measure."""
 
     def stop(self) -> None:
         """End all workers. May be called at any time, and more than once."""

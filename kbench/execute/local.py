@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
+from kbench.results.case import Case
 
 
 class Local:
@@ -30,7 +30,7 @@ class Local:
     def start(self) -> None:
         """The worker that has reported the catalog also measures."""
 
-    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         for task in tasks:
             yield self._supervisor.measure(task, listener)
 

@@ -92,11 +92,11 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
     providers = catalog.providers(sweep.operator)
     known = [one for one in sweep.configurations if not one.error]
     reasons = {one.name: providers[one.provider].unavailable for one in known}
-    needs = traits(catalog, sweep.operator, {one.provider for one in known})
+    required = requirements(catalog, sweep.operator, {one.provider for one in known})
     return Plan(
         sweep=sweep,
         tasks=tuple(
-            Task(case, sweep.configurations, sweep.baseline, measure, session, needs, keep_trying)
+            Task(case, sweep.configurations, sweep.baseline, measure, session, required, keep_trying)
             for session in range(measure.sessions)
             for case in sweep.cases
         ),
@@ -110,7 +110,7 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
     )
 
 
-def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
+def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
     """What must be the same in all workers of a run: the type of the device, and the code of the providers."""
     known = catalog.providers(operator)
     code = {f"the code of provider {name}": known[name].source_hash for name in sorted(providers) if name in known}

@@ -152,7 +152,7 @@ def _measure(
     """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks and has `locked` the clocks."""
     executor, layout = prepared.executor, existing.plan if existing else prepared.plan
     tasks = existing.left if existing else layout.tasks
-    homes = {row.case: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
+    measured_on = {row.case: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
     entries = describe_run(layout, executor.catalog, executor.scope, locked)
     if existing and existing.environment:
         if (were := bool(existing.environment.locked_clocks)) != bool(locked):
@@ -175,7 +175,7 @@ def _measure(
         with progress.make_progress(tasks) as display:
             writer.note = display.note
             try:
-                for finished in executor.run(tasks, homes, display):
+                for finished in executor.run(tasks, measured_on, display):
                     if existing:
                         existing.agree(finished.rows)
                     rows = _completed(finished, record.add_machine(finished.machine), layout.sweep)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.plan import traits
+from kbench.execute.plan import requirements
 from kbench.execute.wall_time import seen_from_outside
 from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
@@ -259,7 +259,10 @@ class WorkerSupervisor:
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
     """Raise DeviceGone if a worker has another device or other code than the plan was made for. `device` is the one that it
     must use, if the plan names one."""
-    planned, now = dict(task.needs), traits(catalog, task.case.operator, catalog.providers(task.case.operator))
+    planned, now = (
+        dict(task.requirements),
+        requirements(catalog, task.case.operator, catalog.providers(task.case.operator)),
+    )
     if device:
         planned["the UUID of the device"], now["the UUID of the device"] = device.uuid, catalog.device.uuid
     for name, value in planned.items():

@@ -18,7 +18,7 @@ from kbench.config.load import Config, load_config
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.plan import Plan, find_extremes, make_plan, traits
+from kbench.execute.plan import Plan, find_extremes, make_plan, requirements
 from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervisor import WorkerSupervisor
@@ -158,8 +158,8 @@ def _check(
     """The rows of each provider on edge inputs, and the number of random shapes."""
     sweep = plan.sweep
     mine = tuple(one for one in sweep.configurations if one.name in own)
-    needs = traits(catalog, sweep.operator, {one.provider for one in mine})
-    like = replace(plan.tasks[0], configurations=mine, needs=needs)
+    required = requirements(catalog, sweep.operator, {one.provider for one in mine})
+    like = replace(plan.tasks[0], configurations=mine, requirements=required)
     extremes = find_extremes(sweep)
     first = [replace(like, case=case) for case in extremes]
     try_operator(supervisor.try_operator, first, sweep)

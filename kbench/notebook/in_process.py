@@ -24,6 +24,7 @@ from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import CallRecorded, DeviceInfo, Message, Task
+from kbench.results.case import Case
 from kbench.results.vocabulary import Status
 
 NOTEBOOK = "the notebook"
@@ -91,7 +92,7 @@ class InProcess:
     def start(self) -> None:
         """The process that has made the catalog also measures."""
 
-    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         for task in tasks:
             yield self._measure(task, listener)
 

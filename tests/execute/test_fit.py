@@ -9,7 +9,7 @@ from fake_executor import machine_info
 from stand_in import task
 
 from kbench.errors import DeviceGone
-from kbench.execute.plan import traits
+from kbench.execute.plan import requirements
 from kbench.execute.supervisor import check_fit
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
@@ -25,7 +25,7 @@ def catalog(source_hash: str = "9c2e", device: str = "cuda") -> Catalog:
     )
 
 
-PLANNED = replace(task("mine"), needs=traits(catalog(), "softmax", ["mine"]))
+PLANNED = replace(task("mine"), requirements=requirements(catalog(), "softmax", ["mine"]))
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_what_differs_is_told_with_what_to_do(other: Catalog, sentence: str) -> 
 
 
 def test_a_part_of_the_plan_fits_where_the_plan_fits() -> None:
-    """Some rows of a file that are measured again, with the needs of the whole plan."""
+    """Some rows of a file that are measured again, with the requirements of the whole plan."""
     both = catalog()
     both.operators["softmax"].providers["other"] = ProviderInfo(source_hash="77aa")
-    needs = traits(both, "softmax", ["mine", "other"])
-    check_fit(both, replace(task("mine"), needs=needs), None)
+    required = requirements(both, "softmax", ["mine", "other"])
+    check_fit(both, replace(task("mine"), requirements=required), None)
