@@ -350,6 +350,9 @@ class PluginError:
     where: str
     message: str
 
+    def __str__(self) -> str:
+        return f"plug-in {self.plugin} failed: {self.where}: {self.message}"
+
 
 @dataclass(frozen=True)
 class AcceleratorInfo:

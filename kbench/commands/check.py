@@ -50,7 +50,7 @@ def check(
     could be checked; 130 interrupted.
     """
     from kbench import interrupts
-    from kbench.config.load import load_config, plugin_failures
+    from kbench.config.load import load_config
     from kbench.execute.plan import find_extremes, make_plan
     from kbench.execute.prepare import try_operator
     from kbench.execute.progress import make_progress
@@ -64,8 +64,8 @@ def check(
     with interrupts.once(), WorkerSupervisor(CatalogRequest(loaded.plugins), terminal.note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(loaded.resolve(catalog), catalog, keep_trying=keep_trying)
-        for failure in plugin_failures(catalog):
-            terminal.warn(failure)
+        for failure in catalog.plugin_errors:
+            terminal.warn(str(failure))
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
         if tasks and plan.runnable:

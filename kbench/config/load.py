@@ -75,7 +75,7 @@ class Config:
             raise ConfigError(
                 [ConfigIssue(place, f"the plug-in failed: {error.where}: {error.message}") for place, error in named]
             )
-        failures = "; ".join(plugin_failures(catalog))
+        failures = "; ".join(map(str, catalog.plugin_errors))
         info = catalog.operators.get(self.operator)
         if info is None:
             message = "; ".join(filter(None, [unknown("operator", self.operator, list(catalog.operators)), failures]))
@@ -140,11 +140,6 @@ class Config:
         another folder."""
         alike = [place for file, place in self.places.items() if Path(file).name == Path(plugin).name]
         return self.places.get(plugin) or (alike[0] if alike else None)
-
-
-def plugin_failures(catalog: Catalog) -> list[str]:
-    """A sentence for each plug-in that failed."""
-    return [f"plug-in {error.plugin} failed: {error.where}: {error.message}" for error in catalog.plugin_errors]
 
 
 def load_config(

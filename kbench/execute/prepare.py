@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Protocol
 
-from kbench.config.load import Config, plugin_failures
+from kbench.config.load import Config
 from kbench.config.resolve import Sweep
 from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
@@ -53,7 +53,7 @@ def prepare_with(
     """The same with an executor that the caller has made. Stops it if there is no plan."""
     try:
         layout = make_plan(config.resolve(executor.catalog), executor.catalog, keep_trying=options.keep_trying)
-        for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
+        for failure in executor.catalog.plugin_errors:  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:
             try_operator(executor.try_operator, layout.tasks, layout.sweep)
