@@ -1,4 +1,4 @@
-"""The README shows what kbench prints, and a plug-in that works."""
+"""The README shows what kbench prints, and every link of the documents leads to a file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from common import ROOT, Kbench
+from common import ROOT
 
 README = (ROOT / "README.md").read_text()
 SAMPLES = re.findall(r"```console\n\$ (kbench .*?)\n(.*?)```", README, re.DOTALL)
-PLUGINS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 LINES = 120
 
 
@@ -36,23 +34,25 @@ def test_a_sample_is_what_is_printed(command: str, shown: str) -> None:
     assert done.stdout.strip() == shown.strip(), f"replace the sample in README.md with what `{command}` prints now"
 
 
-@pytest.mark.slow
-def test_the_plug_in_is_right_for_every_input(kbench: Kbench, tmp_path: Path) -> None:
-    pytest.importorskip("triton")
-    [plugin] = PLUGINS
-    (tmp_path / "my_kernels.py").write_text(plugin)
-    [command] = re.findall(r"^kbench (check .*?) +#", README, re.MULTILINE)
-    done = kbench(*shlex.split(command), "--set", "M=8", "--set", "N=100")
-    assert done.returncode == 0, done.stdout + done.stderr
-    table = done.stdout.partition("mine\n")[2].strip().splitlines()
-    assert len(table) > 10 and all(re.search(r"  ok [0-9.]+$", line) for line in table), done.stdout
-
-
-def test_every_link_leads_to_a_file() -> None:
+def test_every_link_leads_to_a_file_and_to_a_heading_of_it() -> None:
     """Of every page of the repository that people read."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").rglob("*.md")]
     for page in pages:
         prose = re.sub(r"^```.*?^```|`[^`\n]+`(?!\])", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-        for link in re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"#\s]+)", prose):
+        for link, heading in re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"#\s]*)(?:#([^)\s]+))?", prose):
             if not link.startswith("http"):
-                assert (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
+                target = page.parent / link if link else page
+                assert target.exists(), f"{page.relative_to(ROOT)}: {link}"
+                assert not heading or heading in headings(target), f"{page.relative_to(ROOT)}: {link}#{heading}"
+
+
+def headings(page: Path) -> set[str]:
+    """The headings of a page, as links name them: in small letters, without signs, with hyphens."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+def test_every_tool_that_is_named_exists() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for tool in re.findall(r"\btools/\w+\.py", page.read_text()):
+            assert (ROOT / tool).exists(), f"{page.relative_to(ROOT)}: {tool}"

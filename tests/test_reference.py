@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shlex
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-import typer
 from common import ROOT
 
-from kbench.cli import app
 from kbench.comparison.formats import FORMATS
 from kbench.version import __version__
 
@@ -44,26 +39,3 @@ def test_the_help_of_export_names_every_format() -> None:
 
 def test_the_citation_names_this_version() -> None:
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
-
-
-def test_every_command_in_the_documents_exists_with_its_options() -> None:
-    group: Any = typer.main.get_command(app)
-    found = 0
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.yaml")]:
-        for line in re.findall(r"^(?:#   |\$ )?(kbench [a-z]+ .*)$", _code(page), re.MULTILINE):
-            _, name, *words = shlex.split(line, comments=True)
-            command: Any = group.commands[name]
-            if members := getattr(command, "commands", None):
-                command = members[words.pop(0)]
-            options = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
-            words = words[: words.index("--")] if "--" in words else words  # then come the arguments of a script
-            assert {word for word in words if word.startswith("-")} <= options, f"{page.name}: {line}"
-            found += 1
-    assert found > 40
-
-
-def _code(page: Path) -> str:
-    """The code blocks of a page, or the whole of a config."""
-    text = page.read_text()
-    blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return "\n".join(blocks) if page.suffix == ".md" else text

@@ -227,11 +227,15 @@ def test_what_compare_exports_to_stdout_is_a_document_of_its_schema_and_nothing_
 def test_every_command_of_the_readme_and_of_the_docs_exists_with_its_options(kbench: Kbench) -> None:
     """Of the lines `kbench COMMAND ...` in blocks of code."""
     helps: dict[str, str] = {}
-    for page in [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tutorial", "running", "index"))]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "docs" / "reference" / "config.md"]:
         for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):
-            for line in re.findall(r"^(?:\$ )?kbench ([^#|\n]*)", block, re.MULTILINE):
-                command = line.split()[0]
-                helps[command] = helps.get(command) or kbench(command, "--help").out
+            for line in re.findall(r"^(?:\$ )?kbench ([a-z][^#|\n]*)", block, re.MULTILINE):
+                words = line.split()
+                command = " ".join(words[: 2 if words[0] == "history" else 1])
+                if command not in helps:
+                    ended = kbench(*command.split(), "--help")
+                    assert ended.code == 0, f"{page.name}: kbench {line}"
+                    helps[command] = ended.out
                 for option in re.findall(r" (--[a-z-]+)", line.partition(" -- ")[0]):
                     assert option in helps[command], f"{page.name}: kbench {line}"
-    assert {"run", "check", "compare", "show", "init", "plot", "report", "ab"} <= helps.keys()
+    assert {"run", "check", "compare", "show", "init", "plot", "report", "ab", "why", "history check"} <= helps.keys()
