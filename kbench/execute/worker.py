@@ -130,9 +130,8 @@ class Worker:
         except WorkerFailed as lost:
             if lost.step is None:
                 raise WorkerFailed(lost.status, f"the worker process did not start: {lost.reason}") from None
-            named = [*request.plugins, *([request.source.path] if request.source else [])]
-            its = "it" if any(path in lost.step.name for path in named) else "it or uninstall its package"
-            raise WorkerFailed(lost.status, f"{lost.step.name}: {lost.reason}; mend {its}") from None
+            remedy = "mend it" if lost.step.step == "load" else "mend or uninstall it"
+            raise WorkerFailed(lost.status, f"{lost.step.name}: {lost.reason}; {remedy}") from None
         assert isinstance(catalog, Catalog)
         return catalog
 

@@ -90,4 +90,4 @@ def test_one_that_ends_the_worker_ends_the_run_and_is_named(
 ) -> None:
     install("ends", code)
     done = kbench("run", write_config(CONFIG), "--no-plot")
-    assert done.returncode == 3 and done.stderr == f"error: {named}; mend it or uninstall its package\n"
+    assert done.returncode == 3 and done.stderr == f"error: {named}; mend or uninstall it\n"

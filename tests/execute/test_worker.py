@@ -14,7 +14,7 @@ from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.devices import Devices
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import NONSENSE, Worker
-from kbench.protocol import CatalogRequest, Source
+from kbench.protocol import CatalogRequest
 from kbench.results.vocabulary import Status
 
 DEEDS = {
@@ -144,13 +144,12 @@ BEGINS = "say('StepBegun', index=-1, step={!r}, name={!r}, limit_s=20); os._exit
         (
             "import",
             "plug-in theirs (theirs)",
-            "exited with code 3 while importing it; mend it or uninstall its package",
+            "exited with code 3 while importing it; mend or uninstall it",
         ),
-        ("import", "plug-in mine.py", "exited with code 3 while importing it; mend it"),
         (
             "ask",
             "provider a of plug-in theirs",
-            "while asking whether it is available; mend it or uninstall its package",
+            "while asking whether it is available; mend or uninstall it",
         ),
         ("load", "script.py", "the process exited with code 3 while loading it; mend it"),
     ],
@@ -160,7 +159,7 @@ def test_a_plug_in_that_ends_the_worker_is_named_with_what_to_do(
 ) -> None:
     stand_in(start=BEGINS.format(step, name))
     with pytest.raises(WorkerLost) as caught:
-        Worker(CatalogRequest(("mine.py",), Source("script.py")))
+        Worker(CatalogRequest(()))
     assert str(caught.value).startswith(f"{name}: ") and str(caught.value).endswith(sentence)
 
 
