@@ -51,11 +51,6 @@ def test_every_combination_of_parameters_is_a_configuration_named_in_the_provide
     assert names(sweep) == [*pairs, "triton-row[num_warps=None]"]
 
 
-def test_parameters_may_be_numbers_words_booleans_and_null() -> None:
-    sweep = resolve(minimal(providers="[triton-row: {num_warps: [4, 0.5, true, word, null]}]"))
-    assert [configuration.params["num_warps"] for configuration in sweep.configurations] == [4, 0.5, True, "word", None]
-
-
 @pytest.mark.parametrize(
     ("baseline", "expected"),
     [("", "triton"), ("baseline: cuda", "cuda"), ("baseline: triton-row[num_warps=4]", "triton-row[num_warps=4]"),
@@ -63,11 +58,6 @@ def test_parameters_may_be_numbers_words_booleans_and_null() -> None:
 )  # fmt: skip
 def test_the_baseline_is_a_provider_or_a_configuration_and_by_default_the_first(baseline: str, expected: str) -> None:
     assert resolve(minimal(providers="[triton, cuda, triton-row: {num_warps: 4}]", rest=baseline)).baseline == expected
-
-
-def test_a_provider_without_parameters_is_a_baseline_beside_its_parametrised_configurations() -> None:
-    text = minimal(providers="[triton-row, triton-row: {num_warps: [4, 8]}]", rest="baseline: triton-row")
-    assert resolve(text).baseline == "triton-row"
 
 
 def test_aliases_and_quotes_are_yaml_as_usual() -> None:
@@ -90,11 +80,6 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 # Profiles, --set, --only, --plugin.
-
-
-def test_a_range_is_replaced_and_not_merged() -> None:
-    base = minimal("{M: 1, N: {pow2: [2, 4]}}", rest="profiles: {a: {sweep: {N: {start: 1, stop: 2, step: 1}}}}")
-    assert sizes(resolve(base, profile="a")) == [1, 2]
 
 
 @pytest.mark.parametrize(
