@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from kbench.text.printable import REASON_LIMIT, printable
+from kbench.text.words import plural
 
 MOST_ISSUES = 50
 """How many issues of a config are shown. The rest are counted."""
@@ -46,13 +46,7 @@ class UsageError(KbenchError):
 
 
 class ResultsError(KbenchError):
-    """A results file cannot be read, written or continued: `file[:line]: what is wrong; what to do`.
-
-    The message is one printable line, whatever the file holds.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message, REASON_LIMIT))
+    """A results file cannot be read, written or continued: `file[:line]: what is wrong; what to do`."""
 
 
 @dataclass(frozen=True, order=True)
@@ -74,17 +68,17 @@ class ConfigIssue(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.message}"
+        return f"{self.where}: {' '.join(self.message.split())}"
 
 
 class ConfigError(KbenchError):
-    """A config cannot be used. The message lists its issues in the order of the file, one printable line each."""
+    """A config cannot be used. The message lists its issues in the order of the file, one line each."""
 
     def __init__(self, issues: Sequence[ConfigIssue]) -> None:
         self.issues = tuple(sorted(set(issues)))
-        lines = [printable(str(issue), REASON_LIMIT) for issue in self.issues[:MOST_ISSUES]]
+        lines = [str(issue) for issue in self.issues[:MOST_ISSUES]]
         if (more := len(self.issues) - MOST_ISSUES) > 0:
-            lines.append(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more problem{'s' * (more > 1)}")
+            lines.append(f"{self.issues[MOST_ISSUES].where.source}: and {plural(more, 'more problem')}")
         super().__init__("\n".join(lines))
 
 

@@ -79,12 +79,6 @@ def test_escape_codes_are_shown_and_not_sent(refuse, arguments: list[str]) -> No
     assert all(line.isprintable() for line in told.splitlines())
 
 
-def test_an_option_of_a_megabyte_is_not_told_whole(refuse) -> None:  # type: ignore[no-untyped-def]
-    assert len(refuse("run", "s.yaml", "--profile", "x" * 10**6)) < 10_000
-    assert len(refuse("explain", "x" * 10**6)) < 10_000
-    assert len(refuse("x" * 10**6)) < 10_000
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -44,14 +44,14 @@ MAY_IMPORT = {
     "kernels": "contract results",
     "kernels/norms": "contract kernels kernels/norms/dispatch",
     "kernels/norms/dispatch": "contract kernels",
-    "launches": "files results text",
-    "listings": "errors files launches text",
+    "launches": "files results",
+    "listings": "errors files launches",
     "measure": (
         "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/salting "
         "measure/scripts measure/session measure/tampering measure/timing plugins protocol results sources sources/scripts "
         "text version"
     ),
-    "measure/correctness": "contract measure/definition measure/machine measure/tampering results",
+    "measure/correctness": "contract measure/definition measure/machine measure/tampering results text",
     "measure/definition": "contract files measure/machine results text",
     "measure/launches": "contract files kernels launches measure/machine results text",
     "measure/machine": "kernels nvml protocol text",
@@ -66,7 +66,7 @@ MAY_IMPORT = {
     "measure/timing": "analysis contract measure/machine results text",
     "notebook": (
         "comparison comparison/formats comparison/presentation contract errors execute measure measure/correctness "
-        "measure/launches measure/machine measure/session measure/tampering plugins protocol results text"
+        "measure/launches measure/machine measure/session measure/tampering plugins protocol results"
     ),
     "nvml": "",
     "operators": "contract kernels kernels/norms results",
@@ -78,10 +78,10 @@ MAY_IMPORT = {
         "analysis comparison comparison/presentation errors plotting/page plotting/panels plotting/selection plotting/style"
     ),
     "plotting/over_time": (
-        "history history/presentation plotting/changes plotting/page plotting/panels plotting/selection plotting/style"
+        "history history/presentation plotting/changes plotting/page plotting/panels plotting/selection plotting/style text"
     ),
     "plotting/page": "analysis plotting/panels plotting/selection plotting/style results text",
-    "plotting/panels": "analysis plotting/selection plotting/style",
+    "plotting/panels": "analysis plotting/selection plotting/style text",
     "plotting/selection": "analysis errors results text",
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",

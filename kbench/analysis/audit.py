@@ -12,6 +12,7 @@ from statistics import median
 
 from kbench.results.row import Row
 from kbench.results.vocabulary import CALL_ORDER, NO_TENSORS, Agreement, Flag, Noticed, Role
+from kbench.text.words import plural
 
 WORK_SHARE = 0.01
 """Counts of work that differ by no more than this are equal: scripts round the rates from which the counts follow."""
@@ -190,7 +191,7 @@ def _by_line(cases: RowsByCase) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _cases(count: int) -> str:
-    return f"{count} case{'s' * (count != 1)}"
+    return plural(count, "case")
 
 
 def _point(row: Row) -> str:

@@ -25,6 +25,7 @@ from kbench.analysis.cases import CaseKey, key_of, timed
 from kbench.analysis.pairwise import Limits, TimeDifference, difference
 from kbench.results.row import Row, is_plausible
 from kbench.results.vocabulary import Control, Role
+from kbench.text.words import plural
 
 SHARE_WITHIN = 0.95
 """The share of cases that stay below the noise floor."""
@@ -84,7 +85,7 @@ class Noise:
         if self.floor is None:
             return "noise floor: unknown, because no baseline was timed twice"
         count = len({key.case for key in self.pairs})
-        cases = f"{count} case{'s' * (count != 1)}"
+        cases = f"{plural(count, 'case')}"
         medians = f"(medians of their {'sessions' if self.sessions > 1 else 'rounds'})"
         if self.too_noisy:
             return (

@@ -14,6 +14,7 @@ from kbench.analysis.pairwise import Outcome, PairwiseComparison
 from kbench.analysis.winners import ComparePair, Winner
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
+from kbench.text.words import plural
 
 
 @dataclass(frozen=True)
@@ -171,4 +172,4 @@ def fastest_sentence(
 
 
 def _cases(count: int) -> str:
-    return f"{count} case{'s' * (count != 1)}"
+    return plural(count, "case")

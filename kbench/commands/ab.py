@@ -25,6 +25,7 @@ from kbench.commands.options import (
 from kbench.commands.outputs import export_targets, report_gate, sessions_advice, write_outputs
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
+from kbench.text.words import plural
 
 
 def ab(
@@ -104,7 +105,7 @@ def ab(
     except KeyboardInterrupt:
         terminal.note(f"interrupted; the sessions that had ended, if any, are in {out}")
         return ExitStatus.INTERRUPTED
-    counts = " and ".join(f"{count} session{'s' * (count != 1)} of {label}" for label, count in done.sessions.items())
+    counts = " and ".join(f"{plural(count, 'session')} of {label}" for label, count in done.sessions.items())
     terminal.note(f"measured {counts}: {done.ended}")
     terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
     advice = sessions_advice(budget, enough=min(done.sessions.values()) >= MOST_SESSIONS)

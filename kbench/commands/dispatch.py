@@ -63,7 +63,6 @@ def dispatch(
     from kbench.dispatching.dispatch import DispatchOptions
     from kbench.dispatching.dispatch import dispatch as find
     from kbench.dispatching.lines import tree_lines
-    from kbench.text.printable import printable
 
     if out is not None and out.suffix != ".py":
         raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
@@ -73,11 +72,11 @@ def dispatch(
         check_not_read("--out", path, sources)
     found = find(sources, options, where)
     providers = ", ".join(found.decision.providers)
-    print(terminal.one_line(f"providers: {providers}; {found.decision.general} has a trusted time in every case"))
+    print(f"providers: {providers}; {found.decision.general} has a trusted time in every case")
     for line in tree_lines(found.decision.tree, found.decision.general):
-        print(printable(line))
+        print(line)
     for line in found.report_lines:
-        print(terminal.one_line(line))
+        print(line)
     for path in found.write(out) if out is not None else []:
         print(path)
     for warning in found.warnings:

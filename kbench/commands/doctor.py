@@ -98,7 +98,7 @@ def _print_disturbances(found: list[Disturbance]) -> None:
     print("distorts timings here:" if found else "nothing was found that distorts timings")
     for each in found:
         terminal.print_paragraph(f"{each.what} {each.why}", indent=2)
-        print(f"    {terminal.one_line(each.command)}")
+        print(f"    {each.command}")
 
 
 def _unlock() -> ExitStatus:
@@ -107,7 +107,7 @@ def _unlock() -> ExitStatus:
     card = _card(read_catalog(()))
     if card and card.limited_by_a_setting():
         clocks.unlock(card)
-        print(terminal.one_line(f"unlocked the clocks of {card}"))
+        print(f"unlocked the clocks of {card}")
     else:
         print("there are no locked clocks to unlock")
     return ExitStatus.OK

@@ -11,6 +11,7 @@ import typer
 from kbench.commands.options import Profile, Sets, split_words
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
+from kbench.text.words import plural
 
 
 def judge(
@@ -68,7 +69,7 @@ def judge(
     from kbench.config.resolve import split_names
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out
-    from kbench.judging.verdict_text import many, verdict_lines
+    from kbench.judging.verdict_text import verdict_lines
 
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
@@ -90,9 +91,9 @@ def judge(
     else:
         for each in judged.providers:
             for line in verdict_lines(judged, each, min_speedup):
-                print(terminal.one_line(line))
+                print(line)
             print()
     if judged.interrupted and judged.cases:
         kept = f"the rows are in {out}" if out else "without --out, kbench judge keeps no rows"
-        terminal.note(f"interrupted; the speed is from the {many(judged.cases, 'case')} timed so far; {kept}")
+        terminal.note(f"interrupted; the speed is from the {plural(judged.cases, 'case')} timed so far; {kept}")
     return judged.exit_status

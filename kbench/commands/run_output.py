@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ResultsError, UsageError
 from kbench.text import terminal
+from kbench.text.words import plural
 
 if TYPE_CHECKING:
     from kbench.execute.plan import Plan
@@ -46,7 +47,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     header = (*sweep.axes, "dtype", *notes, "MB per call", "MB needed", *(["expected on"] if several else []))
     terminal.print_table(header, rows, numeric=("weight", "MB per call", "MB needed"))
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
-        print(f"... and {more:,} more case{'s' * (more > 1)}")
+        print(f"... and {plural(more, 'more case')}")
     print()
     if large := plan.too_large():
         assert plan.memory_bytes is not None
@@ -70,13 +71,13 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         (measure.rounds, f"{further}round"),
         (measure.sessions, "session"),
     )
-    size = " x ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+    size = " x ".join(plural(count, word) for count, word in counts)
     without = "compilation and Triton's interpreter" if plan.interpreted else "compilation"
     print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, {without} not included")
 
 
 def _those(large: Sequence[Case], count: int) -> str:
-    return f"{len(large):,} of {count:,} cases need{'s' * (len(large) == 1)}"
+    return f"{len(large):,} of {plural(count, 'case')} {'needs' if len(large) == 1 else 'need'}"
 
 
 def _labels(cases: Sequence[Case]) -> str:

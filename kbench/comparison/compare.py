@@ -18,6 +18,7 @@ from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row_filter import RowFilter
 from kbench.results.sources import parse_source
+from kbench.text.words import plural
 
 DEFAULT_OPTIONS = CompareOptions()
 
@@ -80,7 +81,7 @@ def _drift_between(old: Analysis, new: Analysis, axes: Sequence[str]) -> Drift:
 def _other_weights(baseline: str, old: Sides, contender: str, new: Sides) -> str:
     """A note on weights that differ between two files; "" if none do."""
     other = sum(old[key].weight != new[key].weight for key in old.keys() & new.keys())
-    what = f"the weights of {other} row{'s' * (other != 1)} differ between {baseline} and {contender}"
+    what = f"the weights of {plural(other, 'row')} differ between {baseline} and {contender}"
     used = f"the geometric mean uses the weights of {baseline}, or of {contender} where {baseline} has none"
     return f"{what}; {used}" if other else ""
 

@@ -12,7 +12,8 @@ from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
 from kbench.results.reader import Results
 from kbench.results.vocabulary import Status
-from kbench.text.suggest import list_words, nearest
+from kbench.text.suggest import nearest
+from kbench.text.words import list_words
 
 UNKNOWN = "unknown"
 """The value of a property in a file without times. It counts as equal to every other."""

@@ -16,7 +16,7 @@ from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, Row, is_plausible
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
-from kbench.text.suggest import list_words
+from kbench.text.words import list_words
 
 CONDITIONS = (*CONDITION_COLUMNS, "case_hash")
 """Two times are comparable when these columns agree."""

@@ -14,7 +14,8 @@ from kbench.config.values import ReportIssue, read_integers
 from kbench.contract.models import MODELS, TOKENS
 from kbench.contract.sizes import SizeError, axes_of, evaluate
 from kbench.protocol import OperatorInfo
-from kbench.text.suggest import list_words, unknown
+from kbench.text.suggest import unknown
+from kbench.text.words import list_words
 
 MODEL = "model"
 """The key of a sweep that names models."""

@@ -19,7 +19,8 @@ from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, Measure, OperatorInfo
 from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
-from kbench.text.suggest import as_written, candidates, list_words, nearest, unknown
+from kbench.text.suggest import as_written, candidates, nearest, unknown
+from kbench.text.words import list_words
 
 MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""

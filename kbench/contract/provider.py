@@ -15,7 +15,6 @@ from kbench.files import source_text
 from kbench.results.case import Case, Value
 from kbench.results.stamps import digest
 from kbench.text.exception_text import describe_exception
-from kbench.text.printable import safe_reason
 
 ACCELERATORS = ("cuda", "npu", "xpu")
 """The device types of accelerators. torch calls AMD GPUs `cuda` too."""
@@ -102,9 +101,9 @@ class Provider:
             why = self.available() if self.available else None
             if why and not isinstance(why, str):  # True could mean that it is available, or that it is not
                 return f"available= returned {why!r:.80}; return None, or a string with the reason why it cannot run"
-            return safe_reason(why) if why else None
+            return why or None
         except BaseException as error:  # noqa: BLE001  a plug-in may raise anything
-            return safe_reason(f"{describe_exception(error)} (in its availability check)")
+            return f"{describe_exception(error)} (in its availability check)"
 
     def declines(self, case: Case) -> str | None:
         """Why this provider declines this case, or None when it accepts it."""

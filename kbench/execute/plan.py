@@ -9,6 +9,7 @@ from math import ceil
 from kbench.config.resolve import Sweep
 from kbench.protocol import Catalog, Configuration, Task
 from kbench.results.case import Case
+from kbench.text.words import plural
 
 MOST_SIZED = 100_000
 """How many cases are compared with the memory of the device: that takes about two seconds."""
@@ -53,7 +54,7 @@ class Plan:
         cases, sessions = len(self.sweep.cases), self.sweep.measure.sessions
         if sessions == 1:
             return f"{finished} of {len(self.tasks)} cases"
-        product = f"{cases} case{'s' * (cases != 1)} in {sessions} sessions"
+        product = f"{plural(cases, 'case')} in {sessions} sessions"
         return f"{finished} of {len(self.tasks)} measurements ({product})"
 
     def too_large(self) -> list[Case]:

@@ -13,8 +13,7 @@ from kbench.protocol import STEPS, Message, RoundTimed, StepBegun, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.summary.sentences import copy_share, light_share
-from kbench.text.printable import NAME_LIMIT, printable
-from kbench.text.terminal import arithmetic_unit, console, duration, microseconds, one_line, speed
+from kbench.text.terminal import arithmetic_unit, console, duration, microseconds, speed
 
 
 class PlainProgress:
@@ -32,7 +31,7 @@ class PlainProgress:
         return None
 
     def print(self, line: str) -> None:
-        print(one_line(line), file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
     def note(self, line: str) -> None:
         self.print(line)
@@ -84,7 +83,7 @@ class LiveProgress(PlainProgress):
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         super().__init__(total, sessions)
-        self.console = console(stderr=True)
+        self.console = console(stderr=True, live=True)
         self.last: dict[str, dict[int, str]] = {}
         self.progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -110,7 +109,7 @@ class LiveProgress(PlainProgress):
         return super().name(task).removeprefix(f"{task.case.operator} ")
 
     def print(self, line: str) -> None:
-        self.console.print(one_line(line), markup=False)
+        self.console.print(line, markup=False)
 
     def begin(self, task: Task, place: str = "") -> None:
         self.last[place] = {}
@@ -123,9 +122,7 @@ class LiveProgress(PlainProgress):
     def event(self, event: Message, place: str = "") -> None:
         if isinstance(event, StepBegun):
             estimate = self.last[place].get(event.index, "")
-            self.progress.update(
-                self.lines[place], now=f"{STEPS[event.step]} {printable(event.name, NAME_LIMIT)}{estimate}"
-            )
+            self.progress.update(self.lines[place], now=f"{STEPS[event.step]} {event.name}{estimate}")
         elif isinstance(event, RoundTimed):
             self.last[place][event.index] = f" ({microseconds(event.ms)} us)"
 

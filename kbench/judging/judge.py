@@ -26,12 +26,11 @@ from kbench.execute.writer import ROWS_STAY
 from kbench.judging.baselines import against, gaps
 from kbench.judging.random_shapes import draw_shapes
 from kbench.judging.verdict import VERSION, JudgedFile, JudgedGap, JudgedProvider, exit_status, judge_provider
-from kbench.judging.verdict_text import many
 from kbench.protocol import Catalog, CatalogRequest, Configuration, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
-from kbench.text.printable import printable
-from kbench.text.suggest import list_words, unknown
+from kbench.text.suggest import unknown
+from kbench.text.words import list_words, plural
 
 Note = Callable[[str], None]
 
@@ -90,7 +89,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
     status = exit_status(providers, options.min_speedup, interrupted=interrupted)
     return JudgedFile(
         schema=VERSION,
-        file=printable(str(file)),
+        file=str(file),
         operator=plan.sweep.operator,
         device=plan.device,
         passed=status is ExitStatus.OK,
@@ -166,7 +165,7 @@ def _check(
     drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.device_type != "cpu")
     tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
     rows: dict[str, list[Row]] = {name: [] for name in own}
-    counts = f"{many(len(first), 'case')} of the config and {many(len(tasks) - len(first), 'random shape')}"
+    counts = f"{plural(len(first), 'case')} of the config and {plural(len(tasks) - len(first), 'random shape')}"
     note(f"checking {counts}")
     with progress.make_progress(tasks) as display:
         for task in tasks:
@@ -196,7 +195,7 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
         out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
         run_options = RunOptions(out, unwritten=ROWS_STAY if options.out else ROWS_LOST)
         prepared = stack.enter_context(prepare(replace(config, only=(",".join(names),)), run_options, note))
-        note(f"timing {many(len(prepared.plan.sweep.cases), 'case')} of the config")
+        note(f"timing {plural(len(prepared.plan.sweep.cases), 'case')} of the config")
         outcome = execute(prepared, run_options, note)
     return analyse(outcome.rows, prepared.plan.sweep.baseline), outcome.interrupted
 

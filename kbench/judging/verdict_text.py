@@ -9,6 +9,7 @@ from kbench.analysis import Outcome
 from kbench.judging.verdict import TIMING, JudgedBaseline, JudgedFailure, JudgedFile, JudgedGap, JudgedProvider
 from kbench.protocol import RANDOM
 from kbench.results.vocabulary import Status
+from kbench.text.words import plural
 
 FAILURES_SHOWN = 5
 """How many reasons of a wrong provider are printed. The others are counted."""
@@ -42,17 +43,17 @@ def _correct(provider: JudgedProvider) -> Iterator[str]:
     if provider.correct is None:
         yield "unknown: kbench could not check it in any case"
     elif provider.correct:
-        yield f"yes: {many(provider.checked_inputs, 'input')}, in {many(provider.tried_cases, 'case')}"
+        yield f"yes: {plural(provider.checked_inputs, 'input')}, in {plural(provider.tried_cases, 'case')}"
     else:
         cases = len({failure.case for failure in provider.failures})
-        failed = f"{cases} of {many(provider.tried_cases, 'case')} failed"
+        failed = f"{cases} of {plural(provider.tried_cases, 'case')} failed"
         inputs = list(dict.fromkeys(name for failure in provider.failures for name in failure.inputs))
         few = len(inputs) <= FEW_INPUTS and not {RANDOM, TIMING} & set(inputs)
         noun = "edge input" if len(inputs) == 1 else "edge inputs"
         yield f"no: right except for the {noun} {', '.join(inputs)}; {failed} there" if few else f"no: {failed}"
     yield from _reasons(provider.failures)
     for declined in provider.declined:
-        yield f"{declined.status.value} in {many(declined.cases, 'case')}: {declined.reason}"
+        yield f"{declined.status.value} in {plural(declined.cases, 'case')}: {declined.reason}"
 
 
 def _reasons(failures: list[JudgedFailure]) -> Iterator[str]:
@@ -61,7 +62,7 @@ def _reasons(failures: list[JudgedFailure]) -> Iterator[str]:
     for failure in failures:
         alike.setdefault((failure.status, failure.reason, tuple(failure.inputs)), []).append(failure.case)
     for (status, reason, inputs), cases in list(alike.items())[:FAILURES_SHOWN]:
-        where = f"at {_sizes(cases[0])}" if len(cases) == 1 else f"in {many(len(cases), 'case')}"
+        where = f"at {_sizes(cases[0])}" if len(cases) == 1 else f"in {plural(len(cases), 'case')}"
         yield f"{status.value} {where} ({', '.join(inputs)}): {reason}"
     if len(alike) > FAILURES_SHOWN:
         yield f"and {len(alike) - FAILURES_SHOWN} more; --json prints all"
@@ -113,7 +114,7 @@ def _against(against: JudgedBaseline) -> str:
     counted = ", ".join(
         f"{word} in {outcomes[outcome]}" for outcome, word in OUTCOME_WORDS.items() if outcomes[outcome]
     )
-    cases = many(len(against.cases), "case")
+    cases = plural(len(against.cases), "case")
     text = f"{against.speedup:.3f}x as fast as {against.baseline} [{low:.3f}, {high:.3f}]: {counted} of {cases}"
     if len(against.cases) == 1:
         return text
@@ -125,7 +126,7 @@ def _against(against: JudgedBaseline) -> str:
 def _gap(gap: JudgedGap) -> str:
     if gap.status is Status.UNAVAILABLE:
         return f"not compared with {gap.baseline}, which cannot run here: {gap.reason}"
-    return f"not compared with {gap.baseline} in {many(gap.cases, 'case')}: {gap.status.value} ({gap.reason})"
+    return f"not compared with {gap.baseline} in {plural(gap.cases, 'case')}: {gap.status.value} ({gap.reason})"
 
 
 def _gate(provider: JudgedProvider, min_speedup: float) -> Iterator[str]:
@@ -151,8 +152,3 @@ def _less(speedup: float, least: float) -> str:
 def _sizes(label: str) -> str:
     """The label of a case without its operator."""
     return label.partition(" ")[2]
-
-
-def many(count: int, noun: str) -> str:
-    """`1 case`, `2 cases`"""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

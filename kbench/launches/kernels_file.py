@@ -19,7 +19,6 @@ from typing import Any
 from kbench import files
 from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
-from kbench.text.printable import printable
 
 MAX_BYTES = 64 << 20
 """A longer file is not read. This size holds some hundred thousand calls."""
@@ -70,7 +69,7 @@ def read_kernels(csv: Path | str) -> KernelsFile:
         found.there = False
         return found
     except OSError as error:
-        found.note = printable(f"{path}: cannot be read ({error.strerror}); the kernels of its rows are not known")
+        found.note = f"{path}: cannot be read ({error.strerror}); the kernels of its rows are not known"
         return found
     bad = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -80,7 +79,7 @@ def read_kernels(csv: Path | str) -> KernelsFile:
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 bad.append(number)
     if bad:
-        found.note = printable(
+        found.note = (
             f"{path}:{bad[0]}: the line cannot be read; its kernels are not known"
             if len(bad) == 1
             else f"{path}: {len(bad)} lines cannot be read, the first is line {bad[0]}; their kernels are not known"
@@ -93,7 +92,7 @@ def _read_line(line: Any, found: KernelsFile) -> None:
     if not isinstance(line, dict):
         raise TypeError("not an object")
     if "device" in line:
-        found.devices[printable(str(line["device"]))] = _made(DeviceLimits, line)
+        found.devices[str(line["device"])] = _made(DeviceLimits, line)
     elif "kernel" in line:
         found.kernels[str(line["kernel"])] = _made(Kernel, line)
     elif "call" in line:
@@ -108,7 +107,7 @@ def _made(kind: Any, data: Mapping[str, Any]) -> Any:
     for each in fields(kind):
         value = data[each.name]
         if each.type == "str":
-            value = printable(str(value))
+            value = str(value)
         elif each.type == "int" or (each.type == "int | None" and value is not None):
             value = _count(value)
         elif each.type == "tuple[int, ...]":

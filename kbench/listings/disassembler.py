@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kbench.errors import ExecutionError
-from kbench.text.printable import printable
 
 DISASSEMBLE_LIMIT_S = 120.0
 
@@ -44,7 +43,7 @@ def dump_code(options: Sequence[str], path: Path) -> str:
         raise ExecutionError(f"{program} took longer than {DISASSEMBLE_LIMIT_S:g} s on {path}") from None
     if ended.returncode:
         said = ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-        raise ExecutionError(printable(f"{program} cannot read {path}: {said[-1]}"))
+        raise ExecutionError(f"{program} cannot read {path}: {said[-1]}")
     return ended.stdout.decode("utf-8", "replace")
 
 

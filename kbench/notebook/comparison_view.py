@@ -13,15 +13,13 @@ from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation import report_lines, row_names
 from kbench.comparison.presentation.groups import grouped, sections
 from kbench.comparison.presentation.text_table import number_cells
-from kbench.comparison.presentation.wording import plain
 from kbench.comparison.verdict import Verdict
-from kbench.text.printable import printable
 
 MAX_TABLE_ROWS = 100
 """The most rows of the table. `ComparisonView.frame` has all of them."""
 
 LONGEST_TEXT = 300
-"""The most characters of a cell, and of the title."""
+"""The most characters of a cell."""
 
 PRINTED_WIDTH = 120
 """Columns of the text of a comparison."""
@@ -60,8 +58,7 @@ class ComparisonView(Comparison):
 
     def __repr__(self) -> str:
         """`<Comparison pr.csv against main.csv: 1 slower, 46 same>`"""
-        title = printable(report_lines.title(self), LONGEST_TEXT)
-        return f"<Comparison {title}: {report_lines.headline(self)}>"
+        return f"<Comparison {report_lines.title(self)}: {report_lines.headline(self)}>"
 
     def __str__(self) -> str:
         """What `kbench compare` prints."""
@@ -97,7 +94,7 @@ def _table(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str,
             _verdict(row.verdict, f" ({places[row.reason]})" if row.reason in places else ""),
             *map(_cell, name.values()),
             *map(_number, cells.values()),
-            *([_long("" if row.reason in places else plain(row.reason))] if own else []),
+            *([_long("" if row.reason in places else row.reason)] if own else []),
         ]
         for row, name, cells in zip(shown, names, told, strict=True)
     ]
@@ -137,4 +134,4 @@ def _number(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escaping.escape(printable(text, LONGEST_TEXT))
+    return escaping.escape(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} ...")

@@ -7,7 +7,7 @@ import math
 
 from kbench.comparison.model import Comparison
 from kbench.comparison.presentation import report_lines, row_names
-from kbench.comparison.presentation.wording import interval, plain, probability
+from kbench.comparison.presentation.wording import interval, probability
 from kbench.comparison.verdict import Verdict
 from kbench.plotting import Choices, plot_changes, rendered
 from kbench.plotting.style.theme import THEMES
@@ -36,7 +36,7 @@ def comparison_part(comparison: Comparison) -> Json:
         ),
         word_column("interval", (interval(row.ci) if row.ci else "" for row in ordered), "95 % interval"),
         word_column("q", ("" if row.q is None else probability(row.q) for row in ordered)),
-        word_column("reason", (plain(row.reason) for row in ordered)),
+        word_column("reason", (row.reason for row in ordered)),
     ]
     return {
         "title": report_lines.title(comparison),
@@ -54,9 +54,9 @@ def comparison_part(comparison: Comparison) -> Json:
         ],
         "differences": [
             {
-                "name": plain(found.name),
-                "old": plain(found.old),
-                "new": plain(found.new),
+                "name": found.name,
+                "old": found.old,
+                "new": found.new,
                 "weight": report_lines.WEIGHTS[found.weight],
             }
             for found in comparison.differences

@@ -14,7 +14,6 @@ from kbench.contract.provider import missing
 from kbench.protocol import PluginError, Source, SourceSweep
 from kbench.sources import SourceFault, SourceKind, folder_format, source_of
 from kbench.text.exception_text import describe_exception, location
-from kbench.text.printable import REASON_LIMIT, printable
 
 if TYPE_CHECKING:
     from kbench.sources.scripts.recording import Recorder, ScriptSwitches, TimePlainly
@@ -31,9 +30,9 @@ def load_source(
                 return load_plots(path, source.arguments, time_plainly, switches), ()
             return _load_folder(path), ()
     except SourceFault as fault:
-        return (), [PluginError(source.path, fault.where, printable(str(fault), REASON_LIMIT))]
+        return (), [PluginError(source.path, fault.where, str(fault))]
     except BaseException as error:  # noqa: BLE001  other people's code may raise anything
-        what = printable(f"{type(error).__name__}: {error}", REASON_LIMIT)
+        what = f"{type(error).__name__}: {error}"
         return (), [PluginError(source.path, location(error, source.path), what)]
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from kbench.analysis import Analysis
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Role, Status
+from kbench.text.words import plural
 
 PLAUSIBLE_SHARE = 1.5
 """The largest plausible share of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
@@ -48,9 +49,7 @@ def caveats(found: Analysis) -> list[str]:
         lines.append(f"flags: {counted} (kbench explain {next(iter(raised.most_common()))[0]})")
     varying = Counter(row.configuration_name for row in providers if row.deterministic is False)
     if varying:
-        counted = ", ".join(
-            f"{configuration} ({count} case{'s' * (count != 1)})" for configuration, count in varying.items()
-        )
+        counted = ", ".join(f"{configuration} ({plural(count, 'case')})" for configuration, count in varying.items())
         lines.append(f"two calls on the same input gave different bits: {counted}")
     return lines
 
@@ -90,7 +89,7 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     for (configuration, status), members in groups.items():
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
         others = len(reasons) - 1
-        more = f"; {others} more reason{'s' * (others > 1)}: see the CSV" if others > 0 else ""
+        more = f"; {plural(others, 'more reason')}: see the CSV" if others > 0 else ""
         cases = len({row.case for row in members})
         count = f"{cases} case" + "s" * (cases > 1)
         here = "these cases" if cases > 1 else "this case"

@@ -61,15 +61,14 @@ def no_formula(text: str) -> str:
     return f"'{text.lstrip()}" if text.lstrip().startswith(FORMULA_SIGNS) else text
 
 
-def harmless_line(text: str, begins: bool = True, limit: int | None = None) -> str:
+def harmless_line(text: str, begins: bool = True) -> str:
     """A piece of a printed line that cannot move the cursor and is no command to GitHub Actions. The runner of GitHub Actions
     looks for `::` at the beginning of a line and for `##[` anywhere. `begins`: the piece is the beginning of its line."""
     if not text.isprintable():
         text = "".join(sign if sign.isprintable() or sign == "\t" else _shown(sign) for sign in text)
     if begins and text.lstrip().startswith("::"):
         text = text.replace("::", "\\::", 1)
-    text = text.replace("##[", "#\\#[")
-    return f"{text[:limit]} ... ({len(text)} characters)" if limit is not None and len(text) > limit else text
+    return text.replace("##[", "#\\#[")
 
 
 def _shown(sign: str) -> str:

@@ -1,8 +1,8 @@
-"""Makes printing safe: no text, encoding or reader can make a print end a command.
+"""Standard streams whose writes never fail, and that show escape codes instead of obeying them.
 
-`replace_standard_streams` replaces stdout and stderr with a `Stream`. A stream writes printable lines of bounded length, in
-characters that its encoding has. It drops text that it cannot write, for example to a closed pipe or a full disk, and `finish`
-returns the reason.
+This is the border between text and the terminal: other code prints text as it is. A stream escapes control characters, keeps
+colours on a terminal, and writes no line that GitHub Actions takes for a command. It drops text that it cannot write, for
+example to a closed pipe or a full disk, and `finish` returns the reason.
 """
 
 from __future__ import annotations
@@ -18,24 +18,13 @@ from typing import Any, TextIO
 
 from kbench.text.printable import harmless_line
 
-PRINTED_LINE_LIMIT = 20_000
-"""Limit of the characters in a printed line. A provider may print longer lines than kbench does."""
-
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _COLOUR_VARIABLES = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
 """Variables that make typer and rich write colours to a file or a pipe."""
 
-_STAND_INS = str.maketrans({
-    "µ": "u", "μ": "u", "×": "x", "·": "-", "…": "...", "™": "(TM)", "®": "(R)", "©": "(C)",  # noqa: RUF001
-    "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "≥": ">=", "≤": "<=", "±": "+-", "→": "->",  # noqa: RUF001
-    "─": "-", "━": "-", "│": "|", "┃": "|", "╸": "-", "╺": "-", "•": "*",
-    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯╷╵╶╴", "+"),
-})  # fmt: skip
-"""Replacements for characters that an encoding lacks. All other such characters become escapes: `\\u2264`."""
-
 
 class Stream(io.TextIOBase):
-    """A text stream whose writes never fail. Without `inner` it drops all text.
+    """A text stream on another one. Without `inner` it drops all text.
 
     failure  why writing failed; None if it did not, or if there is no `inner`
     as_it_is the same stream for text with escape codes, such as kbench's progress bar
@@ -46,45 +35,46 @@ class Stream(io.TextIOBase):
         self.failure: OSError | None = None
         self.as_it_is = _AsItIs(self)
         self._lock = threading.RLock()
-        self._begins = True
-        if inner is not None and isinstance(inner, io.TextIOWrapper):
+        self._begins = True  # nothing but blanks stands on the line so far
+        if isinstance(inner, io.TextIOWrapper):
             inner.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        self.pass_on(self._safe(text, PRINTED_LINE_LIMIT))
+        with self._lock:
+            self.pass_on(self._harmless(text))
         return len(text)
 
-    def write_data(self, text: str) -> None:
-        """Write text whose lines may have any length, such as an export."""
-        self.pass_on(self._safe(text, None))
-
-    def forgive_a_reader_that_has_gone(self) -> None:
-        """Forget that the reader closed the pipe. The command did its work, so its exit code stays as it is."""
-        if isinstance(self.failure, BrokenPipeError):
-            self.failure = None
-
     def pass_on(self, text: str) -> None:
-        """Write text without making it safe."""
+        """Write text as it is."""
+        self._try(lambda inner: inner.write(text))
+
+    def flush(self) -> None:
+        self._try(lambda inner: inner.flush())
+
+    def _try(self, act: Any) -> None:
         with self._lock:
-            if self.inner is None or not text:
+            if self.inner is None:
                 return
             try:
-                self.inner.write(self._encodable(text))
+                act(self.inner)
             except OSError as error:
                 self._give_up(error)
             except ValueError:  # code in this process closed it
                 self._give_up(OSError(errno.EBADF, os.strerror(errno.EBADF)))
 
-    def flush(self) -> None:
-        with self._lock:
-            if self.inner is None:
-                return
-            try:
-                self.inner.flush()
-            except OSError as error:
-                self._give_up(error)
-            except ValueError:
-                self._give_up(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+    def _give_up(self, error: OSError) -> None:
+        """Drop all further text. Also drop the buffer, as writing it would fail again when the interpreter ends."""
+        self.failure = error
+        with suppress(OSError, ValueError):  # it has no file descriptor
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+        self.inner = None
+
+    def forgive_a_reader_that_has_gone(self) -> None:
+        """Forget that the reader closed the pipe. The command did its work, so its exit code stays as it is."""
+        if isinstance(self.failure, BrokenPipeError):
+            self.failure = None
 
     def isatty(self) -> bool:
         try:
@@ -108,37 +98,18 @@ class Stream(io.TextIOBase):
         """Attributes that a library may need, such as `buffer`."""
         return getattr(self.__dict__.get("inner"), name)
 
-    def _give_up(self, error: OSError) -> None:
-        """Drop all further text. Also drop the buffer, as writing it would fail again when the interpreter ends."""
-        self.failure = error
-        try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self.fileno())
-            os.close(null)
-        except (OSError, ValueError):  # it has no file descriptor
-            pass
-        self.inner = None
-
-    def _safe(self, text: str, limit: int | None) -> str:
-        with self._lock:
-            colours = self.isatty() or any(os.environ.get(name) for name in _COLOUR_VARIABLES)
-            lines = text.replace("\r\n", "\n").split("\n")
-            safe = []
-            for number, line in enumerate(lines):
-                begins = self._begins or number > 0
-                safe.append(_coloured(line, begins, limit) if colours else harmless_line(line, begins, limit))
-            self._begins = (self._begins or len(lines) > 1) and not lines[-1].strip()
-            return "\n".join(safe)
-
-    def _encodable(self, text: str) -> str:
-        encoding = self.encoding
-        if encoding.lower().startswith("utf"):
-            return text
-        try:
-            text.encode(encoding)
-            return text
-        except (UnicodeEncodeError, LookupError):
-            return "".join(sign if _fits(sign, encoding) else sign.translate(_STAND_INS) for sign in text)
+    def _harmless(self, text: str) -> str:
+        colours = self.isatty() or any(os.environ.get(name) for name in _COLOUR_VARIABLES)
+        lines = []
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
+            self._begins = self._begins or number > 0
+            parts = []
+            for part in _COLOUR.split(line) if colours else [line]:
+                is_colour = colours and _COLOUR.fullmatch(part)
+                parts.append(part if is_colour else harmless_line(part, self._begins))
+                self._begins = self._begins and bool(is_colour or not part.strip())
+            lines.append("".join(parts))
+        return "\n".join(lines)
 
 
 class _AsItIs(io.TextIOBase):
@@ -151,6 +122,9 @@ class _AsItIs(io.TextIOBase):
         self._stream.pass_on(text)
         return len(text)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
     def flush(self) -> None:
         self._stream.flush()
 
@@ -159,9 +133,6 @@ class _AsItIs(io.TextIOBase):
 
     def fileno(self) -> int:
         return self._stream.fileno()
-
-    def writable(self) -> bool:
-        return True
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -197,21 +168,3 @@ def finish() -> OSError | None:
     sys.stdout.flush()
     sys.stderr.flush()
     return getattr(sys.stdout, "failure", None)
-
-
-def _coloured(line: str, begins: bool, limit: int | None) -> str:
-    """A harmless line that keeps its colours."""
-    parts = _COLOUR.split(line)
-    safe = []
-    for number, part in enumerate(parts):
-        safe.append(part if number % 2 else harmless_line(part, begins, limit))
-        begins = begins and (number % 2 == 1 or not part.strip())
-    return "".join(safe)
-
-
-def _fits(sign: str, encoding: str) -> bool:
-    try:
-        sign.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

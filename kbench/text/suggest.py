@@ -7,6 +7,8 @@ import json
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
+from kbench.text.words import list_words
+
 SIMILAR = 0.7
 """From this ratio of difflib on, a word with another first letter counts as near. 1 is the same word."""
 
@@ -38,11 +40,6 @@ def candidates(word: str, known: Iterable[str], present: Container[str]) -> list
     """The keys to suggest for a misspelt key: those that the mapping lacks, if one of them is near, or else all."""
     absent = [key for key in known if key not in present]
     return absent if nearest(word, absent) else list(known)
-
-
-def list_words(words: Sequence[str], limit: int = 16) -> str:
-    more = f" and {len(words) - limit} more" if len(words) > limit else ""
-    return (", ".join(words[:limit]) or "none") + more
 
 
 def as_written(value: Any) -> str:

@@ -17,8 +17,8 @@ from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
 from kbench.results.row import COLUMNS, Row
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role
-from kbench.text.printable import printable
-from kbench.text.suggest import list_words, nearest
+from kbench.text.suggest import nearest
+from kbench.text.words import list_words
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _why_unknown(row: Row, path: Path, kernels: KernelsFile, *, on_host: bool) -
             "the run recorded no kernels; possible reasons: it had no NVIDIA device, it had `kernels: false`, it measured a "
             "script, or kbench was older"
         )
-    file = printable(kernels_path(path).name)
+    file = kernels_path(path).name
     if not kernels.there:
         return f"{file} is missing; copy it to the folder of the results file"
     return f"{file} has no entry with the digest {row.code}, which this row names"

@@ -14,6 +14,7 @@ from kbench.launches.launched_call import KernelLaunch
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.terminal import microseconds
+from kbench.text.words import plural
 from kbench.why.facts import RowFacts
 
 AT_SPEED = 0.9
@@ -133,7 +134,7 @@ def _few_blocks(facts: RowFacts) -> Iterator[Reason]:
             yield Reason(
                 "few-blocks",
                 1 - blocks / whole,
-                f"Kernel {launch.kernel.name} has {blocks} block{'s' * (blocks != 1)}, and the device has {whole} "
+                f"Kernel {launch.kernel.name} has {plural(blocks, 'block')}, and the device has {whole} "
                 f"multiprocessors: {whole - blocks} of them have nothing to do.",
             )
 

@@ -121,13 +121,6 @@ def test_a_damaged_line_is_named_and_left_out(csv: Path, line: str) -> None:
     assert set(found.calls) == {ONE.code} and ":4: the line cannot be read" in found.note
 
 
-def test_names_of_another_program_cannot_move_the_cursor(csv: Path) -> None:
-    hostile = replace(ONE.launches[0], kernel=replace(ROWS, name="\x1b[2J"))
-    KernelsWriter(csv, keep=False).write(*calls(replace(ONE, launches=(hostile,))))
-    [call] = read_kernels(csv).calls.values()
-    assert "\x1b" not in call.launches[0].kernel.name
-
-
 def test_a_file_that_cannot_be_read_is_no_error_and_one_that_cannot_be_written_is(csv: Path) -> None:
     assert not read_kernels(csv).calls and not read_kernels(csv).note
     kernels_path(csv).mkdir()

@@ -9,7 +9,7 @@ from typing import Any
 from kbench.comparison.join import Side
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.row_names import key_columns
-from kbench.comparison.presentation.wording import finite, plain
+from kbench.comparison.presentation.wording import finite
 from kbench.text.printable import no_formula
 
 OUTCOME = (
@@ -40,10 +40,10 @@ def cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
     low, high = row.ci or (None, None)
     return {
         **{_column(name): value for name, value in key_columns(row, comparison).items()},
-        "baseline": plain(comparison.baseline),
-        "contender": plain(row.contender),
+        "baseline": comparison.baseline,
+        "contender": row.contender,
         "verdict": row.verdict.value,
-        "reason": plain(row.reason),
+        "reason": row.reason,
         "ratio": finite(row.ratio),
         "ci_low": finite(low),
         "ci_high": finite(high),

@@ -10,9 +10,8 @@ from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.groups import grouped, sections
 from kbench.comparison.presentation.report_lines import headline, quantity_of, summary
 from kbench.comparison.presentation.row_names import common_parts, full_name, ordered
-from kbench.comparison.presentation.wording import plain, sentence
+from kbench.comparison.presentation.wording import sentence
 from kbench.comparison.verdict import Verdict
-from kbench.text.printable import printable
 
 MOST = 9
 """At most this many annotations of rows. GitHub shows ten of a kind per step and drops the rest silently; the tenth is the
@@ -50,7 +49,7 @@ def _told(telling: Sequence[JudgedRow], comparison: Comparison) -> list[tuple[Ju
         single = rows if changed else [group.first for group in groups if group.count == 1]
         found += [(row, f"{full_name(row, comparison)}: {sentence(row, shown)}", 1) for row in single]
         found += [
-            (group.first, f"{plain(group.first.key.operator)} {group.text}", group.count)
+            (group.first, f"{group.first.key.operator} {group.text}", group.count)
             for group in groups
             if group.count > 1
         ]
@@ -67,7 +66,7 @@ def outputs(comparison: Comparison) -> str:
     counts, passed = comparison.counts, comparison.gate.judge(comparison).passed
     found = {"passed": str(passed).lower(), "verdict": next(iter(counts), "none"), "summary": summary(comparison)}
     found |= {verdict: str(counts.get(verdict, 0)) for verdict in Verdict}
-    return "".join(f"{name}={printable(value)}\n" for name, value in found.items())
+    return "".join(f"{name}={value}\n" for name, value in found.items())
 
 
 def _level(row: JudgedRow, fail_on: Collection[str]) -> str:
@@ -80,11 +79,11 @@ def _place(row: JudgedRow, comparison: Comparison) -> str:
     provider = row.key.provider or row.contender.partition("[")[0]
     file, _, line = comparison.places.get(row.contender, {}).get(provider, "").rpartition(":")
     known = file and not file.startswith("/") and ".." not in file.split("/") and line.isdecimal() and len(line) < 8
-    return f"file={_property(printable(file, ANNOTATION_LIMIT))},line={line}," if known else ""
+    return f"file={_property(file)},line={line}," if known else ""
 
 
 def _command(level: str, title: str, message: str, place: str = "") -> str:
-    return f"::{level} {place}title={_property(f'kbench compare: {title}')}::{_data(printable(message, ANNOTATION_LIMIT))}\n"
+    return f"::{level} {place}title={_property(f'kbench compare: {title}')}::{_data(message)}\n"
 
 
 def _data(message: str) -> str:

@@ -14,7 +14,7 @@ from kbench.comparison.judge import ERROR_RATE
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.report_lines import taken_out
 from kbench.comparison.presentation.row_names import key_columns
-from kbench.comparison.presentation.wording import finite, plain
+from kbench.comparison.presentation.wording import finite
 from kbench.comparison.stats import CONFIDENCE
 from kbench.comparison.verdict import Verdict
 from kbench.launches.code_change import CodeChange, code_change
@@ -184,8 +184,8 @@ def _report(comparison: Comparison) -> Report:
     rules, counts, result = comparison.rules, comparison.counts, comparison.gate.judge(comparison)
     return Report(
         schema="kbench.compare/1",
-        baseline=plain(comparison.baseline),
-        contenders=[plain(contender) for contender in comparison.contenders],
+        baseline=comparison.baseline,
+        contenders=list(comparison.contenders),
         comparable=comparison.comparable,
         settings=Settings(
             metric=rules.metric,
@@ -199,12 +199,12 @@ def _report(comparison: Comparison) -> Report:
             fail_on=[verdict.value for verdict in comparison.gate.fail_on],
             strict=comparison.gate.strict,
             passed=result.passed,
-            text=plain(result.text),
+            text=result.text,
         ),
         summary={verdict.value: counts.get(verdict, 0) for verdict in Verdict},
         geomeans=[
             ExportedGeomean(
-                contender=plain(mean.contender),
+                contender=mean.contender,
                 ratio=finite(mean.ratio),
                 ci=_interval(mean.ci),
                 rows=mean.rows,
@@ -215,8 +215,8 @@ def _report(comparison: Comparison) -> Report:
         ],
         drifts=[
             ExportedDrift(
-                contender=plain(contender),
-                device=plain(device) or None,
+                contender=contender,
+                device=device or None,
                 ratio=None if part.change is None else finite(math.exp(part.change)),
                 cases=part.cases,
                 noise=part.noise,
@@ -227,15 +227,15 @@ def _report(comparison: Comparison) -> Report:
         ],
         differences=[
             ExportedDifference(
-                contender=plain(found.contender),
-                name=plain(found.name),
-                old=plain(found.old),
-                new=plain(found.new),
+                contender=found.contender,
+                name=found.name,
+                old=found.old,
+                new=found.new,
                 weight=found.weight,
             )
             for found in comparison.differences
         ],
-        notes=[plain(note) for note in (comparison.nothing_common, *comparison.notes) if note],
+        notes=[note for note in (comparison.nothing_common, *comparison.notes) if note],
         rows=[_row(row, comparison) for row in comparison.rows],
     )
 
@@ -243,9 +243,9 @@ def _report(comparison: Comparison) -> Report:
 def _row(row: JudgedRow, comparison: Comparison) -> ExportedRow:
     return ExportedRow(
         key=key_columns(row, comparison),
-        contender=plain(row.contender),
+        contender=row.contender,
         verdict=row.verdict.value,
-        reason=plain(row.reason),
+        reason=row.reason,
         ratio=finite(row.ratio),
         ci=_interval(row.ci),
         q=finite(row.q),

@@ -13,8 +13,8 @@ from kbench.comparison.presentation import report_lines, row_names
 from kbench.comparison.presentation.groups import grouped, sections
 from kbench.comparison.presentation.report_lines import WEIGHTS
 from kbench.comparison.presentation.text_table import number_cells
-from kbench.comparison.presentation.wording import plain
 from kbench.comparison.verdict import Verdict
+from kbench.text.printable import printable
 
 MARKER = "<!-- kbench:compare -->"
 """The first line. A later run uses it to find the comment that it replaces."""
@@ -156,7 +156,7 @@ def _row(*cells: str) -> str:
 
 def escape(text: str) -> str:
     """Text that cannot leave its table cell, act as markup, or mention anybody."""
-    text = plain(text)
+    text = printable(text)
     text = text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _REFERENCE.sub("&#8203;", _MARKUP.sub(r"\\\1", text))

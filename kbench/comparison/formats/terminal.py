@@ -12,8 +12,9 @@ from kbench.comparison.presentation.report_lines import WEIGHTS
 from kbench.comparison.presentation.row_names import common_parts, ordered, with_short_dtype
 from kbench.comparison.presentation.text_layout import INDENT, column_widths, line, paragraphs, total
 from kbench.comparison.presentation.text_table import table
-from kbench.comparison.presentation.wording import Paint, painted, plain, unpainted
+from kbench.comparison.presentation.wording import Paint, painted, unpainted
 from kbench.comparison.verdict import Verdict
+from kbench.text.words import plural
 
 
 def text(
@@ -44,11 +45,11 @@ def text(
         _gate(comparison, width, paint),
         _head(comparison, with_short_dtype(common), width),
         *(_differences(comparison, contender, width) for contender in comparison.contenders),
-        paragraphs([*report_lines.drifts(comparison), *(f"note: {plain(note)}" for note in comparison.notes)], width),
+        paragraphs([*report_lines.drifts(comparison), *(f"note: {note}" for note in comparison.notes)], width),
         *tables,
         paragraphs(report_lines.geomeans(comparison), width),
         [
-            report_lines.summary(comparison) + (f" ({hidden} row{'s' * (hidden != 1)} not shown)" if hidden else ""),
+            report_lines.summary(comparison) + (f" ({plural(hidden, 'row')} not shown)" if hidden else ""),
             *paragraphs(report_lines.next_steps(comparison, unclear_advice), width),
         ],
     ]
@@ -88,7 +89,7 @@ def _differences(comparison: Comparison, contender: str, width: int) -> list[str
     found = [difference for difference in comparison.differences if difference.contender == contender]
     if not found:
         return []
-    names = {"not the same": "not the same", "old": plain(comparison.baseline), "new": plain(contender), "": ""}
+    names = {"not the same": "not the same", "old": comparison.baseline, "new": contender, "": ""}
     cells = [dict(zip(names, each, strict=True)) for each in map(_cells, found)]
     widths = column_widths([names, *cells], names)
     if total(widths) <= width:
@@ -97,5 +98,5 @@ def _differences(comparison: Comparison, contender: str, width: int) -> list[str
 
 
 def _cells(difference: EnvironmentDifference) -> tuple[str, str, str, str]:
-    old, new = plain(difference.old), plain(difference.new)
-    return plain(difference.name), old, new, WEIGHTS[difference.weight]
+    old, new = difference.old, difference.new
+    return difference.name, old, new, WEIGHTS[difference.weight]

@@ -13,7 +13,6 @@ from itertools import groupby
 
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation import row_names
-from kbench.comparison.presentation.wording import plain
 from kbench.comparison.verdict import Verdict
 
 _NUMBER = re.compile(r"[-+]?\d[\d.,e+-]*")
@@ -87,7 +86,7 @@ def grouped(shown: Iterable[JudgedRow], comparison: Comparison, common: Collecti
             count=len(group),
             total=totals[who],
             cases=_cases(group, comparison, common) if len(group) == 1 or len(group) < totals[who] else "",
-            reason=plain(group[0].reason),
+            reason=group[0].reason,
             varied=len({row.reason for row in group}) > 1,
         )
         for (verdict, who, _), group in members.items()
@@ -95,7 +94,7 @@ def grouped(shown: Iterable[JudgedRow], comparison: Comparison, common: Collecti
 
 
 def _who(row: JudgedRow, comparison: Comparison) -> str:
-    return plain(row.key.configuration_name)
+    return row.key.configuration_name
 
 
 def _cases(group: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> str:

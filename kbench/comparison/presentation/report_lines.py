@@ -12,7 +12,7 @@ from kbench.comparison.environment_differences import Weight
 from kbench.comparison.join import Side
 from kbench.comparison.model import Comparison, Geomean
 from kbench.comparison.presentation import row_names
-from kbench.comparison.presentation.wording import Quantity, factor, format_change, plain, quantity
+from kbench.comparison.presentation.wording import Quantity, factor, format_change, quantity
 from kbench.comparison.verdict import DRIFT_REASON, TOO_NOISY_REASON, Verdict
 from kbench.results.row import CONDITION_COLUMNS
 
@@ -25,13 +25,13 @@ WEIGHTS = {
 
 def title(comparison: Comparison) -> str:
     """`new.csv against base.csv`"""
-    return plain(f"{', '.join(comparison.contenders)} against {comparison.baseline}")
+    return f"{', '.join(comparison.contenders)} against {comparison.baseline}"
 
 
 def headline(comparison: Comparison) -> str:
     """The outcome on one line: the result of the gate, if there is a gate, and the counts."""
     if comparison.nothing_common:
-        return plain(comparison.nothing_common)
+        return comparison.nothing_common
     return "; ".join(filter(None, [comparison.gate.judge(comparison).text, summary(comparison)]))
 
 
@@ -78,7 +78,7 @@ def _conditions(comparison: Comparison) -> Iterator[str]:
             values.update(side.conditions.get(name, ()))
     for name in before:
         old, new = ("/".join(sorted(seen[name])) for seen in (before, after))
-        value = plain(old if old == new or not new else new if not old else f"{old} -> {new}")
+        value = old if old == new or not new else new if not old else f"{old} -> {new}"
         if value:
             yield value if name == "device" else f"{name} {value}"
 
@@ -95,7 +95,7 @@ def _sessions(comparison: Comparison) -> str:
         most[label] = max(most.get(label, 0), side.sessions)
     if len(set(most.values())) <= 1:
         return "".join(f"{count} each" for count in set(most.values()))
-    return ", ".join(f"{count} of {plain(label)}" for label, count in most.items())
+    return ", ".join(f"{count} of {label}" for label, count in most.items())
 
 
 def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[str]:
@@ -107,7 +107,7 @@ def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[st
         noise = f"noise floor {format_share(drift.noise)} (repeat control)" if drift.noise else ""
         for device, part in drift.parts.items():
             moved = _moved(part, comparison.rules.metric, beside_values)
-            where = f"{plain(device)}: " if device else ""
+            where = f"{device}: " if device else ""
             yield where + "; ".join(filter(None, [moved, noise]))
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from kbench.comparison.model import Comparison, JudgedRow
-from kbench.comparison.presentation.wording import plain
 from kbench.errors import UsageError
 from kbench.results.case import DTYPE_ALIASES
 from kbench.text.suggest import unknown
@@ -28,9 +27,9 @@ SELF_EXPLAINING = WHO | {"operator", "dtype"}
 def name_parts(row: JudgedRow, comparison: Comparison) -> dict[str, str]:
     """The parts of a row's name by column, as text."""
     key = row.key
-    axes = {name: plain(str(value)) for name, value in key.axes}
-    parts = {"operator": plain(key.operator), "dtype": plain(key.dtype), **axes}
-    parts["provider"] = plain(key.configuration_name)
+    axes = {name: str(value) for name, value in key.axes}
+    parts = {"operator": key.operator, "dtype": key.dtype, **axes}
+    parts["provider"] = key.configuration_name
     return parts
 
 
@@ -43,7 +42,7 @@ def common_parts(comparison: Comparison) -> dict[str, str]:
             seen.setdefault(name, set()).add(value)
     if any(len(values) > 1 for values in seen.values()):
         seen["provider"] = {key.configuration_name for key in keys}
-    return {part: plain(str(*values)) for part, values in seen.items() if len(values) == 1}
+    return {part: str(*values) for part, values in seen.items() if len(values) == 1}
 
 
 def distinguishing_parts(row: JudgedRow, comparison: Comparison, common: Collection[str]) -> dict[str, str]:
@@ -72,14 +71,13 @@ def shared_reasons(shown: Sequence[JudgedRow]) -> dict[str, int]:
 def key_columns(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
     """The columns by which the sides were joined, for programs: values keep their type."""
     key = row.key
-    axes = {name: plain(value) if isinstance(value, str) else value for name, value in key.axes}
-    who = {"provider": plain(key.provider), "params": plain(key.params)}
-    return {"operator": plain(key.operator), **who, **axes, "dtype": plain(key.dtype)}
+    who = {"operator": key.operator, "provider": key.provider, "params": key.params}
+    return {**who, **dict(key.axes), "dtype": key.dtype}
 
 
 def full_name(row: JudgedRow, comparison: Comparison) -> str:
     """A name that no other row of the comparison has."""
-    return plain(row.key.label)
+    return row.key.label
 
 
 def ordered(comparison: Comparison, sort: str = "verdict") -> list[JudgedRow]:

@@ -23,7 +23,6 @@ from kbench.comparison.presentation.wording import (
     Paint,
     format_change,
     interval,
-    plain,
     plus_minus,
     probability,
     sentence,
@@ -49,7 +48,7 @@ def table(
     wide = number_cells(shown, comparison)
     cells = [line | {NARROW: plus_minus(row.ratio, row.ci)} for line, row in zip(wide, shown, strict=True)]
     verdicts = [f"{row.verdict.glyph} {row.verdict}" for row in shown]
-    reasons = [plain(row.reason) for row in shown]
+    reasons = [row.reason for row in shown]
     mark = len(f" ({len(set(reasons))})") if any(reasons) else 0
     fitting = _fitting(names, cells, width - max(map(len, verdicts)) - mark)
     if fitting is None:

@@ -66,14 +66,6 @@ def quantity(metric: str, aside: str = "", basis: str = "") -> Quantity:
     return Quantity(shown.quantity, shown.unit, _SHOWN[shown.unit], shown.quantity + aside, basis)
 
 
-def plain(text: str) -> str:
-    """Text on one line: line breaks become spaces, control characters become escapes."""
-    if text.isprintable():
-        return text
-    line = " ".join(text.split())
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
-
-
 def format_change(ratio: float) -> str:
     """A ratio as a change: 1.053 is +5.3%."""
     change = ratio - 1
@@ -123,5 +115,5 @@ def sentence(row: JudgedRow, shown: Quantity) -> str:
         parts.append(f"{old or 'none'} -> {new or 'none'} {shown.unit}")
     if row.q is not None:
         parts.append(f"q {probability(row.q)}")
-    details = "; ".join(filter(None, [", ".join(parts), plain(row.reason)]))
+    details = "; ".join(filter(None, [", ".join(parts), row.reason]))
     return f"{row.verdict}: {details}" if details else row.verdict.value

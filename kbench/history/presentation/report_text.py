@@ -12,6 +12,7 @@ from kbench.history.change_points import FEWEST
 from kbench.history.moved import MovedProperty
 from kbench.history.report import HistoryChange, HistoryReport
 from kbench.text.terminal import microseconds
+from kbench.text.words import plural
 
 MOST_MOVED = 8
 """Properties of a kind that a line names. The rest are counted; the JSON export has all."""
@@ -50,8 +51,8 @@ def head(report: HistoryReport) -> str:
     points = sum(len(each.series.points) for each in series)
     machines = ", ".join(dict.fromkeys(each.series.key.machine for each in series))
     return (
-        f"{_many(len(runs), 'run')} from {' to '.join(days)}: {_many(len(series), 'series', 'series')} with "
-        f"{_many(points, 'point')}, {machines}"
+        f"{plural(len(runs), 'run')} from {' to '.join(days)}: {plural(len(series), 'series', 'series')} with "
+        f"{plural(points, 'point')}, {machines}"
     )
 
 
@@ -161,21 +162,21 @@ def _place(report: HistoryReport, change: HistoryChange) -> list[str]:
 def notes(report: HistoryReport) -> Iterator[str]:
     """What the events leave out, and a sentence if there are none."""
     if not report.reported:
-        where = "" if report.options.everything else f" in the last {_many(report.options.recent, 'run')}"
+        where = "" if report.options.everything else f" in the last {plural(report.options.recent, 'run')}"
         yield f"no change{where}"
     if older := len(report.changes) - len(report.reported):
-        yield f"{_many(older, 'older change')} not shown; --all shows {'it' if older == 1 else 'them'}"
+        yield f"{plural(older, 'older change')} not shown; --all shows {'it' if older == 1 else 'them'}"
     usual = _usual_noise(report) or 0.0
     if usual > report.options.margin / 2:
         least = f"{100 * SEEN_SOON * usual:.2g} %"
         yield f"with this noise, a step of less than about {least} may take more than three runs to be found, or stay hidden"
     short = [each for each in report.series if 0 < len(each.series.timed) < FEWEST]
     if short:
-        have = f"{_many(len(short), 'series', 'series')} {'has' if len(short) == 1 else 'have'}"
+        have = f"{plural(len(short), 'series', 'series')} {'has' if len(short) == 1 else 'have'}"
         yield f"{have} fewer than {FEWEST} measured times, too few to find a change of level"
     yield from _failing(report)
     if report.timeline.uncorrected:
-        what = _many(report.timeline.uncorrected, "reading")
+        what = plural(report.timeline.uncorrected, "reading")
         yield f"{what} without a copy control in the session: a drift of the machine is not subtracted there"
 
 
@@ -206,7 +207,3 @@ def counted_kinds(changes: Sequence[HistoryChange]) -> str:
 def _few(properties: Sequence[MovedProperty]) -> str:
     more = len(properties) - MOST_MOVED
     return ", ".join(each.text for each in properties[:MOST_MOVED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _many(count: int, one: str, several: str = "") -> str:
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

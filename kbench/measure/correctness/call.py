@@ -19,6 +19,7 @@ from kbench.measure.correctness.placement import Home, home_of
 from kbench.measure.definition.definition import Definition, count_writes, dtype_name
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
+from kbench.text.words import plural
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -298,7 +299,7 @@ def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) ->
     values = values_of(returned)
     if len(values) == len(names):
         return values
-    is_ = f"{len(values)} value{'s' * (len(values) != 1)}"
+    is_ = f"{plural(len(values), 'value')}"
     must = f"{len(names)}: {', '.join(names)}" if names else "none"
     also = f"; do not return what a buffer or an input holds: {', '.join(placed)}" if placed else ""
     raise Misdelivery(f"returned {is_}, expected {must}{also}")

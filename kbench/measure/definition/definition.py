@@ -19,7 +19,6 @@ from kbench.contract.sizes import evaluate_bound
 from kbench.contract.tensor import Draw, Integers, Normal, Uniform
 from kbench.measure.definition.operator_calls import OperatorCalls
 from kbench.results.case import BACKWARD, FORWARD, Case, Value
-from kbench.text.printable import safe_reason
 
 
 @dataclass(frozen=True)
@@ -247,7 +246,7 @@ class Definition(OperatorCalls):
         if said is None:
             return None
         if isinstance(said, str) and said.strip():
-            return safe_reason(said)
+            return said
         raise self._fault(
             function, f"check returned {said!r:.80}", "it must return None, or text that says what is wrong"
         )

@@ -18,6 +18,7 @@ from kbench.contract.sizes import SizeError
 from kbench.measure.machine.device import out_of_memory
 from kbench.results.case import Case
 from kbench.text.exception_text import location, message, written_at
+from kbench.text.words import plural
 
 COUNT_LIMIT = 1 << 63
 """The bytes and the floating-point operations of a call are fewer than this: a device of 1 PFLOP/s would take hours."""
@@ -54,12 +55,12 @@ class OperatorCalls:
         if not isinstance(found, (tuple, list)):
             is_ = type(found).__name__
         elif len(found) != len(names):
-            is_ = f"{len(found)} value{'s' * (len(found) != 1)}"
+            is_ = f"{plural(len(found), 'value')}"
         elif other := [pair for pair in zip(names, found, strict=True) if not isinstance(pair[1], Tensor)]:
             is_ = f"a {type(found).__name__} with {type(other[0][1]).__name__} in the place of {other[0][0]}"
         else:
             return tuple(found)
-        must = "a tensor" if bare else f"a tuple of {len(names)} tensor{'s' * (len(names) != 1)} ({', '.join(names)})"
+        must = "a tensor" if bare else f"a tuple of {plural(len(names), 'tensor')} ({', '.join(names)})"
         raise self._fault(function, f"{what} returned {is_}", f"it must return {must}")
 
     def _check_dense(self, what: str, function: Any, found: Tensor, of: str = "") -> None:

@@ -20,7 +20,6 @@ from kbench.kernels import cuda_driver
 from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.protocol import DeviceInfo
 from kbench.text.exception_text import text_of
-from kbench.text.printable import safe_name
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
 SPIN_WARMUP_S = 0.05
@@ -85,8 +84,8 @@ class Device:
     @cached_property
     def name(self) -> str:
         if self.accelerated:
-            return safe_name(str(torch.get_device_module(self.type).get_device_name(self.torch_device)))
-        return safe_name(_host_name())
+            return str(torch.get_device_module(self.type).get_device_name(self.torch_device))
+        return _host_name()
 
     @property
     def index(self) -> int | None:
@@ -227,7 +226,7 @@ def devices(kind: str) -> list[DeviceInfo]:
         found.append(
             DeviceInfo(
                 type=kind,
-                name=safe_name(str(module.get_device_name(number))),
+                name=str(module.get_device_name(number)),
                 index=int(handle) if handle.isdecimal() else number,
                 uuid=_uuid(module.get_device_properties(number), handle),
                 variables={variable: handle},

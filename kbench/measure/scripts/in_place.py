@@ -41,7 +41,6 @@ from kbench.sources.scripts.arguments import dtype_of, word
 from kbench.sources.scripts.bench_call import BenchCall, place_of
 from kbench.sources.scripts.closures import dtype_of_largest, held_tensors, label_of, place_of_closure
 from kbench.text.exception_text import describe_exception
-from kbench.text.printable import safe_reason
 
 ROUNDS = 5
 """The samples of a call are taken in so many rounds, of which `ms` is the median of the medians."""
@@ -117,7 +116,7 @@ class InPlace:
         case = self._case(call, contender)
         self._orders[contender.name] += 1
         status = Status.OOM if out_of_memory(error) else Status.ERROR
-        reason = safe_reason(describe_exception(error))
+        reason = describe_exception(error)
         return Row(case, contender.name, status=status, reason=reason, **self._how(case, started_at))
 
     def _row(self, call: BenchCall, contender: Contender, started_at: str) -> Row:

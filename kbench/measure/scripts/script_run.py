@@ -44,6 +44,7 @@ from kbench.results.vocabulary import Noticed, Role, Status
 from kbench.sources.scripts.bench_call import BenchCall
 from kbench.sources.scripts.closures import held_tensors
 from kbench.sources.scripts.script_operator import CALL, BuiltLine, ScriptOperator
+from kbench.text.words import plural
 
 
 @dataclass
@@ -158,9 +159,7 @@ class ScriptRun:
             number = int(contender.params.get(CALL) or 1)
             if number > len(line.calls):
                 times = (
-                    f"calls do_bench only {len(line.calls)} time{'s' * (len(line.calls) != 1)}"
-                    if line.calls
-                    else "does not call do_bench"
+                    f"calls do_bench only {plural(len(line.calls), 'time')}" if line.calls else "does not call do_bench"
                 )
                 contender.end(Status.UNSUPPORTED, f"the script {times} for this line in this case")
                 return

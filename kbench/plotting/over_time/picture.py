@@ -28,6 +28,7 @@ from kbench.plotting.selection.points import DECLINED, FAILED
 from kbench.plotting.style.colours import Style, styles
 from kbench.plotting.style.formatting import shorten, title_of, wrap
 from kbench.plotting.style.theme import Theme
+from kbench.text.words import plural
 
 PANEL_HEIGHT = {1: 3.4, 2: 2.8, 3: 2.5}
 """In inches, by columns of panels."""
@@ -87,7 +88,7 @@ def _caption(page: HistoryPage) -> Iterator[str]:
     noises = [each.noise for panel in page.panels for each in panel.series if len(each.series.timed) >= FEWEST]
     yield " · ".join(
         [
-            f"{len(runs)} run{'s' * (len(runs) != 1)} from {' to '.join(days)}",
+            f"{plural(len(runs), 'run')} from {' to '.join(days)}",
             *(["times relative to the copy control"] if report.corrected else []),
             *([f"noise {statistics.median(noises) * 100:.1f} %"] if noises else []),
             f"margin {report.options.margin * 100:g} %",

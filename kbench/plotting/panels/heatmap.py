@@ -15,6 +15,7 @@ from kbench.plotting.panels.look import Look
 from kbench.plotting.panels.scale import logarithmic, short
 from kbench.plotting.style.formatting import BARE_COLUMNS, natural, size_text
 from kbench.plotting.style.theme import contrast, mix
+from kbench.text.words import plural
 
 FULL_COLOUR = 0.5
 """A winner has its full colour where the runner-up takes at least this much longer: 0.5 is 50 %."""
@@ -139,7 +140,7 @@ def legend(panels: Sequence[pd.DataFrame], look: Look) -> list[tuple[str, Patch]
 
 def _counted(won: int, tied: int) -> str:
     """`74 + 17 ties`"""
-    return f"{won} + {tied} tie{'s' * (tied != 1)}" if tied else str(won)
+    return f"{won} + {plural(tied, 'tie')}" if tied else str(won)
 
 
 def shade(colour: str, margin: float, background: str) -> str:

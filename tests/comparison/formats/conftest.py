@@ -104,7 +104,6 @@ NASTY = {
     "unicode": "ядро-内核-🚀",
     "spaces": "a  b\tc",
     "formula": '=HYPERLINK("x")',
-    "undecodable": "\udcff",
     "empty": "",
 }
 

@@ -268,16 +268,6 @@ def test_all_failed(write: Write) -> None:
     assert text.splitlines()[-1] == "2 untimed" and "no geomean of time ratios: 0 of 2 rows have a ratio" in text
 
 
-def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:
-    _, comparison = nasty
-    for width in (40, 80, 200):
-        text = terminal.text(comparison, width)
-        text.encode()
-        assert all(sign == "\n" or sign.isprintable() for sign in text)
-        assert text.count("! slower") == 1
-        assert report_lines.summary(comparison) in text.splitlines()
-
-
 def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
     rows = [row(provider=name) for name in ("plain", "内核内核内核")]
     lines = terminal.text(compare_results(write("a", rows), write("b", rows)), 200).splitlines()

@@ -1,0 +1,43 @@
+"""Text of a stranger's results file is text: no command to GitHub, no formula, no escape code, wherever it is shown."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from promises.outside import Kbench, write_results
+
+NAMES = ("::add-mask::a", "=HYPERLINK(1)", "@SUM(1)", "a%0A::error::b", "##[error]c", "\x1b[2Jd")
+
+
+@pytest.fixture
+def pair(folder: Path) -> tuple[str, str]:
+    """Two results files with such names; the second one is three times as slow."""
+    for name, ms in (("old.csv", 1.0), ("new.csv", 3.0)):
+        write_results(folder / name, [{"provider": provider, "ms": ms, "N": 64} for provider in NAMES])
+    return "old.csv", "new.csv"
+
+
+@pytest.mark.parametrize("export", [(), ("--export", "markdown=-"), ("--export", "csv=-")])
+def test_no_printed_line_is_a_command_to_github_or_moves_the_cursor(
+    kbench: Kbench, pair: tuple[str, str], export: tuple[str, ...]
+) -> None:
+    ended = kbench("compare", *pair, *export)
+    lines = ended.out.splitlines()
+    assert len(lines) > 5 and "\x1b" not in ended.text
+    assert [line for line in lines if line.lstrip().startswith("::") or "##[" in line] == []
+
+
+def test_an_annotation_of_github_is_one_line(kbench: Kbench, pair: tuple[str, str]) -> None:
+    lines = kbench("compare", *pair, "--export", "github=-").out.splitlines()
+    begins = tuple(f"::{level} title=kbench compare" for level in ("error", "warning", "notice"))
+    assert len(lines) > len(NAMES) and all(line.startswith(begins) for line in lines)
+
+
+def test_no_cell_of_an_exported_comparison_is_a_formula(kbench: Kbench, pair: tuple[str, str], folder: Path) -> None:
+    kbench("compare", *pair, "--export", "csv=c.csv")
+    with (folder / "c.csv").open(newline="") as file:
+        cells = [cell for row in csv.DictReader(file) for cell in (row["provider"], row["reason"])]
+    assert "'=HYPERLINK(1)" in cells and not any(cell.startswith(("=", "@")) for cell in cells)
