@@ -74,7 +74,7 @@ class PlainProgress:
         again = {row.configuration_name for row in rows if row.not_tried}
         shown = [row for row in rows if row.configuration_name not in again & self._given_up]
         self._given_up |= again
-        return describe_failures(shown)
+        return [f"{row.configuration_name}: {row.status.value}: {row.reason}" for row in shown if row.status.failed]
 
 
 class LiveProgress(PlainProgress):
@@ -84,7 +84,6 @@ class LiveProgress(PlainProgress):
     def __init__(self, total: int, sessions: int = 1) -> None:
         super().__init__(total, sessions)
         self.console = console(stderr=True, live=True)
-        self.last: dict[str, dict[int, str]] = {}
         self.progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=12),
@@ -112,7 +111,6 @@ class LiveProgress(PlainProgress):
         self.console.print(line, markup=False)
 
     def begin(self, task: Task, place: str = "") -> None:
-        self.last[place] = {}
         if place not in self.lines:
             self.progress.update(self.bar, description="all")
             self.lines[place] = self.progress.add_task(place, total=None, now="")
@@ -121,10 +119,9 @@ class LiveProgress(PlainProgress):
 
     def event(self, event: Message, place: str = "") -> None:
         if isinstance(event, StepBegun):
-            estimate = self.last[place].get(event.index, "")
-            self.progress.update(self.lines[place], now=f"{STEPS[event.step]} {event.name}{estimate}")
+            self.progress.update(self.lines[place], now=f"{STEPS[event.step]} {event.name}")
         elif isinstance(event, RoundTimed):
-            self.last[place][event.index] = f" ({microseconds(event.ms)} us)"
+            self.progress.update(self.lines[place], now=f"{STEPS['time']} {event.name} ({microseconds(event.ms)} us)")
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         self.progress.advance(self.bar)
@@ -162,8 +159,3 @@ def describe_fastest(rows: Sequence[Row]) -> str:
         return time
     share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""
     return f"{time}, {speed(best.gbps)} GB/s{share}"
-
-
-def describe_failures(rows: Sequence[Row]) -> list[str]:
-    """A line for each row that failed."""
-    return [f"{row.configuration_name}: {row.status.value}: {row.reason}" for row in rows if row.status.failed]

@@ -84,7 +84,7 @@ class Cluster:
 
         place = self.folder / f"temporary-{len(self.processes)}"
         place.mkdir()
-        arguments = (self.address, "--no-nanny", "--nthreads", "1", *options)
+        arguments = (self.address, "--no-nanny", "--nthreads", "1", "--resources", "GPU=1", *options)
         process = self.start("worker", *arguments, folder=folder, TMPDIR=str(place))
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(len(self.processes) - 1, timeout=LIMIT_S)
