@@ -52,7 +52,7 @@ MAY_IMPORT = {
         "text version"
     ),
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results text",
-    "measure/definition": "contract files measure/machine results text",
+    "measure/definition": "contract measure/machine results text",
     "measure/launches": "contract files kernels launches measure/machine results text",
     "measure/machine": "kernels nvml protocol text",
     "measure/scripts": (

@@ -16,9 +16,7 @@ from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
 from kbench.measure.correctness.expected import Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
-from kbench.measure.definition.definition import Definition
-from kbench.measure.definition.operator_calls import OperatorFault
-from kbench.measure.definition.operator_source import case_hash
+from kbench.measure.definition.definition import Definition, OperatorFault, case_hash
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
 from kbench.measure.machine.device import Device, out_of_memory

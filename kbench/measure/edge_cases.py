@@ -21,8 +21,7 @@ from kbench.measure.correctness.expected import Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.gaps import marked_gaps, with_margins, written_gap
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.placement import overlaps_itself
-from kbench.measure.definition.definition import Definition
-from kbench.measure.definition.operator_calls import OperatorFault
+from kbench.measure.definition.definition import Definition, OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from kbench.contract.provider import Unsupported
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Misdelivery
-from kbench.measure.definition.expected_arguments import refused_call
-from kbench.measure.definition.operator_calls import OperatorFault
+from kbench.measure.definition.definition import OperatorFault
 from kbench.measure.machine.device import Device, drop_locals, out_of_memory
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import STEPS, Message, StepBegun, StepEnded
@@ -76,6 +75,4 @@ def _described(error: BaseException, contender: Contender, context: str) -> str:
     provider = contender.provider
     if provider is None:
         return describe_exception(error) + context
-    if refused := refused_call(provider, contender.params, error):
-        return f"{describe_exception(error, refused.where)}{context}; {refused.advice}"
     return describe_exception(error, written_at(provider.function)) + context

@@ -288,8 +288,10 @@ def test_an_edge_of_the_operator_takes_the_place_of_a_common_one_with_its_name()
 def test_a_function_that_takes_other_arguments_is_named_with_its_place() -> None:
     found = outcomes("no-arguments")["random"]
     line = no_arguments.__code__.co_firstlineno
-    assert found.startswith("error TypeError: no_arguments() takes 0 positional arguments but 2 were given")
-    assert found.endswith(f" at test_common_edges.py:{line}; kbench calls it as no_arguments(x, w)")
+    place = f"test_common_edges.py:{line}"
+    assert (
+        found == f"error no_arguments: too many positional arguments at {place}; kbench calls it as no_arguments(x, w)"
+    )
 
 
 @pytest.mark.slow

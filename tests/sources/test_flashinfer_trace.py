@@ -13,7 +13,7 @@ from common import Kbench
 from problems import RANDOM, SCALE, changed, scale_workload, solution, write_problem
 
 from kbench.contract.operator import registered
-from kbench.measure.definition.operator_calls import OperatorFault
+from kbench.measure.definition.definition import OperatorFault
 from kbench.results.case import Case
 from kbench.sources import SourceFault
 from kbench.sources.problems.flashinfer_trace import load

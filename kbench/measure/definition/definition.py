@@ -1,13 +1,20 @@
 """One case of an operator: its inputs, what a call must deliver, and what the operator's own functions say of it.
 
-Providers are checked against these functions.
+Providers are checked against these functions. If one of them fails, or returns a value that it must not return, that is the
+fault of the operator and not of a provider: an OperatorFault, with the place in the operator's code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +22,21 @@ from torch import Tensor
 from kbench.contract import tensor as contract
 from kbench.contract.operator import Operator
 from kbench.contract.provider import named_after, takes_any
-from kbench.contract.sizes import evaluate_bound
+from kbench.contract.sizes import SizeError, evaluate_bound
 from kbench.contract.tensor import Draw, Integers, Normal, Uniform
-from kbench.measure.definition.operator_calls import OperatorCalls
+from kbench.measure.machine.device import out_of_memory
 from kbench.results.case import BACKWARD, FORWARD, Case, Value
+from kbench.results.stamps import digest
+from kbench.text.exception_text import location, message, written_at
+from kbench.text.words import plural
+
+
+class OperatorFault(Exception):
+    """A function of an operator fails on a case. `where` is file:line in its code; `what` describes the fault."""
+
+    def __init__(self, operator: Operator, where: str, what: str) -> None:
+        super().__init__(f"operator {operator.name}: {what} (at {where})")
+        self.where, self.what = where, f"operator {operator.name}: {what}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,7 @@ class Output:
     gradient: bool = False
 
 
-class Definition(OperatorCalls):
+class Definition:
     """One case of an operator. Every method raises OperatorFault. Out of memory is not a fault: it is raised as is.
 
     `inputs` are the tensors that a call gets: the operator's inputs and, in the modes with gradients, the gradients of its
@@ -49,7 +67,7 @@ class Definition(OperatorCalls):
     """
 
     def __init__(self, operator: Operator, case: Case) -> None:
-        super().__init__(operator, case)
+        self.operator, self.case = operator, case
         received = operator.output_gradients(case) if case.mode != FORWARD else {}
         self.declared_inputs = [*operator.inputs.values(), *received.values()]
         self.input_names = (*operator.inputs, *(f"gradient of {name}" for name in received))
@@ -110,14 +128,14 @@ class Definition(OperatorCalls):
                     return draw.integers(evaluate_bound(low, axes), evaluate_bound(high, axes), *shape, dtype=dtype)
             found, place = fill(self.case, draw), draw.uniform(0, 1, 0).device
         if not isinstance(found, Tensor):
-            raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}", "it must return a tensor")
+            raise self.fault(f"the fill of {name} returned {type(found).__name__}", "it must return a tensor", fill)
         self._check_dense(f"the fill of {name}", fill, found)
         if (tuple(found.shape), found.dtype) != (shape, getattr(torch, dtype)):
             is_ = f"shape {tuple(found.shape)} and {dtype_name(found.dtype)}"
-            raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
+            raise self.fault(f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}", fill)
         if found.device != place:
             what = f"the fill of {name} returned a tensor on device {found.device}"
-            raise self._fault(fill, what, f"it must be on {place}, like the tensors that the fill gets from `draw`")
+            raise self.fault(what, f"it must be on {place}, like the tensors that the fill gets from `draw`", fill)
         return found.clone()  # an expanded tensor cannot be written to, and the function may keep its own
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -130,7 +148,7 @@ class Definition(OperatorCalls):
             self._check_dense(f"edges[{name!r}]", function, x, f" for {own}")
             if (x.dtype, x.device) != (old.dtype, old.device):
                 what = f"edges[{name!r}] returned {dtype_name(x.dtype)} on {x.device} for {own}"
-                raise self._fault(function, what, f"it must be {dtype_name(old.dtype)} on {old.device}")
+                raise self.fault(what, f"it must be {dtype_name(old.dtype)} on {old.device}", function)
         return (*changed, *self.received(changed, inputs[count:], draw))
 
     def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -179,13 +197,13 @@ class Definition(OperatorCalls):
             self._check_dense("reference", reference, x, f" for {name}")
             if x.device != exact[0].device:
                 what = f"reference returned a tensor on device {x.device} for {name}"
-                raise self._fault(reference, what, f"it must be on {exact[0].device}, as the inputs are")
+                raise self.fault(what, f"it must be on {exact[0].device}, as the inputs are", reference)
             if x.is_floating_point() != declared.is_floating(self.case):
                 what = f"reference returned {dtype_name(x.dtype)} for {name}"
-                raise self._fault(reference, what, f"the operator declares {declared.dtype_in(self.case)}")
+                raise self.fault(what, f"the operator declares {declared.dtype_in(self.case)}", reference)
             if self._rounds(x, declared) and any(given.is_floating_point() for given in exact):
                 what = f"reference returned {dtype_name(x.dtype)} for {name}"
-                raise self._fault(reference, what, "compute in the dtype of its inputs, float64")
+                raise self.fault(what, "compute in the dtype of its inputs, float64", reference)
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)
 
     def _rounds(self, x: Tensor, declared: contract.Tensor) -> bool:
@@ -211,7 +229,7 @@ class Definition(OperatorCalls):
         with self._blamed("scale", function):
             found = function(self.case, output, *exact[: len(self.operator.inputs)])
         if not isinstance(found, Tensor):
-            raise self._fault(function, f"scale returned {type(found).__name__}", "it must return a tensor")
+            raise self.fault(f"scale returned {type(found).__name__}", "it must return a tensor", function)
         with self._blamed("scale", function):
             larger = torch.maximum(found.double(), output.abs())
             if larger.shape != output.shape:
@@ -219,7 +237,7 @@ class Definition(OperatorCalls):
                     f"the scale has shape {tuple(found.shape)}, but the output has shape {tuple(output.shape)}"
                 )
         if (larger.isnan() & output.isfinite()).any():
-            raise self._fault(function, "scale is NaN where the output is finite", "it must be a number everywhere")
+            raise self.fault("scale is NaN where the output is finite", "it must be a number everywhere", function)
         return larger
 
     def verdict(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> str | None:
@@ -242,13 +260,13 @@ class Definition(OperatorCalls):
         for (kind, name), count in before.items():
             if count_writes(given[kind][name]) != count:
                 what = f"check changed the {kind} {name} in place"
-                raise self._fault(function, what, "it must work on a copy")
+                raise self.fault(what, "it must work on a copy", function)
         if said is None:
             return None
         if isinstance(said, str) and said.strip():
             return said
-        raise self._fault(
-            function, f"check returned {said!r:.80}", "it must return None, or text that says what is wrong"
+        raise self.fault(
+            f"check returned {said!r:.80}", "it must return None, or text that says what is wrong", function
         )
 
     def call_bytes(self) -> int:
@@ -256,7 +274,7 @@ class Definition(OperatorCalls):
         function = self.operator.bytes or self.operator.reference
         with self._sized("a tensor"), self._blamed("bytes", function):
             count = self.operator.call_bytes(self.case)
-        return self._count("bytes", function, count)
+        return int(self._number("bytes", function, count))
 
     def flops(self) -> int | None:
         """Floating-point operations of a call; None if the operator does not say."""
@@ -264,7 +282,7 @@ class Definition(OperatorCalls):
             return None
         with self._blamed("flops", self.operator.flops):
             count = self.operator.flops(self.case)
-        return self._count("flops", self.operator.flops, count)
+        return int(self._number("flops", self.operator.flops, count))
 
     def declared_shape(self, output: Output) -> tuple[int, ...]:
         """The shape that the operator declares for an output."""
@@ -277,6 +295,65 @@ class Definition(OperatorCalls):
             if shape != (declared := self.declared_shape(output)):
                 what = f"reference returned shape {shape} for {output.name}"
                 raise self.fault(what, f"the operator declares {declared}")
+
+    def fault(self, what: str, advice: str, function: Any = None) -> OperatorFault:
+        """A fault of the reference, or of another function, in this case."""
+        where = written_at(function or self.operator.reference)
+        return OperatorFault(self.operator, where, f"{what} on {self._sizes}; {advice}")
+
+    @property
+    def _sizes(self) -> str:
+        return self.case.label.removeprefix(f"{self.case.operator} ")
+
+    @contextmanager
+    def _blamed(self, name: str, function: Any) -> Iterator[None]:
+        """Inside, a function of the operator runs. Whatever it raises is the fault of the operator."""
+        try:
+            yield
+        except (SizeError, OperatorFault):
+            raise
+        except (Exception, SystemExit) as error:  # other people's code may raise anything
+            if out_of_memory(error):
+                raise
+            said = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
+            raise OperatorFault(self.operator, location(error, written_at(function)), said) from error
+
+    @contextmanager
+    def _sized(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except SizeError as error:
+            what = f"a size of {name} cannot be computed ({error})"
+            raise self.fault(what, "leave such cases out of the sweep") from None
+
+    def _tensors(self, what: str, function: Any, found: Any, names: Sequence[str], bare: bool) -> tuple[Tensor, ...]:
+        """The tensors that an operator's function returned, one for each name. With `bare`, a single one needs no tuple."""
+        bare = bare and len(names) == 1
+        if bare and isinstance(found, Tensor):
+            return (found,)
+        if not isinstance(found, (tuple, list)):
+            is_ = type(found).__name__
+        elif len(found) != len(names):
+            is_ = plural(len(found), "value")
+        elif other := [pair for pair in zip(names, found, strict=True) if not isinstance(pair[1], Tensor)]:
+            is_ = f"a {type(found).__name__} with {type(other[0][1]).__name__} in the place of {other[0][0]}"
+        else:
+            return tuple(found)
+        must = "a tensor" if bare else f"a tuple of {plural(len(names), 'tensor')} ({', '.join(names)})"
+        raise self.fault(f"{what} returned {is_}", f"it must return {must}", function)
+
+    def _check_dense(self, what: str, function: Any, found: Tensor, of: str = "") -> None:
+        """Raises OperatorFault for a sparse tensor: kbench looks at the elements of a tensor by their place in memory."""
+        if found.layout != torch.strided:
+            is_ = f"{what} returned a tensor with layout {str(found.layout).removeprefix('torch.')}{of}"
+            raise self.fault(is_, "it must return a dense one", function)
+
+    def _number(self, name: str, function: Any, number: Any) -> float:
+        """A number that an operator's function returned, which must not be negative."""
+        if not isinstance(number, Real) or isinstance(number, bool) or not math.isfinite(number) or number < 0:
+            what = f"{name} returned {number!r:.80}"
+            raise self.fault(what, "it must return a number that is not negative", function)
+        return float(number)
 
 
 def count_writes(x: Tensor) -> int:
@@ -292,3 +369,35 @@ def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:
 def dtype_name(dtype: torch.dtype) -> str:
     """`float16`"""
     return str(dtype).removeprefix("torch.")
+
+
+def case_hash(definition: Definition, call_bytes: int, flops: int | None = None) -> str:
+    """Distinguishes two definitions of the same case: a hash of the source of the operator's functions, of its tensors, bytes,
+    floating-point operations and tolerances. Kernels in the same file are not part of it."""
+    operator = definition.operator
+    tensors = [*operator.inputs.items(), *operator.outputs.items()]
+    functions = (operator.reference, operator.scale, operator.check)
+    return digest(
+        [
+            operator.source or [_text_of(function) for function in functions],
+            [(name, tensor.sizes, tensor.dtype, _text_of(tensor.fill)) for name, tensor in tensors],
+            definition.case.to_json(),
+            call_bytes,
+            [(output.name, str(output.dtype), output.tolerance, output.ulps) for output in definition.outputs],
+            *([] if flops is None else [flops]),
+        ]
+    )
+
+
+def _text_of(function: Any) -> str:
+    """The source of a function, or a description that is the same in each process."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not callable(function):
+        return repr(function)
+    for each in (inspect.unwrap(function), type(function)):
+        try:
+            return inspect.getsource(each)
+        except (TypeError, OSError):  # not written in Python, as torch.matmul is not, or not in a file
+            continue
+    return getattr(function, "__name__", type(function).__name__)

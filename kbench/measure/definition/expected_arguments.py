@@ -1,83 +1,59 @@
-"""How kbench calls the functions of a provider. The reason of a row says so if a function does not take these arguments."""
+"""Whether the functions of a provider take the arguments that kbench gives them. The reason of a row says so if not."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from kbench.contract.operator import Operator, registered
+from kbench.contract.operator import registered
 from kbench.contract.provider import Provider, keyword_only
-from kbench.results.case import FLOATING
-from kbench.text.exception_text import location, text_of, written_at
+from kbench.results.case import FORWARD, FULL, Case, Value
+from kbench.text.exception_text import written_at
 
 
-@dataclass(frozen=True)
-class RefusedCall:
-    """A call that a function of a provider did not take. `where` is the file:line of the function, `advice` what to do."""
-
-    where: str
-    advice: str
-
-
-def refused_call(provider: Provider, given: Collection[str], error: BaseException) -> RefusedCall | None:
-    """What to say of an error if a function of the provider did not take kbench's arguments; None if the error is another one.
-    `given` are the parameters that have values in the config."""
-    operator = registered.get(provider.operator)
-    if operator is None or not isinstance(error, TypeError) or location(error, ""):
-        return None  # the function ran
-    said = text_of(error)
-    name = said.partition("(")[0]
-    calls = [call for call in _calls(operator, provider, given) if getattr(call[0], "__qualname__", "") == name]
-    if len(calls) != 1:
-        return None
-    [(function, by_position, by_name)] = calls
-    lacking = re.search(r"required keyword-only argument: '(\w+)'", said)
-    if lacking and lacking[1] in provider.parameters:
-        advice = f"give {lacking[1]} a default, or values in the config"
-    else:
-        arguments = ", ".join([*by_position, *(f"{each}=..." for each in by_name)])
-        advice = f"kbench calls it as {name}({arguments})"
-    return RefusedCall(written_at(function), advice)
+def refused_arguments(provider: Provider, case: Case, params: Mapping[str, Value]) -> str | None:
+    """Why a function of the provider does not take its arguments, where the function is, and what to do; None if all take
+    them."""
+    for function, by_position, by_name in _calls(provider, case, params):
+        try:
+            signature = inspect.signature(function, follow_wrapped=False)
+        except (TypeError, ValueError):  # written in C
+            continue
+        try:
+            signature.bind(*by_position, **dict.fromkeys(by_name))
+        except TypeError as error:
+            name = getattr(function, "__name__", provider.name)
+            lacking = [each for each in provider.parameters if each in keyword_only(function) and each not in by_name]
+            needed = [each for each in lacking if keyword_only(function)[each] is inspect.Parameter.empty]
+            call = f"{name}({', '.join([*by_position, *(f'{each}=...' for each in by_name)])})"
+            advice = f"give {needed[0]} a default, or values in the config" if needed else f"kbench calls it as {call}"
+            return f"{name}: {error} at {Path(written_at(function)).name}; {advice}"
+    return None
 
 
 def _calls(
-    operator: Operator, provider: Provider, given: Collection[str]
-) -> Iterator[tuple[Callable[..., Any], list[str], list[str]]]:
-    """Each function of a provider with the arguments that it gets by position and by name."""
-    inputs = list(operator.inputs)
-    gradients = [
-        f"d_{name}"
-        for name, tensor in operator.outputs.items()
-        if any(dtype in FLOATING for dtype in operator.dtypes_of(tensor))
-    ]
+    provider: Provider, case: Case, params: Mapping[str, Value]
+) -> Iterator[tuple[Callable[..., Any], Sequence[str], Sequence[str]]]:
+    """The functions that kbench calls in a case, with the arguments that each gets by position and by name."""
+    operator = registered[provider.operator]
+    inputs, scalars = list(operator.inputs), provider.from_case
+    if not inputs:  # a line of a script, which gives it its arguments
+        return
+    own = [name for name in params if name in keyword_only(provider.function)]
     if provider.factory:
-        yield provider.function, ["case"], _named(provider, provider.function, given)
+        yield provider.function, ["case"], [*scalars, *own]
     else:
-        yield provider.function, inputs, [*_named(provider, provider.function, given), *provider.out]
-    if provider.backward:
+        yield provider.function, inputs, [*scalars, *own, *provider.out]
+    if case.mode == FORWARD:
+        return
+    gradients = [f"d_{name}" for name in operator.output_gradients(case)]
+    values = {**case.axes, **params}
+    if provider.full and case.mode == FULL:
+        keywords = [name for name in provider.full.keywords if name in values]
+        yield provider.full.function, [*gradients, *inputs], keywords
+    elif provider.backward:
         saves = provider.backward.saves
-        saved = [] if saves is None else ["saved"]
-        yield (
-            provider.backward.function,
-            [*gradients, *inputs, *saved],
-            _given(provider.backward.keywords, provider, given),
-        )
-        if callable(saves):
-            yield saves, inputs, _named(provider, saves, given)
-    if provider.full:
-        yield provider.full.function, [*gradients, *inputs], _given(provider.full.keywords, provider, given)
-
-
-def _named(provider: Provider, function: Callable[..., Any], given: Collection[str]) -> list[str]:
-    """The scalars, the choices and the parameters that a function gets by name."""
-    own = _given(keyword_only(function), provider, given)
-    return list(dict.fromkeys([*provider.from_case, *own]))
-
-
-def _given(keywords: Collection[str], provider: Provider, given: Collection[str]) -> list[str]:
-    """Those of a function's keyword arguments that have a value."""
-    return [
-        name for name in keywords if name in given or (name not in provider.parameters and name not in provider.out)
-    ]
+        keywords = [name for name in provider.backward.keywords if name in values]
+        yield provider.backward.function, [*gradients, *inputs, *(["saved"] if saves else [])], keywords
