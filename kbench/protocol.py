@@ -490,10 +490,12 @@ class RoundTimed:
 
 @dataclass(frozen=True)
 class CallRecorded:
-    """What a call of a configuration launches on a device with these limits. The row that follows has its `code`."""
+    """What a call of a configuration launches on a device with these limits. The row that follows has its `code`. `code_files`
+    are the files of the worker's machine with the machine code of its kernels, by digest."""
 
     launched: LaunchedCall
     limits: DeviceLimits
+    code_files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "clocks": "errors nvml protocol results",
     "commands": (
         "analysis clocks comparison comparison/formats config contract dispatching disturbances errors execute explain "
-        "files history history/presentation history/storage interrupts judging listings nvml plotting protocol reporting "
+        "files history history/presentation history/storage interrupts judging nvml plotting protocol reporting "
         "results revisions sources summary text why"
     ),
     "comparison": "analysis errors launches results text",
@@ -45,7 +45,6 @@ MAY_IMPORT = {
     "kernels/norms": "contract kernels kernels/norms/dispatch",
     "kernels/norms/dispatch": "contract kernels",
     "launches": "files results",
-    "listings": "errors files launches",
     "measure": (
         "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/salting "
         "measure/scripts measure/session measure/tampering measure/timing plugins protocol results sources sources/scripts "

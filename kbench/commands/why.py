@@ -15,8 +15,8 @@ from kbench.text import terminal
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
-    from kbench.listings.listing import Language, Listing
     from kbench.why.facts import RowFacts
+    from kbench.why.listing import Language, Listing
 
 
 def why(
@@ -69,9 +69,9 @@ def why(
 
     Exit code: 0 success; 2 bad input; 3 there was no code or command to show.
     """
-    from kbench.listings.listing import Language
     from kbench.results.sources import results_file
     from kbench.why.facts import find_facts
+    from kbench.why.listing import Language
 
     languages = {language.lower(): language for language in Language}
     if code and code not in languages:
@@ -81,7 +81,7 @@ def why(
     for note in notes:
         terminal.warn(note)
     if code:
-        return _show_code(rows, languages[code])
+        return _show_code(rows, languages[code], path)
     if ncu:
         return _show_command(rows[0])
     _show_reasons(rows, as_json)
@@ -122,12 +122,12 @@ def _print_section(heading: str, lines: Iterable[str]) -> None:
         terminal.print_paragraph(line, indent=2)
 
 
-def _show_code(rows: Sequence[RowFacts], language: Language) -> ExitStatus:
+def _show_code(rows: Sequence[RowFacts], language: Language, path: Path) -> ExitStatus:
     """Print the code of the kernels of one row, or the difference between those of two rows: the first kernels of both, the
     second ones, and so on."""
-    from kbench.listings.listing import listings_of
+    from kbench.why.listing import listings_of
 
-    listed = [list(listings_of(facts.call, language)) if facts.call else [] for facts in rows]
+    listed = [list(listings_of(facts.call, language, path)) if facts.call else [] for facts in rows]
     for facts, listings in zip(rows, listed, strict=True):
         if not listings:
             terminal.warn(f"{facts.name}: it is not known which kernels a call launches")
@@ -148,7 +148,7 @@ def _show_code(rows: Sequence[RowFacts], language: Language) -> ExitStatus:
 
 
 def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], language: Language) -> None:
-    from kbench.listings.difference import changed_lines, opcode_counts
+    from kbench.why.difference import changed_lines, opcode_counts
 
     for facts, listing in zip(rows, pair, strict=True):
         what = _describe(listing, language) if listing and listing.lines else "no code of such a kernel"
@@ -166,7 +166,7 @@ def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], l
 
 
 def _describe(listing: Listing, language: Language) -> str:
-    from kbench.listings.instructions import opcode
+    from kbench.why.instructions import opcode
 
     count = sum(1 for line in listing.lines if opcode(line))
     return f"{language} of kernel {listing.kernel.name}, {count} instructions, from {listing.source}"

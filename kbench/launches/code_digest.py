@@ -1,11 +1,12 @@
-"""A digest of the machine code in a file: it stays the same when only names of files and numbers of lines change."""
+"""A digest of the machine code in an ELF file (a cubin, or a shared library that contains some): it stays the same when only
+names of files and numbers of lines change."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-
-from kbench.launches.elf import elf_sections
+import struct
+from collections.abc import Callable, Iterator
 
 CODE_SECTIONS = re.compile(r"\.text|\.nv\.constant|\.nv\.global\.init|\.nv_fatbin$")
 """Sections of a cubin or a library that hold machine code for a device and its constants. The others hold names of files and
@@ -22,3 +23,36 @@ def code_digest(data: bytes) -> str:
         total.update(f"{name} {len(content)} ".encode())
         total.update(content)
     return total.hexdigest()[:12]
+
+
+_HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQ24x")
+_WITHOUT_DATA = 8
+"""The type of a section that takes no place in the file."""
+
+Read = Callable[[int, int], bytes]
+"""Reads a part of a file: from this offset, so many bytes, or fewer where the file ends."""
+
+
+def elf_table(read: Read) -> Iterator[tuple[str, int, int]]:
+    """The name, the offset and the size of each section, in the order of the file. Yields nothing for what is no complete
+    64-bit ELF file. Reads only the tables, not the sections."""
+    try:
+        magic, width, order, *fields = _HEADER.unpack(read(0, _HEADER.size))
+        start, size, count, names = fields[5], fields[10], fields[11], fields[12]
+        if magic != b"\x7fELF" or (width, order, size) != (2, 1, _SECTION.size):
+            return
+        headers = list(_SECTION.iter_unpack(read(start, count * size)))
+        text = read(*headers[names][4:6])
+    except (struct.error, IndexError, OverflowError):
+        return
+    for name, kind, _, _, offset, length in headers[:count]:
+        end = text.find(b"\0", name)
+        if kind != _WITHOUT_DATA and end >= 0:
+            yield text[name:end].decode("latin-1"), offset, length
+
+
+def elf_sections(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The name and the content of each section of a file, in its order."""
+    for name, offset, length in elf_table(lambda start, size: data[start : start + size]):
+        yield name, data[offset : offset + length]

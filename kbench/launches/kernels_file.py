@@ -11,17 +11,15 @@ file adds lines, and files of several runs can be joined. A file may hold more c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench import files
-from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
+from pydantic import TypeAdapter
 
-MAX_BYTES = 64 << 20
-"""A longer file is not read. This size holds some hundred thousand calls."""
+from kbench.launches.device_limits import DeviceLimits
+from kbench.launches.launched_call import Kernel, LaunchedCall
 
 
 @dataclass
@@ -61,63 +59,42 @@ def kernels_path(csv: Path | str) -> Path:
 def read_kernels(csv: Path | str) -> KernelsFile:
     """The file beside a results CSV. A missing file is an empty one. If the file or a line of it cannot be read, the note says
     so: a run that was killed may have left half a line."""
-    path = kernels_path(csv)
-    found = KernelsFile()
+    path, content = kernels_path(csv), KernelsFile()
     try:
-        text = files.read_bytes(path, MAX_BYTES).decode("utf-8", "replace")
+        lines = path.read_text("utf-8", "replace").split("\n")
     except FileNotFoundError:
-        found.there = False
-        return found
+        content.there = False
+        return content
     except OSError as error:
-        found.note = f"{path}: cannot be read ({error.strerror}); the kernels of its rows are not known"
-        return found
+        content.note = f"{path}: cannot be read ({error.strerror}); the kernels of its rows are not known"
+        return content
     bad = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                _read_line(json.loads(line), found)
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                bad.append(number)
+    for number, line in enumerate(lines, 1):
+        try:
+            if line.strip():
+                _read_line(json.loads(line), content)
+        except (ValueError, KeyError, TypeError):
+            bad.append(number)
     if bad:
-        found.note = (
+        content.note = (
             f"{path}:{bad[0]}: the line cannot be read; its kernels are not known"
             if len(bad) == 1
             else f"{path}: {len(bad)} lines cannot be read, the first is line {bad[0]}; their kernels are not known"
         )
-    return found
+    return content
 
 
-def _read_line(line: Any, found: KernelsFile) -> None:
-    """Add a line to the content. Raises ValueError, TypeError, KeyError and AttributeError for a line of another form."""
+def _read_line(line: Any, content: KernelsFile) -> None:
+    """Add a line to the content. Raises KeyError, TypeError, and ValueError for a line of another form."""
     if not isinstance(line, dict):
         raise TypeError("not an object")
     if "device" in line:
-        found.devices[str(line["device"])] = _made(DeviceLimits, line)
+        content.devices[line["device"]] = _LIMITS.validate_python(line)
     elif "kernel" in line:
-        found.kernels[str(line["kernel"])] = _made(Kernel, line)
+        content.kernels[line["kernel"]] = _KERNEL.validate_python(line)
     elif "call" in line:
-        launches = [_made(KernelLaunch, each | {"kernel": found.kernels[each["kernel"]]}) for each in line["launches"]]
-        memory = [_made(MemoryOperation, each) for each in line["memory"]]
-        found.calls[str(line["call"])] = LaunchedCall(tuple(launches), tuple(memory))
+        launches = [launch | {"kernel": content.kernels[launch["kernel"]]} for launch in line["launches"]]
+        content.calls[line["call"]] = _CALL.validate_python({"launches": launches, "memory": line["memory"]})
 
 
-def _made(kind: Any, data: Mapping[str, Any]) -> Any:
-    """A dataclass from JSON. Raises KeyError, TypeError and ValueError for data of another form."""
-    values = {}
-    for each in fields(kind):
-        value = data[each.name]
-        if each.type == "str":
-            value = str(value)
-        elif each.type == "int" or (each.type == "int | None" and value is not None):
-            value = _count(value)
-        elif each.type == "tuple[int, ...]":
-            value = tuple(map(_count, value))
-        values[each.name] = value
-    return kind(**values)
-
-
-def _count(value: Any) -> int:
-    """A whole number that is not negative. Raises ValueError for another value."""
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError("not a count")
-    return value
+_LIMITS, _KERNEL, _CALL = TypeAdapter(DeviceLimits), TypeAdapter(Kernel), TypeAdapter(LaunchedCall)

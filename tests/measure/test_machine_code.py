@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import struct
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 from triton.runtime.cache import get_cache_manager
 
-from kbench.launches.code_digest import code_digest
-from kbench.launches.elf import elf_sections
+from kbench.launches.code_digest import code_digest, elf_sections
 from kbench.launches.launched_call import MACHINE_CODE
 from kbench.measure.launches import machine_code
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
@@ -62,12 +61,10 @@ def test_a_kernel_of_triton_is_known_by_the_file_that_triton_has_loaded(tmp_path
     kernels = TritonKernels()
     kernels._note(None, 77, "k", {"k.json": "x", "k.cubin": str(cubin)}, "hash")
     code = MachineCode(kernels)
-    assert code.of(77, "k", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
-    assert code.of(77, "another", ())[1].startswith("name and torch "), (
-        "the driver has given the handle to another kernel"
-    )
+    assert code.of(77, "k") == (code_digest(cubin.read_bytes()), MACHINE_CODE)
+    assert code.of(77, "another")[1].startswith("name and torch "), "the driver has given the handle to another kernel"
     cubin.unlink()
-    digest, origin = code.of(77, "k", ())
+    digest, origin = code.of(77, "k")
     assert digest and origin == "source code, as Triton compiles it"
 
 
@@ -83,62 +80,38 @@ def test_triton_reports_the_kernels_that_it_loads() -> None:
     assert kernels.find(5, "name") == ("name", "/nowhere", "hash")
 
 
-class StaticallyLaunchedStandIn:
-    """What torch's compiler keeps of a kernel that it has loaded without Triton."""
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module that torch's compiler writes for a function with one kernel, of which it has tried two versions."""
+    import torch._inductor.codecache as codecache
 
-    def __init__(self, function: int | None, name: str) -> None:
-        self.function, self.name, self.hash = function, name, f"hash of {name}"
-
-
-def test_a_kernel_of_torchs_compiler_is_known_by_what_launches_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cubin = tmp_path / "triton_one.cubin"
-    cubin.write_bytes(elf(__text__one=b"add"))
-    monkeypatch.setattr(machine_code, "_cached_cubin", lambda name, key: str(tmp_path / f"{name}.cubin"))
-    kept = [StaticallyLaunchedStandIn(None, "triton_none"), StaticallyLaunchedStandIn(81, "triton_one")]
-    code = MachineCode(TritonKernels())
-    assert code.of(81, "triton_one", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
-    assert code.of(82, "triton_two", ())[1].startswith("name and torch ") and kept
+    versions = [SimpleNamespace(kernel=SimpleNamespace(function=n, hash=str(n) * 32)) for n in (82, 83)]
+    module = ModuleType("compiled")
+    module.triton_three = SimpleNamespace(compile_results=versions)  # type: ignore[attr-defined]
+    monkeypatch.setattr(codecache.PyCodeCache, "modules", [module, ModuleType("another")])
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("process", ["compiled it", "found it on the disk"])
 def test_a_kernel_of_torchs_compiler_has_the_same_code_whoever_compiled_it(
-    process: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: str, compiled: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch tells Triton its folder only when it compiles. Another digest in the next run would be a change of the code."""
-    kernel = StaticallyLaunchedStandIn(83, "triton_three")
-    kernel.hash = "3" * 64
     folder = tmp_path / "torch" / "triton" / "0"
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(folder))
-    saved = get_cache_manager(kernel.hash).put(elf(__text__three=b"mul"), "triton_three.cubin")
+    saved = get_cache_manager("83" * 32).put(elf(__text__three=b"mul"), "triton_three.cubin")
     assert Path(saved).is_relative_to(folder)
     if process != "compiled it":
         monkeypatch.delenv("TRITON_CACHE_DIR")
         monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    assert MachineCode(TritonKernels()).of(83, "triton_three", ()) == (
-        code_digest(Path(saved).read_bytes()),
-        MACHINE_CODE,
-    )
+    code = MachineCode(TritonKernels())
+    assert code.of(83, "triton_three") == (code_digest(Path(saved).read_bytes()), MACHINE_CODE)
+    assert list(code.files.values()) == [saved]
+    assert code.of(84, "triton_three")[1].startswith("name and torch "), "a version that nobody has loaded"
+    assert code.of(83, "triton_two")[1].startswith("name and torch ")
     Path(saved).unlink()
-    assert MachineCode(TritonKernels()).of(83, "triton_three", ())[1].startswith("source code")
-
-
-def test_the_objects_of_python_are_searched_once_for_the_kernels_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search looks at a million objects. The kernels of a call were loaded in their order."""
-    kept = [StaticallyLaunchedStandIn(number, f"triton_{number}") for number in (901, 902, 903)]
-    searched: list[object] = []
-    everything = gc.get_objects
-    monkeypatch.setattr(gc, "get_objects", lambda: searched.append(1) or everything())
-    kernels = TritonKernels()
-    gc.collect()  # the newest objects come last now
-    assert [kernels.find(each.function or 0, each.name) for each in kept] == [
-        (each.name, "", each.hash) for each in kept
-    ]
-    assert len(searched) < len(kept)
+    assert code.of(83, "triton_three")[1].startswith("source code")
 
 
 def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
@@ -149,10 +122,12 @@ def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
     other.write_bytes(elf(__text=b"_Z4rowsPf host code only"))
     monkeypatch.setattr(machine_code, "_libraries", lambda: [str(other), str(mine), str(tmp_path / "gone.so")])
     code = MachineCode(TritonKernels())
-    assert code.of(1, "_Z4rowsPf", ()) == (code_digest(mine.read_bytes()), "machine code in mine.so")
-    assert code.of(1, "rows", ())[1].startswith("name and"), "it is the end of a longer name there"
-    assert code.of(1, "_Z4rows", ())[1].startswith("name and"), "it is the beginning of a longer name there"
-    assert code.of(1, "_Z5otherPf", ("no_such_module",))[1] == f"name and torch {torch.__version__}"
+    assert code.of(1, "_Z4rowsPf") == (code_digest(mine.read_bytes()), "machine code in mine.so")
+    assert code.of(1, "rows")[1].startswith("name and"), "it is the end of a longer name there"
+    assert code.of(1, "_Z4rows")[1].startswith("name and"), "it is the beginning of a longer name there"
+    assert (
+        MachineCode(TritonKernels(), ["no_such_module"]).of(1, "_Z5otherPf")[1] == f"name and torch {torch.__version__}"
+    )
 
 
 def test_a_library_is_searched_once_for_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,14 +136,14 @@ def test_a_library_is_searched_once_for_a_kernel(tmp_path: Path, monkeypatch: py
     library.write_bytes(elf(__nv_fatbin=b"machine code", __rodata=b"\0_Z4rowsPf\0"))
     monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library)])
     code = MachineCode(TritonKernels())
-    known = [code.of(1, name, ()) for name in ("_Z4rowsPf", "_Z5otherPf")]
+    known = [code.of(1, name) for name in ("_Z4rowsPf", "_Z5otherPf")]
     monkeypatch.setattr(machine_code, "_contains", lambda *_: pytest.fail("searched again"))
-    assert [code.of(1, name, ()) for name in ("_Z4rowsPf", "_Z5otherPf")] == known
+    assert [code.of(1, name) for name in ("_Z4rowsPf", "_Z5otherPf")] == known
     monkeypatch.undo()
     later = tmp_path / "later.so"
     later.write_bytes(elf(__nv_fatbin=b"other code", __rodata=b"\0_Z5otherPf\0"))
     monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library), str(later)])
-    assert code.of(1, "_Z5otherPf", ())[1] == "machine code in later.so", "it was loaded after the first search"
+    assert code.of(1, "_Z5otherPf")[1] == "machine code in later.so", "it was loaded after the first search"
 
 
 def test_a_library_is_found_with_its_version_and_with_blanks_in_its_path(

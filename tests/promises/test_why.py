@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,6 +108,29 @@ def test_ncu_prints_one_command_that_measures_the_row_again_under_nsight_compute
 def test_ncu_has_no_command_for_a_row_without_kernels_and_says_why(kbench: Kbench) -> None:
     ended = kbench("why", PROVIDERS, "--row", "provider=liger,M=64", "--ncu")
     assert ended.code == 3 and ended.out == "" and "--ncu" in ended.err and "liger" in ended.err
+
+
+@pytest.fixture
+def with_code(folder: Path) -> Path:
+    """Committed results in a folder of their own, with the PTX of a kernel of Triton beside them."""
+    for suffix in (".csv", ".kernels.jsonl"):
+        copy = folder / f"softmax{suffix}"
+        copy.write_bytes(PROVIDERS.with_suffix(suffix).read_bytes())
+    return folder / "softmax.csv"
+
+
+def test_code_is_shown_from_the_folder_kernels_beside_the_results(kbench: Kbench, with_code: Path) -> None:
+    [row] = why(kbench, "provider=triton,M=4096,N=4096,dtype=fp32")
+    kernel = row["launches"][0]["kernel"]
+    arguments = ["why", with_code, "--row", "provider=triton,M=4096,N=4096,dtype=fp32", "--code", "ptx"]
+    missing = kbench(*arguments)
+    assert missing.code == 3 and "kernels" in missing.err and f"{kernel['code']}.cubin" in missing.err
+    code = with_code.parent / "kernels" / kernel["code"]
+    code.parent.mkdir()
+    code.with_suffix(".cubin").write_bytes(b"machine code")
+    code.with_suffix(".ptx").write_text(f".visible .entry {kernel['symbol']}(\n)\n{{\n  ret;\n}}\n")
+    shown = kbench(*arguments)
+    assert shown.code == 0 and "ret;" in shown.out and kernel["name"] in shown.out
 
 
 @pytest.mark.parametrize(

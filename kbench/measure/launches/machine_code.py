@@ -7,11 +7,10 @@ by their name and the versions of the packages.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -21,8 +20,7 @@ import torch
 
 from kbench import files
 from kbench.contract.provider import REQUIREMENTS
-from kbench.launches.code_digest import code_digest
-from kbench.launches.elf import elf_table
+from kbench.launches.code_digest import code_digest, elf_table
 from kbench.launches.launched_call import BY_NAME, MACHINE_CODE
 from kbench.results.stamps import digest
 
@@ -68,28 +66,22 @@ class TritonKernels:
 
     def find(self, function: int, symbol: str) -> Loaded | None:
         """The kernel with this handle and this name, if Triton or torch's compiler has loaded it."""
-        found = self._loaded.get(function)
-        if found and found[0] == symbol:
-            return found
-        if symbol.startswith("triton_"):
-            for launcher in _compiled():
-                name, key = str(launcher.name), str(launcher.hash)
-                self._loaded[launcher.function] = name, _cached_cubin(name, key), key
-                if launcher.function == function:
-                    return self._loaded[function]
-        return None
+        loaded = self._loaded.get(function)
+        return loaded if loaded and loaded[0] == symbol else _compiled(function, symbol)
 
 
-def _compiled() -> Iterator[Any]:
-    """The launchers of the kernels that torch's compiler has loaded without Triton, the newest first. The search takes a tenth
-    of a second, and a case needs its own new kernels, which it finds early this way."""
-    is_launcher: dict[type, bool] = {}  # a process has nearly a million objects, but few types
-    for each in reversed(gc.get_objects()):
-        kind = type(each)
-        if kind not in is_launcher:
-            is_launcher[kind] = kind.__name__.startswith("StaticallyLaunched")
-        if is_launcher[kind] and getattr(each, "function", None) is not None:
-            yield each
+def _compiled(function: int, symbol: str) -> Loaded | None:
+    """The kernel with this handle and this name, if torch's compiler has loaded it without Triton. The modules that
+    the compiler writes have their kernels as variables, with the versions of each that it has compiled."""
+    compiler = sys.modules.get("torch._inductor.codecache")
+    cache = getattr(compiler, "PyCodeCache", None)
+    for module in reversed(getattr(cache, "modules", ())):
+        for result in getattr(vars(module).get(symbol), "compile_results", ()):
+            kernel = getattr(result, "kernel", None)
+            if kernel is not None and getattr(kernel, "function", None) == function:
+                key = str(kernel.hash)
+                return symbol, _cached_cubin(symbol, key), key
+    return None
 
 
 def _cached_cubin(name: str, key: str) -> str:
@@ -113,36 +105,38 @@ def _cached_cubin(name: str, key: str) -> str:
 
 
 class MachineCode:
-    """Finds the machine code of kernels."""
+    """Finds the machine code of the kernels of a call. `packages` are modules that the provider needs beside torch. `files` are
+    the files with the machine code that it has found, by digest."""
 
-    def __init__(self, triton: TritonKernels) -> None:
-        self._triton = triton
+    def __init__(self, triton: TritonKernels, packages: Sequence[str] = ()) -> None:
+        self._triton, self._packages = triton, packages
+        self.files: dict[str, str] = {}
 
-    def of(self, function: int, symbol: str, packages: Sequence[str]) -> tuple[str, str]:
-        """A digest, and what it is of: see `Kernel.code` and `Kernel.origin`. `function` is the driver's handle, and
-        `packages` are modules that the provider needs beside torch."""
+    def of(self, function: int, symbol: str) -> tuple[str, str]:
+        """A digest, and what it is of: see `Kernel.code` and `Kernel.origin`. `function` is the driver's handle."""
         if loaded := self._triton.find(function, symbol):
             _, path, key = loaded
             code = code_digest(_read(path, CUBIN_BYTES)) if path else ""
-            return (code, MACHINE_CODE) if code else (digest(key), "source code, as Triton compiles it")
-        if library := _library_of(symbol):
-            return library
-        versions = _versions(tuple(packages))
+            if not code:
+                return digest(key), "source code, as Triton compiles it"
+            self.files[code] = path
+            return code, MACHINE_CODE
+        if symbol and (library := _search(symbol, tuple(_libraries()))):
+            path, code = library
+            self.files[code] = path
+            return code, f"machine code in {Path(path).name}"
+        versions = _versions(tuple(self._packages))
         return digest([symbol, versions]), f"{BY_NAME}{versions}"
-
-
-def _library_of(symbol: str) -> tuple[str, str] | None:
-    """The digest and the name of a shared library of this process that contains a kernel."""
-    return _search(symbol, tuple(_libraries())) if symbol else None
 
 
 @cache
 def _search(symbol: str, libraries: tuple[str, ...]) -> tuple[str, str] | None:
-    """The same in these libraries. Each kernel is searched once: most are launched in every case of a run."""
+    """The first of these libraries that contains a kernel, and the digest of its code. Each kernel is searched once: most are
+    launched in every case of a run."""
     for path in libraries:
         data, code = _device_code(path)
         if _contains(data, symbol.encode() + b"\0"):
-            return code, f"machine code in {Path(path).name}"
+            return path, code
     return None
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -51,11 +51,13 @@ class Recorded:
     launched    what it launches; None if that is not known
     peak_bytes  the memory that it holds at most, beyond what was allocated before it; None if that is not known
     fault       why `launched` is not known
+    code_files  the files of this machine with the machine code of its kernels, by digest
     """
 
     launched: LaunchedCall | None = None
     peak_bytes: int | None = None
     fault: str = ""
+    code_files: Mapping[str, str] = field(default_factory=dict)
 
 
 class LaunchRecorder:
@@ -110,7 +112,8 @@ class LaunchRecorder:
         try:
             nodes = list(self._read(graph.raw_cuda_graph()))
             _ = self.limits  # asked for here, so that a driver that does not answer costs no row
-            return Recorded(launched_call(nodes, MachineCode(self._triton), packages), peak)
+            machine_code = MachineCode(self._triton, packages)
+            return Recorded(launched_call(nodes, machine_code), peak, code_files=machine_code.files)
         except Exception as error:  # noqa: BLE001  the row is complete without its kernels, whatever goes wrong here
             return Recorded(peak_bytes=peak, fault=_first_line(error))
         finally:
@@ -163,9 +166,7 @@ def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> t
     return graph
 
 
-def launched_call(
-    nodes: Sequence[KernelNode | MemoryNode], machine_code: MachineCode, packages: Sequence[str]
-) -> LaunchedCall:
+def launched_call(nodes: Sequence[KernelNode | MemoryNode], machine_code: MachineCode) -> LaunchedCall:
     """What the nodes of a graph launch. Nodes that are alike are counted. Raises RuntimeError for too many different ones."""
     counts = Counter(nodes)
     if len(counts) > MOST_LAUNCHES:
@@ -178,7 +179,7 @@ def launched_call(
             memory.append(MemoryOperation(node.operation, node.bytes, times))
             continue
         if node.function not in kernels:
-            kernels[node.function] = _kernel(node, machine_code, packages)
+            kernels[node.function] = _kernel(node, machine_code)
         launches.append(
             KernelLaunch(
                 kernels[node.function], node.grid, node.block, node.dynamic_shared_bytes, node.blocks_per_sm, times
@@ -187,10 +188,10 @@ def launched_call(
     return LaunchedCall(tuple(launches), tuple(memory))
 
 
-def _kernel(node: KernelNode, machine_code: MachineCode, packages: Sequence[str]) -> Kernel:
-    code, origin = machine_code.of(node.function, node.symbol, packages)
+def _kernel(node: KernelNode, machine_code: MachineCode) -> Kernel:
+    code, origin = machine_code.of(node.function, node.symbol)
     return Kernel(
-        name=printable(readable(node.symbol), NAME_CHARACTERS),
+        name=printable(torch._C._demangle(node.symbol), NAME_CHARACTERS),
         symbol=printable(node.symbol, SYMBOL_CHARACTERS),
         registers=node.registers,
         local_bytes=node.local_bytes,
@@ -198,24 +199,6 @@ def _kernel(node: KernelNode, machine_code: MachineCode, packages: Sequence[str]
         code=code,
         origin=printable(origin, NAME_CHARACTERS),
     )
-
-
-def readable(symbol: str) -> str:
-    """The name of a C++ function as programmers write it; other names stay as they are."""
-    try:
-        library = ctypes.CDLL("libstdc++.so.6")
-    except OSError:
-        return symbol
-    library.__cxa_demangle.restype = ctypes.c_void_p
-    status = ctypes.c_int()
-    found = library.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))
-    if not found:
-        return symbol
-    name = ctypes.string_at(found).decode("utf-8", "replace")
-    free = ctypes.CDLL(None).free
-    free.argtypes = [ctypes.c_void_p]
-    free(found)
-    return name
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The listings of the kernels of a call, from the files on this machine that hold their code."""
+"""The code of the kernels of a call for people to read: SASS, which is the machine code, and PTX, from which it is made."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kbench import files
-from kbench.errors import ExecutionError
-from kbench.launches.launched_call import Kernel, LaunchedCall
-from kbench.listings.code_files import MAX_CODE_BYTES, find_code, has_machine_code, searched_folders
-from kbench.listings.disassembler import dump_code
-from kbench.listings.instructions import ptx_of, sass_of
+from kbench.launches.code_files import PTX, code_folder, find_code
+from kbench.launches.launched_call import MACHINE_CODE, Kernel, LaunchedCall
+from kbench.why.disassembler import dump_code
+from kbench.why.instructions import ptx_of, sass_of
 
 
 class Language(StrEnum):
@@ -39,11 +37,11 @@ class Listing:
     remark: str = ""
 
 
-def listings_of(call: LaunchedCall, language: Language) -> Iterator[Listing]:
-    """The listing of each kernel of a call. Raises ExecutionError."""
+def listings_of(call: LaunchedCall, language: Language, csv: Path) -> Iterator[Listing]:
+    """The listing of each kernel of a call of these results. Raises ExecutionError."""
     for kernel in {launch.kernel.id: launch.kernel for launch in call.launches}.values():
-        path = find_code(kernel)
-        yield _listing(kernel, path, language) if path else Listing(kernel, remark=_missing(kernel))
+        path = find_code(csv, kernel)
+        yield _listing(kernel, path, language) if path else Listing(kernel, remark=_missing(kernel, csv))
 
 
 def _listing(kernel: Kernel, path: Path, language: Language) -> Listing:
@@ -51,29 +49,20 @@ def _listing(kernel: Kernel, path: Path, language: Language) -> Listing:
     if language is Language.SASS:
         architecture, sass = sass_of(dump_code(["--dump-sass", "--function", kernel.symbol], path), kernel.symbol)
         return Listing(kernel, tuple(sass), f"{path}, {architecture}")
-    beside = path.with_suffix(".ptx")
-    text = _read(beside) if beside.is_file() else dump_code(["--dump-ptx"], path)
+    beside = path.with_suffix(PTX)
+    text = beside.read_text(errors="replace") if beside.is_file() else dump_code(["--dump-ptx"], path)
     ptx = tuple(ptx_of(text, kernel.symbol))
     if not ptx:
         return Listing(kernel, remark=f"{path} has no PTX: it was compiled for its device only")
     return Listing(kernel, ptx, str(beside if beside.is_file() else path))
 
 
-def _read(path: Path) -> str:
-    """Raises ExecutionError."""
-    try:
-        return files.read_bytes(path, MAX_CODE_BYTES).decode("utf-8", "replace")
-    except OSError as error:
-        raise ExecutionError(f"{path}: cannot be read ({error.strerror or error})") from None
-
-
-def _missing(kernel: Kernel) -> str:
+def _missing(kernel: Kernel, csv: Path) -> str:
     """Why there is no listing, and what to do."""
-    if has_machine_code(kernel):
-        where = ", ".join(f"{path} ({what})" for what, path in searched_folders().items())
-        again = "measure the row again on this machine, and look at the new file"
+    if kernel.origin.startswith(MACHINE_CODE):
         return (
-            f"no file on this machine has its machine code, with the digest {kernel.code}; looked in {where}; {again}"
+            f"{code_folder(csv)} has no file {kernel.code}.cubin or .so with its machine code; copy that folder here, or "
+            "measure the row again"
         )
     if (library := _torch_library()) and kernel.origin.startswith("name and torch"):
         command = shlex.join(["cuobjdump", "--dump-sass", "--function", kernel.symbol, str(library)])

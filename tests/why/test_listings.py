@@ -16,12 +16,12 @@ from why.test_why import H200, NAME, timed
 
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.launches.code_digest import code_digest
+from kbench.launches.code_files import save_code
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
-from kbench.listings import disassembler
-from kbench.listings.code_files import find_code
-from kbench.listings.disassembler import find_cuobjdump
-from kbench.listings.listing import Language, listings_of
 from kbench.protocol import CallRecorded
+from kbench.why import disassembler
+from kbench.why.disassembler import find_cuobjdump
+from kbench.why.listing import Language, listings_of
 
 pytest.importorskip("triton")
 
@@ -59,16 +59,6 @@ def cubins(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
-@pytest.fixture
-def cache(cubins: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the folder in which Triton keeps its files, and the only one that kbench searches."""
-    shutil.copytree(cubins[0].parents[1], tmp_path / "cache")
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions"))
-    return tmp_path / "cache"
-
-
 def kernel(code: str, symbol: str = "scaled", origin: str = "machine code") -> Kernel:
     return Kernel(symbol, symbol, 32, 0, 0, code, origin)
 
@@ -85,13 +75,17 @@ Why = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def why(tmp_path: Path, cubins: list[Path], cache: Path) -> Why:
+def why(tmp_path: Path, cubins: list[Path]) -> Why:
     """`kbench why` on two rows, whose kernels are the two versions."""
     calls = [call(kernel(code)) for code in digests(cubins)]
     path = write_rows(
         tmp_path / "r.csv", [timed(one, provider=name) for one, name in zip(calls, ("copies", "exp"), strict=True)]
     )
-    KernelsWriter(path, keep=False).write([CallRecorded(one, H200) for one in calls], NAME)
+    sent = [
+        CallRecorded(one, H200, {one.launches[0].kernel.code: str(cubin)})
+        for one, cubin in zip(calls, cubins, strict=True)
+    ]
+    KernelsWriter(path, keep=False).write(sent, NAME)
     return lambda *words: run_kbench(["why", "r.csv", "--row", "provider=copies", *words], tmp_path)
 
 
@@ -100,11 +94,9 @@ def test_machine_code_of_a_row(why: Why) -> None:
     ended = why("--code", "sass")
     assert ended.returncode == 0, ended.stderr
     head, *lines = ended.stdout.splitlines()
-    assert head.startswith("copies: SASS of kernel scaled, ") and "scaled.cubin, sm_90a" in " ".join(
-        ended.stdout.split()
-    )
+    assert head.startswith("copies: SASS of kernel scaled, ") and ".cubin, sm_90a" in " ".join(ended.stdout.split())
     assert any("STG.E " in line for line in lines) and not any("MUFU" in line for line in lines)
-    assert ended.stderr == "", "nothing is built again"
+    assert ended.stderr == ""
 
 
 def test_a_row_without_launches_has_no_code(tmp_path: Path) -> None:
@@ -135,28 +127,10 @@ def test_the_difference_between_two_rows(why: Why, language: str, added: str) ->
     assert "The code is the same." in same.stdout and "\n+ " not in same.stdout
 
 
-def test_code_that_is_not_here_says_where_kbench_looked(cache: Path) -> None:
-    [listing] = listings_of(call(kernel("0" * 12)), Language.SASS)
-    assert not listing.lines and f"with the digest 000000000000; looked in {cache} (Triton)" in listing.remark
-
-
-def test_kernels_of_torch_are_known_by_name_only(cache: Path) -> None:
-    [one] = listings_of(call(kernel("ab", "_ZN2at6nativeE", "name and torch 2.11.0")), Language.SASS)
+def test_kernels_of_torch_are_known_by_name_only(tmp_path: Path) -> None:
+    torch_kernel = call(kernel("ab", "_ZN2at6nativeE", "name and torch 2.11.0"))
+    [one] = listings_of(torch_kernel, Language.SASS, tmp_path / "r.csv")
     assert not one.lines and one.remark.startswith("kbench knows only its name")
-
-
-def test_a_name_from_the_file_leads_nowhere_else(cubins: list[Path], cache: Path, tmp_path: Path) -> None:
-    code = digests(cubins)[0]
-    (tmp_path / "secret.cubin").write_bytes(cubins[0].read_bytes())
-    assert find_code(kernel(code)) is not None
-    assert find_code(kernel(code, "../../secret")) is None and find_code(kernel(code, str(tmp_path / "secret"))) is None
-    assert find_code(kernel(code, "*")) is None
-
-
-def test_a_broken_file_is_not_the_code(cubins: list[Path], cache: Path) -> None:
-    for path in cache.glob("*/scaled.cubin"):
-        path.write_bytes(path.read_bytes()[:100])
-    assert find_code(kernel(digests(cubins)[0])) is None
 
 
 def test_without_the_tool_it_says_how_to_get_it(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,14 +156,14 @@ def test_an_extension_has_another_digest_only_if_its_code_has_changed(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_the_code_of_an_extension(cache: Path, tmp_path: Path) -> None:
+def test_the_code_of_an_extension(tmp_path: Path) -> None:
     source = (
         "template <typename T> __global__ void rows(const T* x, T* y) { y[threadIdx.x] = x[threadIdx.x] * T(2); }\n"
     )
     source += "".join(
         f"template __global__ void rows<{kind}>(const {kind}*, {kind}*);\n" for kind in ("float", "double")
     )
-    folder = tmp_path / "extensions" / "kbench_rows"
+    folder = tmp_path / "extension"
     folder.mkdir(parents=True)
     (folder / "rows.cu").write_text(source)
     command = [
@@ -204,8 +178,9 @@ def test_the_code_of_an_extension(cache: Path, tmp_path: Path) -> None:
     ]
     subprocess.run([*command, "rows.cu"], cwd=folder, check=True, timeout=120)
     code = code_digest((folder / "kbench_rows.so").read_bytes())
+    save_code(tmp_path / "r.csv", code, folder / "kbench_rows.so")
     mine = kernel(code, "_Z4rowsIfEvPKT_PS0_", "machine code in kbench_rows.so")
-    [one] = listings_of(call(mine), Language.SASS)
+    [one] = listings_of(call(mine), Language.SASS, tmp_path / "r.csv")
     assert any("FADD" in line or "FMUL" in line for line in one.lines) and not any("DADD" in line for line in one.lines)
-    [ptx] = listings_of(call(mine), Language.PTX)
-    assert not ptx.lines and ptx.remark.endswith("kbench_rows.so has no PTX: it was compiled for its device only")
+    [ptx] = listings_of(call(mine), Language.PTX, tmp_path / "r.csv")
+    assert not ptx.lines and ptx.remark.endswith(f"{code}.so has no PTX: it was compiled for its device only")

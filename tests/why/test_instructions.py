@@ -3,8 +3,8 @@ kernels, shortened."""
 
 from __future__ import annotations
 
-from kbench.listings.difference import changed_lines, opcode_counts
-from kbench.listings.instructions import opcode, ptx_of, sass_of
+from kbench.why.difference import changed_lines, opcode_counts
+from kbench.why.instructions import opcode, ptx_of, sass_of
 
 DUMP = """
 Fatbin elf code:

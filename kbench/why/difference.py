@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from kbench.listings.instructions import opcode
+from kbench.why.instructions import opcode
 
 CONTEXT = 2
 """Equal lines around a difference."""
