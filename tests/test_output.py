@@ -18,7 +18,6 @@ from fake_executor import FakeMachine
 
 from kbench.errors import ResultsError
 from kbench.execute.writer import Writer, check_writable
-from kbench.protocol import Task
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -88,23 +87,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-def test_a_full_disk_costs_the_case_that_did_not_fit(small_disk: Path) -> None:
-    path = small_disk / "sweep.csv"
-    writer = Writer(path, ("M", "N"))
-    writer.write([row(1)])
-    kept = path.read_bytes()
-    rest = small_disk / "rest"
-    with pytest.raises(OSError, match="No space left"), rest.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * 4096)
-    with pytest.raises(ResultsError, match=r"No space left on device.*; the rows measured so far are kept$"):
-        writer.write([row(n) for n in range(100)])
-    assert path.read_bytes() == kept
-    rest.unlink()
-    writer.write([row(n) for n in range(20)])
-    assert len(pd.read_csv(path)) == 21
-
-
 def test_a_full_disk_is_found_before_anything_is_moved(small_disk: Path) -> None:
     path = small_disk / "sweep.csv"
     Writer(path, ("M", "N")).write([row(1)])
@@ -142,23 +124,6 @@ def test_a_disk_that_fills_up_during_a_run(run: Kbench, tmp_path: Path) -> None:
 
     assert run("--resume").returncode == 0
     assert csv.read_bytes().startswith(data) and list(pd.read_csv(csv).N.unique()) == [64, 100, 128]
-
-
-@posix
-def test_an_unwritable_folder_is_found_before_anything_is_measured(
-    run: Kbench, fake_machine: FakeMachine, tmp_path: Path
-) -> None:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    (folder / "sweep.csv").write_text("earlier\n")
-    with unwritable(folder):
-        before = contents(folder)
-        done = run()
-        assert contents(folder) == before
-    assert done.returncode == 2
-    [line] = errors(done)
-    assert "results/sweep.csv: cannot be written (" in line and "choose another --out" in line
-    assert "[1/3]" not in done.stderr and fake_machine.finished == 0
 
 
 @contextmanager
@@ -219,23 +184,6 @@ def test_files_that_cannot_be_continued(run: Kbench, tmp_path: Path, how: str, n
     [error] = errors(done)
     assert error.startswith("error: results/sweep.csv:")
     assert contents(folder) == before
-
-
-@posix
-def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(
-    run: Kbench, fake_machine: FakeMachine, tmp_path: Path
-) -> None:
-    def remove(task: Task) -> None:
-        if task.case.N == 100:
-            shutil.rmtree(tmp_path / "results")
-
-    fake_machine.before = remove
-    done = run()
-    assert done.returncode == 0 and errors(done) == []
-    notes = [line for line in done.stderr.splitlines() if "during the run" in line]
-    assert notes == ["results/sweep.csv: was removed during the run; all rows were written again"]
-    assert list(pd.read_csv(tmp_path / "results" / "sweep.csv").N.unique()) == [64, 100, 128]
-    assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()
 
 
 def test_a_part_of_a_row_after_all_cases_is_removed(run: Kbench, tmp_path: Path) -> None:

@@ -26,9 +26,6 @@ from kbench.results.reader import Results, read_results
 from kbench.results.row import Row, csv_header
 from kbench.results.vocabulary import Control, Role, Status
 
-REFUSAL, ADVICE = ": cannot be continued: ", "; undo that, or start a new file"
-"""What stands before and after the reason why a file is not continued."""
-
 _SAME = "continue the file with its original config and options, or start a new file"
 
 ResumeMode = Literal["resume", "append"]
@@ -117,7 +114,7 @@ def read_existing(
 
 def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
     """The error for a file that cannot be continued."""
-    return ResultsError(f"{path}{REFUSAL}{'; '.join(differences)}{ADVICE}")
+    return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; undo that, or start a new file")
 
 
 def _with_sessions(plan: Plan, sessions: int) -> Plan:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from kbench import files
 from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
-from kbench.execute.existing_results import ADVICE, REFUSAL
 from kbench.execute.lock import hold, results_lock
 from kbench.execute.writer import check_writable, move_aside
 from kbench.launches.code_files import code_folder
@@ -110,10 +109,9 @@ class SideSessions:
         lines = [line.removeprefix("error: ") for line in ended.tail if line.strip()]
         errors = [line.removeprefix("error: ") for line in ended.errors.splitlines() if line.startswith("error: ")]
         said = "\n".join(f"{self.side.name}: {line}" for line in errors or lines[-1:])
-        if ended.code == ExitStatus.BAD_INPUT and REFUSAL in said:
-            why = said.partition(REFUSAL)[2].partition(ADVICE)[0]
+        if ended.code == ExitStatus.BAD_INPUT and self.count:  # what was fine for the first session is not any more
             raise UsageError(
-                f"{self.side.name} has changed since its first session: {why}; change nothing until the command ends, and run "
+                f"{said}\n{self.side.name} has changed since its first session; change nothing until the command ends, and run "
                 "it again"
             )
         if ended.code == ExitStatus.BAD_INPUT:

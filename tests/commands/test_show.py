@@ -14,7 +14,6 @@ import pytest
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands.show import show
-from kbench.errors import UsageError
 from kbench.execute.progress import PlainProgress, describe_fastest
 from kbench.execute.writer import Writer
 from kbench.results.case import Case
@@ -48,23 +47,6 @@ def printed(rows: list[Row], out: Out, **how: Any) -> list[str]:
     return out.readouterr().out.splitlines()
 
 
-def test_the_answer_the_standings_and_every_provider_of_every_case(capsys: Out) -> None:
-    lines = printed(sweep(256, 512, cuda=2.0, slow=0.5), capsys)
-    assert lines[1] == "cuda is fastest in 2 of 2 cases; 2.00x as fast as torch (geomean)."
-    assert [line.split() for line in lines[3:7]] == [
-        ["provider", "vs", "torch", "faster/tie/slower", "fastest", "tied", "cases", "of", "copy"],
-        ["cuda", "2.00x", "2/0/0", "2", "0", "2", "0.50"],
-        ["torch", "baseline", "-", "0", "0", "2", "0.50"],
-        ["slow", "0.50x", "0/0/2", "0", "0", "2", "0.50"],
-    ]
-    assert lines[8] == "softmax, M=64, float32: time in us (* fastest)"
-    assert [line.split() for line in lines[9:12]] == [
-        ["N", "cuda", "torch", "slow"],
-        ["256", "128.0*", "256.0", "512.0"],
-        ["512", "256.0*", "512.0", "1024"],
-    ]
-
-
 def test_ties_and_what_cannot_be_told_are_marked_apart() -> None:
     tie = sweep(256, cuda=1.001)
     unclear = [
@@ -74,17 +56,6 @@ def test_ties_and_what_cannot_be_told_are_marked_apart() -> None:
         [table] = summary.times_tables(analyse(rows, "torch"))
         assert [cell[-1] for cell in table.rows[0][-2:]] == [mark, mark]
         assert mark in table.title
-
-
-def test_what_has_no_time_says_why_and_a_suspect_time_is_none() -> None:
-    rows = sweep(256, 512, cuda=2.0)
-    rows[1] = Row(rows[1].case, "cuda", status=Status.WRONG, reason="off by one")
-    rows.append(row("cheat", 1e-6, 256, flags=("suspect",)))
-    rows.append(row("cheat", 0.4, 512))
-    [table] = summary.times_tables(analyse(rows, "torch"))
-    column = {name.strip(): place for place, name in enumerate(table.header)}
-    assert [line[column["cuda"]].strip() for line in table.rows] == ["wrong", "256.0*"]
-    assert [line[column["cheat"]].strip() for line in table.rows] == ["suspect", "400.0"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
@@ -130,33 +101,10 @@ def test_a_long_table_is_cut_on_a_terminal_and_says_how_to_see_the_rest(
     assert "... and 70 more: kbench show x.csv" in shown
 
 
-def test_on_a_machine_that_is_too_noisy_no_factor_is_printed(capsys: Out) -> None:
-    rows = sweep(256, 512, cuda=46.72)
-    rows = [r if r.provider != "repeat" else row("repeat", 40 * (r.ms or 0.0), r.case.N, speedup=1 / 40) for r in rows]
-    for each in rows:
-        each.copy_fraction = 101.0
-    text = "\n".join(printed(rows, capsys, detailed=True))
-    assert "This machine is too noisy to rank providers: two timings of the baseline (medians of their rounds) " in text
-    assert "differed by more than 1000 % in the worst of 2 cases" in " ".join(text.split())
-    assert text.lower().count("too noisy to rank") == 1
-    assert "46.7" not in text and "101" not in text and "3900 %" not in text
-    assert "> 1.5" in text and "noisy" in text
-
-
 def test_a_provider_that_is_missing_in_two_sessions_of_a_case_is_missing_in_one_case() -> None:
     case = Case("softmax", {"N": 64}, "float32")
     rows = [Row(case, "cuda", session=n, status=Status.UNAVAILABLE, reason="no device") for n in (0, 1)]
     assert summary.left_out(rows) == ["cuda: unavailable (1 case): no device"]
-
-
-def test_details_have_speed_error_and_flags(capsys: Out) -> None:
-    rows = sweep(256, cuda=2.0)
-    rows[1].flags, rows[1].max_ulp = ("noisy",), 3.0
-    plain, detailed = printed(rows, capsys), printed(rows, capsys, detailed=True)
-    assert not [line for line in plain if "GB/s" in line]
-    head = next(place for place, line in enumerate(detailed) if "GB/s" in line)
-    assert detailed[head].split() == ["fastest", "us", "GB/s", "of", "copy", "vs", "torch", "ulp", "flags"]
-    assert detailed[head + 1].split() == ["cuda", "128.0", "1.0", "0.50", "2.00x", "3.0", "noisy"]
 
 
 def test_an_operator_that_counts_its_operations_has_tflops_and_sol_for_gbps(capsys: Out) -> None:
@@ -166,15 +114,6 @@ def test_an_operator_that_counts_its_operations_has_tflops_and_sol_for_gbps(caps
     assert ["cuda", "2.00x", "2/0/0", "2", "0", "2", "0.781", "1.17"] in lines
     assert ["N", "fastest", "us", "TFLOP/s", "sol", "vs", "torch"] in lines
     assert ["512", "cuda", "256.0", "0.391", "0.78", "2.00x"] in lines
-
-
-def test_rows_are_chosen_and_none_is_an_error(capsys: Out) -> None:
-    path = str(RESULTS / "softmax.csv")
-    assert show(path, "N<=512", details=False) == 0
-    out = capsys.readouterr().out
-    assert " of 3 cases" in out and "12672" not in out
-    with pytest.raises(UsageError):
-        show(path, "N=7", details=False)
 
 
 def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
@@ -202,14 +141,6 @@ def show_with(changes: dict[str, Any], tmp_path: Path, capsys: Out) -> list[str]
     (tmp_path / "a.env.json").write_text(json.dumps(environment | changes))
     show(str(tmp_path / "a.csv"))
     return [line for line in capsys.readouterr().err.splitlines() if line.startswith("to measure a row again")]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"scope": "host"}, {"scope": "device", "config": {"path": "a.yaml", "source": "/somewhere/bench.py"}}]
-)
-def test_it_offers_no_command_that_kbench_refuses(changes: dict[str, Any], tmp_path: Path, capsys: Out) -> None:
-    """A file of several devices, and one of a script."""
-    assert not show_with(changes, tmp_path, capsys)
 
 
 def test_a_file_with_controls_only_says_so(tmp_path: Path, capsys: Out) -> None:

@@ -44,8 +44,9 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(terminal, "print_table", note)
     list_providers.list_providers(None, ())
     doctor.doctor()
-    run_output.print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
-    check._print(sweep, "float32", {}, ["random"], [])
+    plan = make_plan(sweep, catalog)
+    run_output.print_plan(plan, ("cuda:0", "cuda:1"), spread=False)
+    check._print_table([], [], "float32", plan)
     assert {"can run", "found", "MB per call", "expected on", "input"} <= set(heads)
     assert not unexplained(heads, [*sweep.axes, *(one.name for one in sweep.configurations)])
 

@@ -52,11 +52,9 @@ def test_a_plug_in_that_changes_during_the_measurement_ends_it(
 
     monkeypatch.setattr(session, "run_child", run)
     done = ab(repository, "old", CONFIG)
-    assert done.returncode == 2 and "/tmp/removed.csv" not in done.stderr
-    assert (
-        "error: the working tree has changed since its first session: the code of busy has changed; change nothing until "
-        "the command ends, and run it again"
-    ) in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 2 and "the code of busy has changed" in said
+    assert "error: the working tree has changed since its first session; change nothing until the command ends" in said
 
 
 def test_a_plug_in_that_a_revision_lacks_is_named_before_earlier_results_are_moved(
