@@ -24,7 +24,7 @@ from typing import Any
 import distributed
 
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
-from kbench.execute.executor import Finished, Listener, give_up
+from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.lock import device_lock, hold
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.time_limits import call_within
@@ -32,6 +32,8 @@ from kbench.files import source_text
 from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Message, Task
 from kbench.results.case import Case
 from kbench.results.stamps import digest
+from kbench.results.vocabulary import Status
+from kbench.text.words import plural
 
 GPU = "GPU"
 """The resource that dask workers with a GPU usually declare (`--resources GPU=1`). If any declares it, each job takes one."""
@@ -168,15 +170,18 @@ class Cluster:
             with self._failures(LOST):
                 answer: Answer = future.result(timeout=WORKER_LIMIT_S)
         except distributed.scheduler.KilledWorker as killed:
-            reason = f"{killed.allowed_failures + 1} dask workers died while they measured this case"
-            device, machine = DeviceInfo("", ""), self.catalog.machine
-            return Answer("", [give_up(task, reason, device, machine) for task in job])
+            reason = f"dask gave this case up, after {plural(killed.allowed_failures + 1, 'worker')} died with it"
+            return Answer("", [self._crashed(task, reason) for task in job])
         for line in answer.notes:
             note(f"{answer.worker}: {line}")
         if answer.gone and answer.worker not in self._gone:
             note(f"{answer.worker} gets no more cases: {answer.gone}")
             self._gone.add(answer.worker)
         return answer
+
+    def _crashed(self, task: Task, reason: str) -> Finished:
+        rows = [make_failed_row(task, one, Status.CRASHED, reason) for one in task.configurations]
+        return Finished(task, rows, DeviceInfo("", ""), self.catalog.machine)
 
     @contextmanager
     def _failures(self, what: str) -> Iterator[None]:

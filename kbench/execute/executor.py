@@ -79,12 +79,6 @@ class Executor(Protocol):
         """End all workers. May be called at any time, and more than once."""
 
 
-def give_up(task: Task, reason: str, device: DeviceInfo, machine: MachineInfo, place: str = "") -> Finished:
-    """A finished task in which every configuration is `crashed`."""
-    rows = [make_failed_row(task, one, Status.CRASHED, reason) for one in task.configurations]
-    return Finished(task, rows, device, machine, place)
-
-
 def make_failed_row(
     task: Task, configuration: Configuration, status: Status, reason: str | None, *, not_tried: bool = False
 ) -> Row:

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from common import Kbench
@@ -119,56 +120,45 @@ def test_ctrl_c_prints_the_results_of_the_cases_before_it(write_config: Callable
     assert said.splitlines()[-1] == "Interrupted after 1 of 2 cases."
 
 
-@pytest.mark.slow
-def test_check_says_once_why_a_provider_declines(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
-    config = write_config(
-        "{operator: judged, sweep: {N: [3, 5, 8], dtype: float32}, providers: [right, gone, {even: {block: [1, 2]}}]}"
-    )
-    plugin = config.parent / "judged.py"
-    plugin.write_text(JUDGED)
-    done = kbench("check", config, "--plugin", plugin, "--all")
-    assert done.returncode == 0, done.stdout + done.stderr
-    below = [line for line in done.stdout.splitlines() if "N must be even" in line]
-    assert below == ["even: declined on random, N=1 (3 cases): N must be even"]
-    assert [line for line in done.stdout.splitlines() if "gone" in line] == [
-        "gone: unavailable: Python package 'no_such_package' is not installed"
+def test_check_says_once_why_a_provider_declines(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("even[block=1]", "even[block=2]")
+    rows = [
+        replace(row, case=Case("twice", {"N": n}, "float32"), params=params)
+        for n in (3, 5, 7)
+        for params in ("block=1", "block=2")
+        for row in (checked("even", edge, Status.UNSUPPORTED, "N must be even") for edge in ("random", "N=1"))
     ]
-    # the operator judges its outputs itself, so no cell claims an error of 0
-    assert "each cell shows ok (the operator has a check of its own), declined" in done.stdout
-    random = next(line for line in done.stdout.splitlines() if line.startswith("random"))
-    assert random.split() == ["random", "ok", "declined", "declined"]
+    plan = check_plan(*names)
+    cast(Any, plan).unavailable["gone"] = "Python package 'no_such_package' is not installed"
+    print_checks(rows, plan)
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2:] == [
+        "even: declined on random, N=1 (3 cases): N must be even",
+        "gone: unavailable: Python package 'no_such_package' is not installed",
+    ]
 
 
 @pytest.mark.slow
-def test_the_line_of_a_case_says_which_providers_failed(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
-    config = write_config("{operator: judged, sweep: {N: 8, dtype: float32}, providers: [right, short, raises]}")
-    plugin = config.parent / "judged.py"
-    failing = """judged.provider("short")(lambda x: x[:-1] * 2)\njudged.provider("raises")(lambda x: x.missing)\n"""
-    plugin.write_text(f"{JUDGED}\n\n{failing}")
-    done = kbench("check", config, "--plugin", plugin)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "[1/1] judged N=8 float32: checked; short wrong, raises error" in done.stderr
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("raises: error")]
-    assert "no attribute 'missing'" in line and "before timing" not in line, "nothing is timed"
-
-
-@pytest.mark.slow
-def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_others_are_checked(
+def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_line_of_each_case_says_who_failed(
     kbench: Kbench, write_config: Callable[[str], Path]
 ) -> None:
     config = write_config(
-        "{operator: judged, sweep: {N: [8, 1000000000000], dtype: float32}, providers: [right, even]}"
+        "{operator: judged, sweep: {N: [8, 1000000000000], dtype: float32}, providers: [right, even, short, raises]}"
     )
     plugin = config.parent / "judged.py"
-    plugin.write_text(JUDGED.replace("    check=lambda case, inputs, outputs, expected: None,\n", ""))
+    failing = """judged.provider("short")(lambda x: x[:-1] * 2)\njudged.provider("raises")(lambda x: x.missing)\n"""
+    unjudged = JUDGED.replace("    check=lambda case, inputs, outputs, expected: None,\n", "")
+    plugin.write_text(f"{unjudged}\n\n{failing}")
     done = kbench("check", config, "--plugin", plugin)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "[1/2] judged N=8 float32: checked" in done.stderr
-    assert "[2/2] judged N=1000000000000 float32: checked; right oom, even oom" in done.stderr
+    assert "[1/2] judged N=8 float32: checked; short wrong, raises error" in done.stderr
+    assert "[2/2] judged N=1000000000000 float32: checked; right oom, even oom, short oom, raises oom" in done.stderr
     cells = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
-    assert cells["random"] == ["oom", "oom"] and cells["N=1"] == ["ok", "0.0", "declined"]
+    assert cells["random"][:2] == ["oom", "oom"] and cells["N=1"][:3] == ["ok", "0.0", "declined"]
     [line] = [line for line in done.stdout.splitlines() if line.startswith("right: oom")]
     assert "(judged N=1000000000000 float32): the case's inputs and reference do not fit into memory: " in line
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("raises: error")]
+    assert "no attribute 'missing'" in line and "before timing" not in line, "nothing is timed"
 
 
 @pytest.mark.slow
