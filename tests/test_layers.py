@@ -52,7 +52,7 @@ MAY_IMPORT = {
     ),
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results text",
     "measure/definition": "contract measure/machine results text",
-    "measure/launches": "contract files kernels launches measure/machine results text",
+    "measure/launches": "contract kernels launches measure/machine results text",
     "measure/machine": "kernels nvml protocol text",
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol results "

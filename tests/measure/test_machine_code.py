@@ -172,6 +172,6 @@ def test_of_a_library_without_device_code_only_the_tables_are_read(
     plain, other = tmp_path / "plain.so", tmp_path / "no_library.so"
     plain.write_bytes(elf(__text=b"host code", __rodata=b"_Z4rowsPf\0.nv_fatbin"))
     other.write_text("/* a linker script */")
-    monkeypatch.setattr(machine_code, "_read", lambda *_: pytest.fail("read as a whole"))
+    monkeypatch.setattr(machine_code, "code_digest", lambda data: pytest.fail("read as a whole"))
     for path in (plain, other, tmp_path / "gone.so", tmp_path):
         assert machine_code._device_code(str(path)) == (b"", "")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from promises.outside import ROOT, Kbench, providers_of
+from promises.outside import ROOT, Kbench, providers_of, write_results
 
 PROVIDERS = ROOT / "results" / "h200" / "softmax-providers.csv"
 
@@ -108,6 +108,36 @@ def test_ncu_prints_one_command_that_measures_the_row_again_under_nsight_compute
 def test_ncu_has_no_command_for_a_row_without_kernels_and_says_why(kbench: Kbench) -> None:
     ended = kbench("why", PROVIDERS, "--row", "provider=liger,M=64", "--ncu")
     assert ended.code == 3 and ended.out == "" and "--ncu" in ended.err and "liger" in ended.err
+
+
+def test_a_small_kernel_beside_a_large_one_does_not_explain_a_time(kbench: Kbench, folder: Path) -> None:
+    """A product, and a kernel that adds up a few numbers."""
+    rows = [
+        {
+            "provider": f"{name}-helper",
+            "ms": 0.1,
+            "gbps": 671,
+            "sol": 0.3,
+            "copy_fraction": 0.3,
+            "kernels": 2,
+            "code": name,
+        }
+        for name in ("small", "large")
+    ]
+    kernel = {"registers": 32, "local_bytes": 0, "static_shared_bytes": 0, "code": "c0de", "origin": "machine code"}
+    launch = {"grid": [2112, 1, 1], "block": [128, 1, 1], "dynamic_shared_bytes": 0, "blocks_per_sm": 16, "times": 1}
+    lines: list[dict[str, Any]] = [
+        {"kernel": name, "name": name, "symbol": name, **kernel} for name in ("main", "helper")
+    ]
+    for name, blocks in (("small", 1), ("large", 2112)):
+        launches = [{**launch, "kernel": "main"}, {**launch, "kernel": "helper", "grid": [blocks, 1, 1]}]
+        lines.append({"call": name, "launches": launches, "memory": []})
+    path = write_results(folder / "product.csv", rows)
+    path.with_suffix(".kernels.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    ended = kbench("why", path, "--row", "provider=small-helper", "--versus", "large-helper", "--json")
+    small, large = json.loads(ended.out)["rows"]
+    assert "many-kernels" not in {reason["kind"] for reason in small["reasons"]}
+    assert large["reasons"][0]["kind"] == "many-kernels"
 
 
 @pytest.fixture

@@ -64,15 +64,6 @@ def reasons(path: Path) -> list[tuple[str, str]]:
     return [(each.kind, each.sentence) for each in find_reasons(facts)]
 
 
-def test_a_small_kernel_beside_a_large_one_does_not_explain_the_time(results: Write) -> None:
-    """A product that also adds up a few numbers."""
-    helper = replace(LAUNCH, kernel=replace(KERNEL, name="add_up", symbol="_Z6add_up"), grid=(1, 1, 1))
-    product, alike = LaunchedCall((LAUNCH, helper)), LaunchedCall((LAUNCH, replace(LAUNCH, kernel=helper.kernel)))
-    found = reasons(results(timed(product, gap_ms=0.001), calls=(product,)))
-    assert found[0][0] == "memory-access" and "many-kernels" not in dict(found)
-    assert reasons(results(timed(alike, gap_ms=0.001), calls=(alike,)))[0][0] == "many-kernels"
-
-
 @pytest.mark.parametrize(
     ("call", "fields", "kind", "said"),
     [

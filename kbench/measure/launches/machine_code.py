@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from kbench import files
 from kbench.contract.provider import REQUIREMENTS
 from kbench.launches.code_digest import code_digest, elf_table
 from kbench.launches.launched_call import BY_NAME, MACHINE_CODE
@@ -29,8 +28,6 @@ DEVICE_CODE = ".nv_fatbin"
 
 LIBRARY_BYTES = 64 << 20
 """Longer libraries are not searched for kernels."""
-
-CUBIN_BYTES = 64 << 20
 
 MAPS = Path("/proc/self/maps")
 """Names the libraries of this process."""
@@ -116,7 +113,7 @@ class MachineCode:
         """A digest, and what it is of: see `Kernel.code` and `Kernel.origin`. `function` is the driver's handle."""
         if loaded := self._triton.find(function, symbol):
             _, path, key = loaded
-            code = code_digest(_read(path, CUBIN_BYTES)) if path else ""
+            code = code_digest(Path(path).read_bytes()) if Path(path).is_file() else ""
             if not code:
                 return digest(key), "source code, as Triton compiles it"
             self.files[code] = path
@@ -164,31 +161,18 @@ def _libraries() -> list[str]:
 @cache
 def _device_code(path: str) -> tuple[bytes, str]:
     """The content of a library and the digest of its code for devices; nothing for a library without such code. Each is looked
-    at once: a process does not load another file from the same path."""
-    if not _has_device_code(path):
-        return b"", ""
-    data = _read(path, LIBRARY_BYTES)
-    return data, code_digest(data)
-
-
-def _has_device_code(path: str) -> bool:
-    """Whether a library has a section with code for devices. A process may have loaded hundreds of libraries, so this reads
-    only the tables of the file."""
+    at once: a process does not load another file from the same path. Of most of the hundreds of libraries that a process may
+    have loaded, this reads only the tables."""
     try:
-        with files.opened(Path(path)) as file:
+        with Path(path).open("rb") as file:
             handle = file.fileno()
-            return any(
-                name == DEVICE_CODE for name, _, _ in elf_table(lambda start, size: os.pread(handle, size, start))
-            )
-    except OSError:
-        return False
-
-
-def _read(path: str, limit: int) -> bytes:
-    try:
-        return files.read_bytes(Path(path), limit)
-    except OSError:
-        return b""
+            sections = elf_table(lambda start, size: os.pread(handle, size, start))
+            if os.fstat(handle).st_size > LIBRARY_BYTES or not any(name == DEVICE_CODE for name, _, _ in sections):
+                return b"", ""
+            data = file.read()
+    except OSError:  # it is gone
+        return b"", ""
+    return data, code_digest(data)
 
 
 @cache
