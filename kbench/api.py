@@ -67,10 +67,10 @@ def run(
     from kbench.execute.prepare import prepare
     from kbench.execute.run import RunOptions, execute
 
-    changes = [*_several(sets), *([] if sessions is None else [f"--sessions={sessions}"])]
     options = RunOptions(Path(out), devices, scheduler, spread, continuing, keep_trying=keep_trying)
     choices: dict[str, Any] = {
-        "sets": changes,
+        "sets": _several(sets),
+        "sessions": sessions,
         "only": _several(only),
         "profile": profile,
         "plugins": _several(plugins),

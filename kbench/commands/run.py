@@ -134,7 +134,6 @@ def run(
         keep_trying=keep_trying,
         lock_clocks=parse_clock(lock_clocks),
     )
-    changes = [*(sets or ()), *([f"--sessions={sessions}"] if sessions is not None else [])]
     try:
         if source_of(config) is SourceKind.CONFIG:
             if arguments:
@@ -144,7 +143,13 @@ def run(
             if config.is_dir() and str(config) not in builtin.config_names():
                 raise UsageError(f"{config}: is a folder without a benchmark problem that kbench can read; {PROBLEMS}")
             loaded = load_config(
-                config, sets=changes, only=only or (), profile=profile, plugins=plugin or (), shapes=shapes
+                config,
+                sets=sets or (),
+                only=only or (),
+                profile=profile,
+                plugins=plugin or (),
+                shapes=shapes,
+                sessions=sessions,
             )
             return _measure(loaded, options, dry_run=dry_run, plots=plots)
         if not config.exists():
@@ -153,11 +158,12 @@ def run(
             raise UsageError(
                 f"{config}: --profile, --plugin and --shapes work only with a config file (YAML); leave them out"
             )
-        source = SourceConfig(Source(str(config.absolute()), tuple(arguments or ())), sets=changes, only=only or ())
+        script = Source(str(config.absolute()), tuple(arguments or ()))
+        source = SourceConfig(script, sets=sets or (), only=only or (), sessions=sessions)
         try:
             return _measure(source, options, dry_run=dry_run, plots=plots)
         except NoPlots:
-            if changes or only or dry_run or options != usual:
+            if sets or sessions or only or dry_run or options != usual:
                 raise  # what these options ask for needs a plan
             terminal.note(
                 f"{config} runs no triton.testing.perf_report, so kbench measures each do_bench call when the script makes it"

@@ -150,6 +150,7 @@ def load_config(
     profile: str | None = None,
     plugins: Sequence[str] = (),
     shapes: Path | None = None,
+    sessions: int | None = None,
 ) -> Config:
     """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
 
@@ -157,13 +158,13 @@ def load_config(
     the working directory. Raises ConfigError.
 
     sets      `key=value` with the value in YAML. The key is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
-              also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file.
-              `--sessions=3` is a setting too: errors then name that option
+              also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file
     only      providers or configurations to keep; a string may name several, separated by commas
     profile   name of a profile, or "none" for no profile; by default `cpu` where there is no accelerator
     plugins   Python files to import in addition to those of the file, relative to the working directory; kbench also
               measures their providers of the config's operator
     shapes    a CSV with the sizes to measure instead of those of the sweep: see kbench/config/shapes.py
+    sessions  how many fresh processes measure all cases, instead of `sessions` in `measure`
     """
     if isinstance(source, Mapping):
         document = from_mapping(source, "config")
@@ -175,6 +176,11 @@ def load_config(
         document = parse(text, str(path))
     issues = check(document)
     changes = []
+    if sessions is not None:
+        where = SourceLocation(f"--sessions={sessions}")
+        measure = Node({"sessions": Node(sessions, where, where)}, where, where)
+        changes.append(Node({"measure": measure}, where, where))
+        issues += check(changes[-1], Overlay)
     for argument in sets:
         try:
             changes.append(_change(argument))
@@ -207,10 +213,10 @@ def load_config(
 
 
 def _change(argument: str) -> Node:
-    """What `--set key=value`, or a whole option such as `--sessions=3`, lays over a document. A bare key belongs to `measure`
-    if it is one of its keys, otherwise to `sweep`. Raises ConfigError."""
-    where = SourceLocation(argument if argument.startswith("--") else f"--set {argument}")
-    key, _, text = (part.strip() for part in argument.removeprefix("--").partition("="))
+    """What `--set key=value` lays over a document. A bare key belongs to `measure` if it is one of its keys, otherwise to
+    `sweep`. Raises ConfigError."""
+    where = SourceLocation(f"--set {argument}")
+    key, _, text = (part.strip() for part in argument.partition("="))
     if not key or not text:
         raise ConfigError([ConfigIssue(where, "expected key=value, for example N=1024,4096 or rounds=3")])
     if key == "baseline":  # not YAML: the name may contain brackets and commas

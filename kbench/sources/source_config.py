@@ -26,14 +26,14 @@ class SourceConfig:
     """Stands for a `Config`, whose content the worker finds out.
 
     number  which of the sweeps of the source it means
-    sets    settings that change the config, as for `load_config`
-    only    providers or configurations to keep
+    sets, only, sessions  as for `load_config`
     """
 
     source: Source
     number: int = 0
     sets: Sequence[str] = ()
     only: Sequence[str] = ()
+    sessions: int | None = None
     plugins: tuple[str, ...] = ()
 
     @property
@@ -60,7 +60,7 @@ class SourceConfig:
     def resolve(self, catalog: Catalog) -> Sweep:
         """Look up every name of the settings, as `Config.resolve` does. Raises ConfigError."""
         content = as_config(self.sweep(catalog))
-        sweep = load_config(content, sets=self.sets, only=self.only).resolve(catalog)
+        sweep = load_config(content, sets=self.sets, only=self.only, sessions=self.sessions).resolve(catalog)
         return replace(sweep, plugins=self.plugins, source=self.source.path)
 
 
