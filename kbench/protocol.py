@@ -221,10 +221,11 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Check the configurations of a task on every edge input except those in `skip`, and answer with `Rows` for each."""
+    """Check the configurations of a task on every edge input, and answer with `Rows` for each. `skip` has the names of
+    configurations and edge inputs that are done."""
 
     task: Task
-    skip: tuple[str, ...] = ()
+    skip: tuple[tuple[str, str], ...] = ()
 
 
 # -- what exists on a machine: the parent imports neither torch nor triton, so it asks a worker

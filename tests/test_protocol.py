@@ -102,7 +102,7 @@ REQUESTS = [
     CatalogRequest(("mine.py",), Source("bench.py", ("--fast",))),
     TASK,
     TrialRequest(TASK, whole=True),
-    CheckRequest(TASK, ("inf",)),
+    CheckRequest(TASK, (("torch", "inf"),)),
 ]
 
 

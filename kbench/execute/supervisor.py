@@ -6,7 +6,7 @@ a configuration is not tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,7 +25,6 @@ from kbench.protocol import (
     Configuration,
     DeviceInfo,
     Rows,
-    StepBegun,
     Task,
     TrialFailed,
     TrialRequest,
@@ -57,16 +56,16 @@ class FailureHistory:
     def __init__(self) -> None:
         self._deaths: dict[str, list[Death]] = {}
 
-    def add(self, one: Configuration, where: str, lost: WorkerFailed) -> None:
-        self._deaths.setdefault(one.name, []).append(Death(where, lost.status, lost.reason))
+    def add(self, name: str, where: str, lost: WorkerFailed) -> None:
+        self._deaths.setdefault(name, []).append(Death(where, lost.status, lost.reason))
 
-    def clear(self, one: Configuration) -> None:
+    def clear(self, name: str) -> None:
         """The worker has survived a case with this configuration."""
-        self._deaths.pop(one.name, None)
+        self._deaths.pop(name, None)
 
-    def give_up(self, one: Configuration) -> tuple[Status, str] | None:
+    def give_up(self, name: str) -> tuple[Status, str] | None:
         """The status and the reason of a configuration that is not tried again; None if it is."""
-        deaths = self._deaths.get(one.name, [])[-MOST_DEATHS:]
+        deaths = self._deaths.get(name, [])[-MOST_DEATHS:]
         if len(deaths) < MOST_DEATHS:
             return None
         where = ", ".join(f"{death.status.value} on {death.where}" for death in deaths)
@@ -156,38 +155,48 @@ class WorkerSupervisor:
         """Yield a row per configuration and edge input. A configuration that kills the worker on an edge input gets a row
         that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
         says so."""
+        rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
         for one in task.configurations:
             if one.error:
-                yield replace(make_failed_row(task, one, Status.ERROR, one.error), edge=RANDOM)
-            else:
-                yield from self._check(task, one, listener)
-
-    def _check(self, task: Task, one: Configuration, listener: Listener) -> Iterator[Row]:
-        done: list[str] = []
-        while task.keep_trying or not (given_up := self._history.give_up(one)):
-            edge = RANDOM
+                rows[one.name, RANDOM] = make_failed_row(task, one, Status.ERROR, one.error)
+                yield replace(rows[one.name, RANDOM], edge=RANDOM)
+        unblamed = 0
+        while left := [one for one in task.configurations if self._may_be_checked(one, task, rows)]:
             try:
-                request = CheckRequest(replace(task, configurations=(one,)), tuple(done))
+                request = CheckRequest(replace(task, configurations=tuple(left)), tuple(rows))
                 for event in self.ready(task).ask(request):
                     listener.event(event, self._place)
-                    if isinstance(event, StepBegun):
-                        edge = event.edge
-                    elif isinstance(event, Rows):
-                        done += [row.edge for row in event.rows]
-                        self._history.clear(one)
-                        yield from event.rows
-                return
+                    if isinstance(event, Rows):
+                        for row in event.rows:
+                            rows[row.configuration_name, row.edge] = row
+                            self._history.clear(row.configuration_name)
+                            yield row
+                break
             except WorkerFailed as lost:
                 self._end_worker()
-                if edge in done:
+                if lost.step is None:
+                    unblamed += 1
+                    if unblamed == MOST_UNBLAMED:
+                        raise
+                    continue
+                one, edge = left[lost.step.index], lost.step.edge
+                if (one.name, edge) in rows:
                     raise  # not caused by an edge input: it would happen again and again
-                done.append(edge)
-                self._history.add(one, f"{edge} of {task.case.label}", lost)
-                yield replace(make_failed_row(task, one, lost.status, lost.reason), edge=edge)
-        operator = self.ready(task).catalog.operators[task.case.operator]
-        for edge in (RANDOM, *operator.edges[task.case.mode]):
-            if edge not in done:
-                yield replace(make_failed_row(task, one, *given_up, not_tried=True), edge=edge)
+                self._history.add(one.name, f"{edge} of {task.case.label}", lost)
+                rows[one.name, edge] = replace(make_failed_row(task, one, lost.status, lost.reason), edge=edge)
+                yield rows[one.name, edge]
+        assert self._catalog
+        edges = self._catalog.operators[task.case.operator].edges[task.case.mode]
+        for one in task.configurations:
+            if not task.keep_trying and (given_up := self._history.give_up(one.name)):
+                for edge in (RANDOM, *edges):
+                    if (one.name, edge) not in rows:
+                        yield replace(make_failed_row(task, one, *given_up, not_tried=True), edge=edge)
+
+    def _may_be_checked(self, one: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
+        random = rows.get((one.name, RANDOM))
+        declined = random is not None and random.status.declined
+        return not one.error and not declined and (task.keep_trying or not self._history.give_up(one.name))
 
     def ready(self, task: Task) -> Worker:
         """A worker that fits the plan of the task; started if necessary. Raises DeviceGone."""
@@ -214,7 +223,7 @@ class WorkerSupervisor:
         for one in task.configurations:
             if one.error:
                 failed[one.name] = make_failed_row(task, one, Status.ERROR, one.error)
-            elif not task.keep_trying and (given_up := self._history.give_up(one)):
+            elif not task.keep_trying and (given_up := self._history.give_up(one.name)):
                 failed[one.name] = make_failed_row(task, one, *given_up, not_tried=True)
         rows: list[Row] = []
         unblamed = 0
@@ -234,9 +243,9 @@ class WorkerSupervisor:
                 reason = lost.reason if guilty else f"{lost.reason} while no provider was running"
                 for one in left if unblamed == MOST_UNBLAMED else guilty:
                     failed[one.name] = make_failed_row(task, one, lost.status, reason)
-                    self._history.add(one, task.case.label, lost)
+                    self._history.add(one.name, task.case.label, lost)
         for one in left:
-            self._history.clear(one)
+            self._history.clear(one.name)
         measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
         return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
 

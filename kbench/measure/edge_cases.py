@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -31,73 +30,77 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
-Trial = tuple[tuple[Tensor, ...], Expected]
-"""The inputs of a check, and what a call must deliver for them."""
-
-Wanted = Callable[[Sequence[Tensor]], Expected]
-"""Returns what a call must deliver for some inputs."""
-
 
 class TooLarge(Exception):
     """The inputs of a case, or what the reference makes of them, do not fit into memory."""
 
 
-class KnownOutputs:
-    """What calls must deliver for the inputs of one case, computed once for all its configurations.
+class EdgeTrial:
+    """The inputs of one name for a case, and what a call must deliver for them. They are random, an edge of the operator's own,
+    or a common one. Its methods raise OperatorFault and TooLarge."""
 
-    A worker gets a request for each configuration, and holds one object of this class for all of them. The values of another
-    case, and values that do not fit into a part of the free memory, are dropped and computed again.
-    """
+    def __init__(self, operator: Operator, case: Case, name: str, edge: Edge | None, device: Device, seed: int) -> None:
+        self.definition = Definition(operator, edge.case(case) if edge else case)
+        self._name, self._edge, self._device = name, edge, device
+        self._drawn = Inputs(self.definition, device, seed)
+        self.shapes: list[tuple[int, ...]] = []  # of the inputs, once they are known
 
-    def __init__(self) -> None:
-        self.shapes: dict[str, list[tuple[int, ...]]] = {}  # of the inputs, by the name of the edge
-        self._case: tuple[Any, ...] = ()
-        self._found: dict[str, Expected] = {}
-        self._bytes = 0
-        self._too_large: dict[str, str] = {}
-        self._accepted: dict[str, bool] = {}
+    @property
+    def applies(self) -> bool:
+        """Whether the operator accepts these inputs. Random inputs and an operator's own edges always do."""
+        if self._edge is None:
+            return True
+        try:
+            with _fitting():
+                inputs = self._inputs()
+                if inputs is None:
+                    return False
+                self.definition.check_shapes(self.expected.shapes)
+                return self._is_meant(self._edge, inputs)
+        except OperatorFault:
+            return False
 
-    def begin(self, operator: Operator, case: Case, seed: int) -> None:
-        """The next calls of `of` are for this case."""
-        which = (operator.name, case.key, seed)
-        if self._case != which:
-            self._case, self._found, self._bytes, self._too_large, self._accepted = which, {}, 0, {}, {}
-            self.shapes = {}
+    def _is_meant(self, edge: Edge, inputs: Sequence[Tensor]) -> bool:
+        if edge.finite and not all(_in_range(part, self.definition) for part in self.expected.parts()):
+            return False
+        nearby = edge.nearby(self.definition.case, inputs) if edge.nearby else None
+        return nearby is None or _agree(self.expected, self.expected.of(nearby))
 
-    def of(self, edge_name: str, definition: Definition, inputs: Sequence[Tensor], device: Device) -> Expected:
-        """What a call must deliver for the inputs of this name. They are the same at every call. Raises OperatorFault."""
-        self.shapes[edge_name] = [tuple(x.shape) for x in inputs]
-        if edge_name in self._found:
-            return self._found[edge_name]
-        limit = keep_bytes(device.free_bytes())
-        expected = Expected(definition, [x.clone() for x in inputs], limit)
-        expected.compute()
-        size = sum(x.nbytes for x in expected.inputs) + expected.kept_bytes
-        if self._bytes + size <= limit:
-            self._found[edge_name] = expected
-            self._bytes += size
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs, made anew: the provider before may have changed its own."""
+        with _fitting():
+            inputs = self._inputs()
+        assert inputs is not None
+        return inputs
+
+    def _inputs(self) -> tuple[Tensor, ...] | None:
+        inputs = self._drawn.draw(RANDOM)
+        if self._edge:
+            return self._edge.inputs(self.definition.case, inputs)  # with the gradients of the outputs
+        return inputs if self._name == RANDOM else self.definition.edge(self._name, inputs, self._drawn)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What a call must deliver, computed once for all configurations."""
+        inputs = self.inputs()
+        self.shapes = [tuple(x.shape) for x in inputs]
+        with _fitting():
+            expected = Expected(self.definition, [x.clone() for x in inputs], keep_bytes(self._device.free_bytes()))
+            expected.compute()
         return expected
 
-    def accepts(self, edge_name: str, decide: Callable[[], bool]) -> bool:
-        """Whether the operator takes the edge of this name, as `decide` returned for the first configuration."""
-        if edge_name not in self._accepted:
-            self._accepted[edge_name] = decide()
-        return self._accepted[edge_name]
 
-    @contextmanager
-    def fitting(self, edge_name: str) -> Iterator[None]:
-        """Inside, the inputs of this name are made. Raises TooLarge if memory runs out, and at once if it ran out for an
-        earlier configuration."""
-        if edge_name not in self._too_large:
-            try:
-                yield
-                return
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
-                what = "the case's inputs and reference do not fit into memory"
-                self._too_large[edge_name] = f"{what}: {message(error)}"
-        raise TooLarge(self._too_large[edge_name])
+@contextmanager
+def _fitting() -> Iterator[None]:
+    """Raises TooLarge if memory runs out inside."""
+    try:
+        yield
+        return
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        what = message(error)
+    raise TooLarge(f"the case's inputs and reference do not fit into memory: {what}")
 
 
 def check_edges(
@@ -105,90 +108,49 @@ def check_edges(
     case: Case,
     configurations: Sequence[Configuration],
     *,
-    skip: Sequence[str] = (),
+    skip: Collection[tuple[str, str]] = (),
     seed: int,
     build_timeout_s: float,
     device: Device,
     emit: Emit,
     guard: Guard | None = None,
-    known: KnownOutputs | None = None,
 ) -> None:
-    """Run every configuration on random inputs and on every edge case: the operator's own, or the common ones if it has none.
+    """Run the configurations on random inputs and then on every edge case: the operator's own, or the common ones if it has
+    none.
 
-    Emits a row for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
+    Emits a row for each. `skip` has the configurations and edge cases that are done. A configuration that declines random
+    inputs is tried on no others. Raises DeviceLost as measuring a case does.
     """
     common = common_edges(operator, case.mode)
     guard = guard or Guard()
     guard.watch(operator)
-    known = known or KnownOutputs()
-    known.begin(operator, case, seed)
-    for index, configuration in enumerate(configurations):
-        for edge_name in (RANDOM, *edge_names(operator, case.mode)):
-            if edge_name in skip:
+    left = list(enumerate(configurations))
+    for edge_name in (RANDOM, *edge_names(operator, case.mode)):
+        members = [(index, one) for index, one in left if (one.name, edge_name) not in skip]
+        if not members:
+            continue
+        trial = EdgeTrial(operator, case, edge_name, common.get(edge_name), device, seed)
+        try:
+            if not trial.applies:
                 continue
-            edge = common.get(edge_name, Edge())
-            definition = Definition(operator, edge.case(case))
-            drawn = Inputs(definition, device, seed)
-            wanted = partial(known.of, edge_name, definition, device=device)
-            make: Callable[[], Trial] | None = partial(_own, definition, drawn, edge_name, wanted)
-            if edge_name in common:
-                try:
-                    with known.fitting(edge_name):
-                        make = _common(definition, drawn, edge, wanted, partial(known.accepts, edge_name))
-                except TooLarge as why:
-                    emit(Rows((checked_row(case, configuration, edge_name, Status.OOM, str(why)),)))
-                    continue
-            if make is None:
-                continue
+        except TooLarge as why:
+            for _, one in members:
+                emit(Rows((checked_row(case, one, edge_name, Status.OOM, str(why)),)))
+            continue
+        for index, one in members:
             steps = Steps(device, partial(_mark, emit, index, edge_name), guard, times=False)
-            contender = Contender.of(0, configuration, operator)
+            contender = Contender.of(0, one, operator)
             with steps.step(contender, "build", build_timeout_s):
-                _check(contender, definition, make, known.fitting(edge_name), device)
+                _check(contender, trial, device)
             assert contender.status is not None
-            row = checked_row(case, configuration, edge_name, contender.status, contender.reason)
-            row.shapes = _other_shapes(operator, case, known.shapes.get(edge_name, []))
+            row = checked_row(case, one, edge_name, contender.status, contender.reason)
+            row.shapes = _other_shapes(operator, case, trial.shapes)
             accuracy = contender.accuracy
             row.max_ulp, row.max_rel_err = accuracy.max_ulp, accuracy.max_rel_err
             row.deterministic = accuracy.deterministic
             emit(Rows((row,)))
-            if contender.status in (Status.UNAVAILABLE, Status.UNSUPPORTED) and edge_name == RANDOM:
-                break
-
-
-def _own(definition: Definition, drawn: Inputs, name: str, wanted: Wanted) -> Trial:
-    """The inputs of this name: random ones, or an edge case of the operator's own."""
-    inputs = drawn.draw(RANDOM)
-    inputs = inputs if name == RANDOM else definition.edge(name, inputs, drawn)
-    return inputs, wanted(inputs)
-
-
-def _common(
-    definition: Definition,
-    drawn: Inputs,
-    edge: Edge,
-    wanted: Wanted,
-    accepts: Callable[[Callable[[], bool]], bool],
-) -> Callable[[], Trial] | None:
-    """Returns the inputs of a common edge case; None if the operator does not accept them."""
-    try:
-        changed = edge.inputs(definition.case, drawn.draw(RANDOM))  # with the gradients of the outputs
-        if changed is None:
-            return None
-        expected = wanted(changed)
-        definition.check_shapes(expected.shapes)
-        if not accepts(partial(_takes, definition, edge, changed, expected)):
-            return None
-    except OperatorFault:
-        return None
-    return lambda: (changed, expected)
-
-
-def _takes(definition: Definition, edge: Edge, inputs: Sequence[Tensor], expected: Expected) -> bool:
-    """Whether an edge is for this operator. Raises OperatorFault."""
-    if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
-        return False
-    nearby = edge.nearby(definition.case, inputs) if edge.nearby else None
-    return nearby is None or _agree(expected, expected.of(nearby))
+            if edge_name == RANDOM and contender.status.declined:
+                left.remove((index, one))
 
 
 def _in_range(part: OutputPart, definition: Definition) -> bool:
@@ -217,20 +179,14 @@ def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
     emit(event)
 
 
-def _check(
-    contender: Contender,
-    definition: Definition,
-    make: Callable[[], Trial],
-    fitting: AbstractContextManager[None],
-    device: Device,
-) -> None:
+def _check(contender: Contender, trial: EdgeTrial, device: Device) -> None:
+    definition = trial.definition
     provider = contender.admitted(definition.case, device.type)
     if provider is None:
         return
     try:
-        with fitting:
-            inputs, expected = make()
-            inputs = with_margins(inputs)
+        expected = trial.expected
+        inputs = with_margins(trial.inputs())
     except TooLarge as why:
         contender.end(Status.OOM, str(why))
         return

@@ -14,7 +14,7 @@ from kbench.contract import registry
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
-from kbench.measure.edge_cases import KnownOutputs, check_edges, checked_row
+from kbench.measure.edge_cases import check_edges, checked_row
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import find_telemetry
@@ -94,7 +94,6 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     reader = find_telemetry(device)
     measured = SessionMeasurements(reader)
     ceilings = Ceilings(device)
-    known = KnownOutputs()
 
     @contextmanager
     def running(plugin: str, step: str, name: str) -> Iterator[None]:
@@ -141,7 +140,6 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 device=device,
                 emit=answers,
                 guard=guard,
-                known=known,
             )
         else:
             if settings.kernels:

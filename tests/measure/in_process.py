@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kbench.contract.operator import Operator
 from kbench.measure.case import CaseRun
-from kbench.measure.edge_cases import KnownOutputs, check_edges
+from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.protocol import Configuration, Measure, Rows
@@ -53,26 +53,29 @@ def said(row: Row) -> str:
     return f"{row.status.value} {row.reason}".strip()
 
 
-def checked_edges(
-    operator: Operator, provider: str, *, dtype: str | None = None, known: KnownOutputs | None = None, **axes: Value
-) -> dict[str, str]:
-    """What `kbench check` finds for a provider: by edge input, the status and the reason. `known`: what a worker keeps between
-    two requests."""
-    found: dict[str, str] = {}
+def checked_edges(operator: Operator, provider: str, *, dtype: str | None = None, **axes: Value) -> dict[str, str]:
+    """What `kbench check` finds for a provider: by edge input, the status and the reason."""
+    return checked_together(operator, provider, dtype=dtype, **axes)[provider]
+
+
+def checked_together(
+    operator: Operator, *providers: str, dtype: str | None = None, **axes: Value
+) -> dict[str, dict[str, str]]:
+    """What `kbench check` finds for each of several providers."""
+    found: dict[str, dict[str, str]] = {name: {} for name in providers}
 
     def note(event: object) -> None:
         if isinstance(event, Rows):
             [row] = event.rows
-            found[row.edge] = said(row)
+            found[row.provider][row.edge] = said(row)
 
     check_edges(
         operator,
         operator.case(dtype, **axes),
-        [Configuration(provider, {})],
+        [Configuration(name, {}) for name in providers],
         seed=0,
         build_timeout_s=60,
         device=Device(),
         emit=note,
-        known=known,
     )
     return found

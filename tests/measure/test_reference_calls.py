@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from in_process import case_run, checked_edges, said
+from in_process import case_run, checked_edges, checked_together, said
 from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.measure import edge_cases
 from kbench.measure.correctness.error_scale import TRIALS
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.definition.definition import Definition
@@ -178,24 +177,18 @@ def test_a_reference_that_fails_in_one_set_of_inputs_is_the_operators_fault() ->
     )
 
 
-@pytest.mark.parametrize("memory", [10**9, 0])
-def test_check_computes_the_reference_once_for_all_providers_if_the_values_fit(
-    memory: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(edge_cases, "keep_bytes", lambda free: memory)
-    operator, known = _operator(f"check-{memory}"), edge_cases.KnownOutputs()
+def test_check_computes_the_reference_once_for_all_providers() -> None:
+    operator = _operator("check")
     calls.clear()
-    first = checked_edges(operator, "a", known=known, M=16, N=32)
+    alone = checked_edges(operator, "a", M=16, N=32)
     once = calls.total()
-    assert checked_edges(operator, "b", known=known, M=16, N=32) == first
-    assert {each.split()[0] for each in first.values()} == {"checked"} and len(first) > 5
-    assert (calls.total() == once) == bool(memory)
-    checked_edges(operator, "b", known=known, M=16, N=33)  # another case
-    assert calls.total() > once
+    assert set(alone.values()) == {"checked"} and len(alone) > 5
+    assert checked_together(operator, "a", "b", M=16, N=32) == {"a": alone, "b": alone}
+    assert calls.total() == 2 * once
 
 
 def test_a_provider_that_spoils_its_input_spoils_no_other(no_operators: None) -> None:
-    operator, known = _operator("spoilt"), edge_cases.KnownOutputs()
+    operator = _operator("spoilt")
 
     @operator.provider("spoiler")
     def spoiler(x: Tensor, w: Tensor) -> Tensor:
@@ -203,5 +196,5 @@ def test_a_provider_that_spoils_its_input_spoils_no_other(no_operators: None) ->
         w.resize_(0)
         return x
 
-    assert checked_edges(operator, "spoiler", known=known, M=16, N=32)["random"].startswith("wrong")
-    assert set(checked_edges(operator, "a", known=known, M=16, N=32).values()) == {"checked"}
+    rows = checked_together(operator, "spoiler", "a", M=16, N=32)
+    assert rows["spoiler"]["random"].startswith("wrong") and set(rows["a"].values()) == {"checked"}
