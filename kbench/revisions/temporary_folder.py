@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kbench import files, interrupts
+from kbench import interrupts
 from kbench.revisions.repository import Repository
 
 FOLDER_PREFIX = "kbench-revisions-"
-
-PATH_BYTES = 1 << 16
 
 
 @contextmanager
@@ -101,7 +99,7 @@ def _make_writable_and_retry(remove: Callable[..., object], path: str, error: ob
 
 def _is_of(folder: Path, repository: Repository) -> bool:
     try:
-        return files.read_bytes(folder / "repository", PATH_BYTES) == os.fsencode(repository.common)
+        return (folder / "repository").read_bytes() == os.fsencode(repository.common)
     except OSError:
         return False
 

@@ -11,15 +11,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from kbench import files
 from kbench.errors import ResultsError
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import NAME_LIMIT, REASON_LIMIT, printable, safe_reason
 
 STORED_FORMAT: Literal["kbench.history/1"] = "kbench.history/1"
-
-MAX_BYTES = 64 << 20
-"""A longer file is not read. A reading takes about 500 bytes."""
 
 _Name = Annotated[str, AfterValidator(lambda text: printable(text, NAME_LIMIT))]
 _Reason = Annotated[str, AfterValidator(safe_reason)]
@@ -102,7 +98,7 @@ def load_stored(path: Path) -> StoredRun:
     """The content of a file. Raises ResultsError for a file that cannot be read or was not written by kbench."""
     advice = "restore the file or delete it"
     try:
-        return StoredRun.model_validate_json(files.read_bytes(path, MAX_BYTES))
+        return StoredRun.model_validate_json(path.read_bytes())
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); {advice}") from None
     except ValidationError as error:
