@@ -149,6 +149,8 @@ def test_without_a_file_the_newest_in_results_is_shown(kbench: Kbench, folder: P
         path = write_planted(folder / "results" / f"{name}.csv")
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime - age_s))
     assert kbench("show").out.rstrip().splitlines()[-1].endswith("results/new.csv")
+    assert kbench("compare", "results/old.csv", "results/new.csv", "--export", "csv=results/compared.csv").code == 0
+    assert kbench("show").out.rstrip().splitlines()[-1].endswith("results/new.csv")
 
 
 @pytest.mark.parametrize(
