@@ -60,8 +60,8 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
     "history": (
-        "Keep results over time in a folder, and find the changes in it.",
-        {"add": history.history_add, "check": history.history_check, "plot": history.history_plot},
+        "Find the changes in a folder with the results of many runs.",
+        {"check": history.history_check, "plot": history.history_plot},
     ),
 }
 """Commands that have commands of their own: what they do together, and the commands. `kbench --help` lists them last."""

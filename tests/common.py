@@ -104,19 +104,3 @@ def _restored(folder: Path, arguments: list[str]) -> Iterator[None]:
 
 def _print_warning(message: object, *where: object, **more: object) -> None:
     print(f"warning: {message}", file=sys.stderr)
-
-
-NO_FILES = ("FIFO", "device", "folder", "loop of links", "3 GB")
-
-
-def make_no_file(path: Path, kind: str) -> None:
-    """Put something at `path` that is not a usable file. `kind` is one of NO_FILES."""
-    if kind == "FIFO":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "3 GB":
-        with path.open("wb") as sparse:
-            sparse.truncate(3 << 30)
-    else:
-        path.symlink_to("/dev/zero" if kind == "device" else path)

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "clocks": "errors nvml protocol results",
     "commands": (
         "analysis clocks comparison comparison/formats config contract dispatching disturbances errors execute explain "
-        "files history history/presentation history/storage interrupts judging nvml plotting protocol reporting "
+        "files history interrupts judging nvml plotting protocol reporting "
         "results revisions sources summary text why"
     ),
     "comparison": "analysis errors launches results text",
@@ -36,9 +36,7 @@ MAY_IMPORT = {
     "execute": "clocks config contract errors files interrupts launches protocol results sources/scripts summary text version",
     "explain": "comparison results",
     "files": "",
-    "history": "comparison errors history/storage results text",
-    "history/presentation": "comparison comparison/presentation history results text",
-    "history/storage": "comparison errors files results text",
+    "history": "comparison comparison/presentation errors results text",
     "interrupts": "",
     "judging": "analysis config contract errors execute interrupts protocol results text",
     "kernels": "contract results",
@@ -76,9 +74,7 @@ MAY_IMPORT = {
     "plotting/changes": (
         "analysis comparison comparison/presentation errors plotting/page plotting/panels plotting/selection plotting/style"
     ),
-    "plotting/over_time": (
-        "history history/presentation plotting/changes plotting/page plotting/panels plotting/selection plotting/style text"
-    ),
+    "plotting/over_time": "history plotting/changes plotting/page plotting/panels plotting/selection plotting/style text",
     "plotting/page": "analysis plotting/panels plotting/selection plotting/style results text",
     "plotting/panels": "analysis plotting/selection plotting/style text",
     "plotting/selection": "analysis errors results text",
@@ -87,7 +83,7 @@ MAY_IMPORT = {
     "plugins": "contract protocol results text",
     "protocol": "contract launches results text",
     "reporting": (
-        "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
+        "analysis comparison comparison/presentation errors explain files history plotting "
         "plotting/selection plotting/style results summary version"
     ),
     "results": "errors text",

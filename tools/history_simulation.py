@@ -21,13 +21,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kbench.history.judge_history import judge_runs
-from kbench.history.options import HistoryOptions
-from kbench.history.report import HistoryReport
-from kbench.history.storage.folder import HistoryFolder
-from kbench.history.storage.stored_run import STORED_FORMAT, StoredReading, StoredRun
+from kbench.history.check import judge_runs
+from kbench.history.report import HistoryOptions
+from kbench.history.runs import Run
+from kbench.results.case import Case
+from kbench.results.environment import Environment
+from kbench.results.row import Row
 from kbench.results.timers import TICK_MS
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Role
 
 Array = npt.NDArray[np.float64]
 
@@ -45,7 +46,7 @@ DELAY = 3
 class Simulated:
     """A folder. `steps` has the night of the step in each series. `there` says which rows are not missing: (CASES, NIGHTS)."""
 
-    runs: tuple[StoredRun, ...]
+    runs: tuple[Run, ...]
     steps: Array
     there: npt.NDArray[np.bool_]
 
@@ -86,32 +87,27 @@ def _ticks(ms: Array) -> Array:
     return np.round(ms / TICK_MS) * TICK_MS
 
 
-def _run(night: int, rows: Array, copies: Array) -> StoredRun:
+def _run(night: int, rows: Array, copies: Array) -> Run:
     moment = (datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=night)).isoformat()
-    readings = [
-        StoredReading(
-            operator="softmax", provider=name, axes={"N": 2**case}, dtype="float32", role=role, session=0,
-            status=Status.OK, ms=float(times[case]), timer="do_bench", cache="cold", device="simulated",
-            started_at=moment, case_hash="c0ffee", source_hash="5eed",
+    measured = [
+        Row(
+            Case("softmax", {"N": 2**case}, "float32"), name, role=role, ms=float(times[case]), timer="do_bench",
+            cache="cold", device="simulated", started_at=moment, case_hash="c0ffee", source_hash="5eed",
         )
         for name, role, times in (("kernel", Role.PROVIDER, rows), ("copy", Role.CONTROL, copies))
         for case in range(CASES)
         if np.isfinite(times[case])
     ]  # fmt: skip
-    return StoredRun(schema=STORED_FORMAT, source="nightly.csv", added_at=moment, readings=readings)
+    return Run(Path("nightly.csv"), measured, Environment())
 
 
-def check(runs: tuple[StoredRun, ...]) -> HistoryReport:
-    return judge_runs(HistoryFolder(Path("simulated"), runs), HistoryOptions())
-
-
-def changes_by_case(runs: tuple[StoredRun, ...]) -> dict[int, list[tuple[int, int]]]:
+def changes_by_case(runs: tuple[Run, ...]) -> dict[int, list[tuple[int, int]]]:
     """The night and the direction of each change of level, by the number of the case."""
     found: dict[int, list[tuple[int, int]]] = {case: [] for case in range(CASES)}
-    for judged in check(runs).series:
-        case = int(dict(judged.series.key.axes)["N"] or 1).bit_length() - 1
-        for change in judged.levels:
-            found[case].append((judged.series.timed[change.at].run, 1 if change.after > change.before else -1))
+    for series in judge_runs(Path("simulated"), runs, HistoryOptions()).series:
+        case = int(dict(series.key.axes)["N"] or 1).bit_length() - 1
+        for change in series.levels:
+            found[case].append((series.timed[change.at].run, 1 if change.after > change.before else -1))
     return found
 
 

@@ -47,7 +47,7 @@ def commands() -> str:
 
 
 def _commands(group: Any) -> Iterator[tuple[str, Any]]:
-    """All commands with their names, such as `history add` for a command of a group."""
+    """All commands with their names, such as `history check` for a command of a group."""
     for name, command in group.commands.items():
         members = getattr(command, "commands", None)
         yield from [(name, command)] if members is None else ((f"{name} {each}", one) for each, one in members.items())

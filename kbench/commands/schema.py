@@ -15,8 +15,6 @@ SCHEMAS = {
     "config": "kbench.config.schema:schema",
     "compare": "kbench.comparison.formats.json_report:schema",
     "judge": "kbench.judging.verdict:schema",
-    "history": "kbench.history.presentation.json_changes:history_schema",
-    "history-file": "kbench.history.storage.stored_run:stored_schema",
 }
 """By the name of a schema, where the function is that makes it."""
 
@@ -27,9 +25,7 @@ def schema(
     """Print a JSON Schema of kbench's files.
 
     With the schema `config`, an editor can check config files. The schema `compare` describes the output of
-    `kbench compare --export json`. The schemas `judge` and `history` describe the output of
-    `kbench judge --json` and `kbench history check --json`. The schema `history-file` describes the
-    files of a history folder.
+    `kbench compare --export json`. The schema `judge` describes the output of `kbench judge --json`.
     """
     if what not in SCHEMAS:
         raise UsageError(f"kbench schema: {unknown('schema', what, tuple(SCHEMAS))}")

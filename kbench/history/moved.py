@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from kbench.history.timeline import RunPoint, Series, Timeline
 
 STACK = ("packages", "cuda", "hip", "nvcc", "python", "kbench", "triton_interpreter")
 SETTINGS = ("measure", "variables", "profile", "baseline", "threads")
@@ -17,6 +21,12 @@ COMMIT = "commit"
 
 GONE = "none"
 """The value of a property that one side lacks."""
+
+NEARBY_RUNS = 5
+"""The level of the machine before and after a change is the median of so many runs."""
+
+Neighbours = tuple[RunPoint, RunPoint]
+"""The last point before a change and the first one after it."""
 
 
 @dataclass(frozen=True)
@@ -60,27 +70,83 @@ class Moved:
 
     @property
     def anything(self) -> bool:
-        return bool(self.code or self.baseline or self.machine or self.copies or self.stack or self.settings)
+        return self != NOTHING
 
 
-def moved_properties(old: Mapping[str, str], new: Mapping[str, str]) -> list[MovedProperty]:
-    """The properties that differ. None if one side has no properties, because its environment is not known."""
-    if not old or not new:
-        return []
-    return [
-        MovedProperty(name, old.get(name) or GONE, new.get(name) or GONE)
-        for name in dict.fromkeys([*old, *new])
-        if (old.get(name) or GONE) != (new.get(name) or GONE) and name not in NOT_CAUSES
-    ]
+NOTHING = Moved()
 
 
-def sorted_out(found: list[MovedProperty]) -> dict[str, tuple[MovedProperty, ...]]:
-    """The properties by the field of `Moved` that they belong to."""
-    groups: dict[str, list[MovedProperty]] = {"machine": [], "stack": [], "settings": []}
-    for each in found:
-        top = each.name.partition(".")[0]
-        groups["stack" if top in STACK else "settings" if top in SETTINGS else "machine"].append(each)
-    return {name: tuple(members) for name, members in groups.items()}
+def moved_with(timeline: Timeline, series: Series, neighbours: Neighbours, around: Neighbours, margin: float) -> Moved:
+    """What differs between the neighbours of a change; where they agree, what differs between the points around all places at
+    which the change may lie. `margin` is the smallest change of the machine's level that is named, as a share."""
+    near, far = (_moved_properties(timeline, *points) for points in (neighbours, around))
+    return Moved(
+        code=_moved_code(timeline, *neighbours) or _moved_code(timeline, *around),
+        baseline=_moved_baseline(timeline, series, around),
+        machine=(*(near["machine"] or far["machine"]), *_moved_device(*around)),
+        copies=_moved_copies(timeline, series.key.machine, neighbours, margin),
+        stack=near["stack"] or far["stack"],
+        settings=near["settings"] or far["settings"],
+    )
+
+
+def _facts(timeline: Timeline, point: RunPoint) -> Mapping[str, str]:
+    return timeline.runs[point.run].facts.get(point.row.env_id, {})
+
+
+def _moved_properties(timeline: Timeline, old: RunPoint, new: RunPoint) -> dict[str, tuple[MovedProperty, ...]]:
+    """The properties that differ, by the field of `Moved` that they belong to. None if one side has no properties, because its
+    environment is not known."""
+    before, after = _facts(timeline, old), _facts(timeline, new)
+    groups: dict[str, tuple[MovedProperty, ...]] = {"machine": (), "stack": (), "settings": ()}
+    for name in dict.fromkeys([*before, *after]) if before and after else ():
+        values = before.get(name) or GONE, after.get(name) or GONE
+        if values[0] != values[1] and name not in NOT_CAUSES:
+            top = name.partition(".")[0]
+            groups["stack" if top in STACK else "settings" if top in SETTINGS else "machine"] += (
+                MovedProperty(name, *values),
+            )
+    return groups
+
+
+def _moved_code(timeline: Timeline, old: RunPoint, new: RunPoint) -> tuple[MovedProperty, ...]:
+    hashes = old.row.source_hash, new.row.source_hash
+    if hashes[0] == hashes[1] or not all(hashes):
+        return ()
+    commits = timeline.runs[old.run].commit, timeline.runs[new.run].commit
+    code = MovedProperty("source_hash", *hashes)
+    return (MovedProperty(COMMIT, *commits), code) if all(commits) and commits[0] != commits[1] else (code,)
+
+
+def _moved_baseline(timeline: Timeline, series: Series, around: Neighbours) -> tuple[str, float] | None:
+    """The baseline of the same case, if its own level changed in the same runs, and that change as a ratio."""
+    first, last = around[0].run + 1, around[1].run
+    name = timeline.runs[last].environment.baseline
+    if not name or name == series.key.configuration:
+        return None
+    for other in timeline.series:
+        if other.key.case != series.key.case or other.key.configuration != name:
+            continue
+        for change in other.levels:
+            if other.timed[change.earliest].run <= last and other.timed[change.latest].run >= first:
+                return name, math.exp(change.after - change.before)
+    return None
+
+
+def _moved_copies(timeline: Timeline, machine: str, neighbours: Neighbours, margin: float) -> float | None:
+    """By what ratio the copies of a machine became slower; None if by less than the margin."""
+    levels = sorted((run, level) for (run, name), level in timeline.levels.items() if name == machine)
+    before = [level for run, level in levels if run <= neighbours[0].run][-NEARBY_RUNS:]
+    after = [level for run, level in levels if run >= neighbours[1].run][:NEARBY_RUNS]
+    if not before or not after:
+        return None
+    change = statistics.median(after) - statistics.median(before)
+    return math.exp(change) if abs(change) >= math.log1p(margin) else None
+
+
+def _moved_device(old: RunPoint, new: RunPoint) -> tuple[MovedProperty, ...]:
+    uuids = old.row.device_uuid, new.row.device_uuid
+    return (MovedProperty("device UUID", *uuids),) if uuids[0] != uuids[1] and all(uuids) else ()
 
 
 def _short_commit(commit: str) -> str:

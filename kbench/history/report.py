@@ -1,40 +1,80 @@
-"""A judged history: its series, and their changes."""
+"""A judged history: what the caller chose, and the changes of the series."""
 
 from __future__ import annotations
 
-import itertools
-import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from kbench.comparison.verdict import Verdict
-from kbench.history.change_points import LevelChange
-from kbench.history.moved import Moved
-from kbench.history.options import HistoryOptions
+from kbench.errors import UsageError
+from kbench.history.moved import NOTHING, Moved
 from kbench.history.timeline import RunPoint, Series, Timeline
+from kbench.text.suggest import unknown
+
+CHANGE = "change"
+"""The word of `--fail-on` for all kinds of changes."""
+
+CHANGE_KINDS = (
+    Verdict.SLOWER, Verdict.FAILED, Verdict.MISSING, Verdict.FASTER, Verdict.FIXED, Verdict.NEW, Verdict.INCOMPARABLE,
+)  # fmt: skip
+"""The kinds of changes that can fail the gate, in the words of `kbench compare`. A change between two states without a time is
+`untimed`, and fails no gate."""
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """What the caller chooses.
+
+    where       which series, as kbench/results/row_filter.py reads it
+    margin      the smallest change of a time that counts, as a share
+    recent      a change is recent if it began in the last so many runs of its operator and machine
+    everything  report the changes that are not recent, too
+    fail_on     kinds of changes that fail the gate, or `change` for all
+
+    Raises UsageError for a value that cannot be used.
+    """
+
+    where: str = ""
+    margin: float = 0.02
+    recent: int = 10
+    everything: bool = False
+    fail_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.margin < 1:
+            raise UsageError(f"--margin: {self.margin:.0%} is not between 0% and 100%; give a share such as 2% or 0.02")
+        known = (CHANGE, *(kind.value for kind in CHANGE_KINDS))
+        for word in self.fail_on:
+            if word not in known:
+                raise UsageError(f"--fail-on: {unknown('kind of change', word, known)}")
+
+    def fails(self, kind: Verdict) -> bool:
+        """Whether a recent change of this kind fails the gate."""
+        return kind in CHANGE_KINDS and (CHANGE in self.fail_on or kind.value in self.fail_on)
 
 
 @dataclass(frozen=True)
 class HistoryChange:
     """A change of a series.
 
-    at      the first point after the change, and `before` the last one before it, which a new series lacks
+    at      the first point after the change, or the last of a series that ended; `before` is the last one before it
     runs    the places of the runs in which the change may have begun, the first and the last
-    recent  whether it began in one of the last runs
     reason  why the series failed or is new; empty for a change of its level
+    moved   what moved with it
+    recent  whether it began in one of the last runs
     old_ms, new_ms, ratio, ci   the levels in ms without the drift of the machine, their quotient and its 95 % interval; None
                                 if the status changed and not the level
     """
 
     kind: Verdict
     series: Series
-    before: RunPoint | None
+    before: RunPoint
     at: RunPoint
     runs: tuple[int, int]
-    moved: Moved
-    recent: bool
     reason: str = ""
+    moved: Moved = NOTHING
+    recent: bool = False
     old_ms: float | None = None
     new_ms: float | None = None
     ratio: float | None = None
@@ -47,34 +87,16 @@ class HistoryChange:
 
 
 @dataclass(frozen=True)
-class JudgedSeries:
-    """A series with the noise of its points, as a share of the time, and its changes of level. The places in `levels` are
-    those of `Series.timed`."""
-
-    series: Series
-    noise: float
-    levels: tuple[LevelChange, ...]
-
-    @property
-    def segments(self) -> list[tuple[int, int, float]]:
-        """The first place, the place after the last, and the level of each segment of `Series.timed`, in log time."""
-        logs = self.series.logs
-        if not self.levels:
-            return [(0, len(logs), statistics.median(logs))] if logs else []
-        bounds = [0, *(change.at for change in self.levels), len(logs)]
-        heights = [self.levels[0].before, *(change.after for change in self.levels)]
-        return [(start, end, level) for (start, end), level in zip(itertools.pairwise(bounds), heights, strict=True)]
-
-
-@dataclass(frozen=True)
 class HistoryReport:
-    """A judged history. `changes` are in the order of time."""
+    """A judged history. `series` are the chosen ones, and `changes` are in the order of time. `notes` are on files of the
+    folder."""
 
     path: Path
     options: HistoryOptions
     timeline: Timeline
-    series: tuple[JudgedSeries, ...]
+    series: tuple[Series, ...]
     changes: tuple[HistoryChange, ...]
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def reported(self) -> tuple[HistoryChange, ...]:
@@ -84,14 +106,14 @@ class HistoryReport:
     @cached_property
     def failing(self) -> tuple[HistoryChange, ...]:
         """The recent changes that fail the gate."""
-        return tuple(change for change in self.changes if change.recent and change.kind in self.options.failing)
+        return tuple(change for change in self.changes if change.recent and self.options.fails(change.kind))
 
     @property
     def corrected(self) -> bool:
         """Whether the drift of the machine was subtracted from any time."""
-        return any(point.corrected for each in self.series for point in each.series.timed)
+        return any(point.corrected for series in self.series for point in series.timed)
 
     @property
     def timed(self) -> bool:
         """Whether any series has a time."""
-        return any(each.series.timed for each in self.series)
+        return any(series.timed for series in self.series)

@@ -158,7 +158,7 @@ def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
 def plot_history(report: HistoryReport, theme: str) -> Iterator[Picture]:
     """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
     look = theme_by_name(theme)
-    machines = {each.series.key.machine for each in report.series}
+    machines = {each.key.machine for each in report.series}
     taken: Counter[str] = Counter()
     for page in over_time.history_pages(report):
         with styled(theme_by_name(theme)):

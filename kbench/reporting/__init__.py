@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kbench.errors import ResultsError
 from kbench.files import replace
-from kbench.history.judge_history import judge_history
-from kbench.history.options import HistoryOptions
+from kbench.history.check import check_history
+from kbench.history.report import HistoryOptions
 from kbench.reporting.content import content
 from kbench.reporting.history_content import history_content
 from kbench.reporting.page import HISTORY_SCRIPTS, html_page
@@ -39,7 +39,7 @@ def write_report(
 
 def write_history_report(folder: Path, out: Path | str = "report.html", *, where: str = "", title: str = "") -> Path:
     """Write a page on a history (see kbench/history) and return its path. Raises as `write_report` does."""
-    report = judge_history(folder, HistoryOptions(where, everything=True))
+    report = check_history(folder, HistoryOptions(where, everything=True))
     return _write(html_page(history_content(report, title), HISTORY_SCRIPTS), Path(out))
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from kbench.comparison.presentation.wording import interval
 from kbench.comparison.verdict import Verdict
-from kbench.history.presentation.report_text import day, head, method_line, notes, own_texts, shared_texts
-from kbench.history.report import HistoryChange, HistoryReport, JudgedSeries
-from kbench.history.timeline import SeriesKey
+from kbench.history.report import HistoryChange, HistoryReport
+from kbench.history.report_text import day, head, method_line, notes, own_texts, shared_texts
+from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history, rendered
 from kbench.plotting.style.theme import THEMES
 from kbench.reporting.json_columns import Json, number_column, word_column
@@ -38,7 +38,7 @@ def history_content(report: HistoryReport, title: str = "") -> Json:
         "modes": MODES,
         "lede": head(report),
         "headline": method_line(report),
-        "notes": [*notes(report), *report.timeline.notes],
+        "notes": [*notes(report), *report.notes],
         "pictures": _pictures(report),
         "glyphs": {verdict.value: verdict.glyph for verdict in Verdict},
         "counts": [
@@ -81,20 +81,20 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Json:
     return {"count": len(changes), "columns": columns}
 
 
-def _series(series: Sequence[JudgedSeries], report: HistoryReport) -> Json:
+def _series(series: Sequence[Series], report: HistoryReport) -> Json:
     """A row for each series."""
     levels = [[level for *_, level in each.segments] for each in series]
     columns = [
-        *_identity([each.series.key for each in series]),
+        *_identity([each.key for each in series]),
         number_column("ms", (math.exp(own[-1]) if own else None for own in levels), "now (\N{MICRO SIGN}s)", "us"),
         number_column(
             "since", (math.expm1(own[-1] - own[0]) if own else None for own in levels), "since first", "change"
         ),
         number_column("noise", (each.noise for each in series), "noise (%)", "%"),
-        number_column("points", (len(each.series.points) for each in series), "runs", "whole"),
-        word_column("status", (each.series.points[-1].status for each in series)),
-        word_column("last", (day(each.series.points[-1].started_at) for each in series), "last run"),
-        word_column("reason", (each.series.points[-1].reason for each in series)),
+        number_column("points", (len(each.points) for each in series), "runs", "whole"),
+        word_column("status", (each.points[-1].status for each in series)),
+        word_column("last", (day(each.points[-1].started_at) for each in series), "last run"),
+        word_column("reason", (each.points[-1].reason for each in series)),
     ]
     return {"count": len(series), "columns": columns}
 

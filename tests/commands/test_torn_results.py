@@ -20,7 +20,7 @@ WHOLE = ROOT / "results" / "h200" / "softmax-persistent.csv"
         ["dispatch", "torn.csv", "--holdout", "0"],
         ["why", "torn.csv", "--row", "provider=triton-row,N=2048"],
         ["compare", WHOLE, "torn.csv"],
-        ["history", "add", "torn.csv", "kept"],
+        ["history", "check", "."],
     ],
     ids=lambda words: words[0],
 )

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 from common import Kbench
 from drawing import legend, title
-from history.nights import Night, history, results
-from making import failed, row, write_rows
+from history.nights import Night, Of, history, judged
 from matplotlib.figure import Figure
 
-from kbench.history.judge_history import judge_history
-from kbench.history.options import HistoryOptions
-from kbench.history.storage.adding import add_results
 from kbench.plotting import plot_history
 from kbench.plotting.over_time.time_axis import TimeAxis
 
 
-def drawn(folder: Path, theme: str = "light", **options: Any) -> list[Figure]:
+def drawn(nights: int, of: Of = lambda number: Night(), theme: str = "light") -> list[Figure]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib warns of a layout that does not fit
-        report = judge_history(folder, HistoryOptions(everything=True, **options))
-        figures = [picture.figure for picture in plot_history(report, theme)]
+        figures = [picture.figure for picture in plot_history(judged(nights, of, everything=True), theme)]
         for figure in figures:
             figure.canvas.draw()
     return figures
@@ -44,8 +38,8 @@ def step(number: int) -> Night:
     return Night(factors={"mine": 1.1 if number >= 12 else 1.0}, environment={"packages": torch})
 
 
-def test_an_event_has_a_number_in_each_panel_and_a_line_below(tmp_path: Path) -> None:
-    [figure] = drawn(history(tmp_path, 20, step))
+def test_an_event_has_a_number_in_each_panel_and_a_line_below() -> None:
+    [figure] = drawn(20, step)
     assert title(figure) == "softmax · M=4096 · float32 · NVIDIA H200"
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["N=256", "N=512", "N=1024"]
     assert numbers(figure) == [{"1"}] * 3
@@ -57,8 +51,8 @@ def test_an_event_has_a_number_in_each_panel_and_a_line_below(tmp_path: Path) ->
     assert legend(figure) == ["mine", "torch"]
 
 
-def test_the_present_time_stands_at_the_end_of_a_line(tmp_path: Path) -> None:
-    [figure] = drawn(history(tmp_path, 20, step))
+def test_the_present_time_stands_at_the_end_of_a_line() -> None:
+    [figure] = drawn(20, step)
     times = [text.get_text() for text in figure.axes[0].texts if text.get_text().endswith(" µs")]
     assert len(times) == 2
     assert sorted(float(text.split()[0]) for text in times) == [
@@ -67,41 +61,36 @@ def test_the_present_time_stands_at_the_end_of_a_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_in_which_a_provider_failed_has_a_mark(tmp_path: Path) -> None:
-    [figure] = drawn(history(tmp_path, 8, lambda number: Night(statuses={"mine": "wrong"} if number > 5 else {})))
+def test_a_run_in_which_a_provider_failed_has_a_mark() -> None:
+    [figure] = drawn(8, lambda number: Night(statuses={"mine": "wrong"} if number > 5 else {}))
     assert legend(figure)[-1] == "run in which it failed"
     assert "3 failed" in caption(figure).split("\n")[-1]
 
 
 @pytest.mark.parametrize("nights", [1, 2, 3])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_short_history_is_drawn(tmp_path: Path, nights: int, theme: str) -> None:
-    [figure] = drawn(history(tmp_path, nights), theme)
+def test_a_short_history_is_drawn(nights: int, theme: str) -> None:
+    [figure] = drawn(nights, theme=theme)
     assert caption(figure).startswith(f"{nights} run")
 
 
 @pytest.mark.slow
-def test_more_cases_than_fit_are_counted_and_those_that_changed_are_drawn(tmp_path: Path) -> None:
-    for number in range(8):
-        rows = [row(n, 0.01, "torch", started_at=f"2026-09-0{number + 1}T02:00:00+00:00") for n in range(64, 84)]
-        if number == 7:
-            rows[17] = failed(81, provider="torch", started_at="2026-09-08T02:00:00+00:00")
-        path = tmp_path / "nightly.csv"
-        path.unlink(missing_ok=True)
-        add_results(write_rows(path, rows), tmp_path / "history")
-    [figure] = drawn(tmp_path / "history")
+def test_more_cases_than_fit_are_counted_and_those_that_changed_are_drawn() -> None:
+    sizes = tuple(range(64, 84))
+    [figure] = drawn(8, lambda number: Night(sizes=sizes, fails_at=81 if number == 7 else None))
     assert len(figure.axes) == 12 and "12 of 20 cases are drawn: those with the largest changes" in caption(figure)
     assert "N=81" in {axes.get_title(loc="left") for axes in figure.axes}
 
 
 @pytest.mark.slow
-def test_many_events_and_providers_fit(tmp_path: Path) -> None:
+def test_many_events_and_providers_fit() -> None:
     """Runs that fail every third night, next to each other in one panel, and more providers than colours."""
     names = tuple(f"provider-{number}" for number in range(11))
-    for number in range(36):
-        night = Night(statuses=dict.fromkeys(names[:6], "error") if number % 3 == 0 else {})
-        add_results(results(tmp_path / "nightly.csv", number, night, names), tmp_path / "history")
-    [figure] = drawn(tmp_path / "history")
+
+    def night(number: int) -> Night:
+        return Night(statuses=dict.fromkeys(names[:6], "error") if number % 3 == 0 else {}, providers=names)
+
+    [figure] = drawn(36, night)
     assert numbers(figure)[0] == {str(number) for number in range(1, 11)}
     assert "older events have no number" in caption(figure)
     styles = {(line.get_color(), line.get_linestyle()) for line in figure.legends[0].get_lines()}
@@ -110,9 +99,8 @@ def test_many_events_and_providers_fit(tmp_path: Path) -> None:
     assert not any(one.overlaps(other) for number, one in enumerate(places) for other in places[:number])
 
 
-def test_dates_that_cannot_be_read_give_the_order_of_runs(tmp_path: Path) -> None:
-    folder = history(tmp_path, 3, lambda number: Night(fields={"started_at": f"night {number}"}))
-    [figure] = drawn(folder)
+def test_dates_that_cannot_be_read_give_the_order_of_runs() -> None:
+    [figure] = drawn(3, lambda number: Night(fields={"started_at": f"night {number}"}))
     assert figure.axes[0].get_xlabel() == "run"
 
 
@@ -142,9 +130,8 @@ def test_the_command_writes_the_same_names_and_bytes_every_time(kbench: Kbench, 
 
 @pytest.mark.slow
 def test_each_machine_has_a_picture_of_its_own(kbench: Kbench, tmp_path: Path) -> None:
-    for number, name in enumerate(("host 0", "host-0", "host/1")):
-        path = results(tmp_path / "nightly.csv", number, Night())
-        add_results(path, tmp_path / "history", name)
+    devices = ("host 0", "host-0", "host/1")
+    history(tmp_path, 3, lambda number: Night(fields={"device": devices[number]}))
     done = kbench("history", "plot", "history", "--format", "png")
     names = ["host-0", "host-0-2", "host-1"]
     assert done.stdout.split() == [f"history/history_softmax-{name}.png" for name in names]

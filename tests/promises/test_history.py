@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from promises.nightly import CHANGED, HISTORY_SIZES, Run, add, make_history, night, nights
-from promises.outside import Ended, Kbench, MadeOnce, Write, run_kbench
+from promises.outside import Ended, Kbench, MadeOnce, Write
 
 
 def lost(status: str, reason: str = "") -> dict[str, object]:
@@ -25,7 +25,7 @@ def shared(made_once: MadeOnce) -> Callable[[str, Callable[[], Sequence[Run]]], 
     def shared(name: str, runs: Callable[[], Sequence[Run]]) -> Path:
         made = made_once(
             f"history-{name}",
-            lambda folder: make_history(lambda *arguments: run_kbench(*arguments, folder=folder), folder, runs()),
+            lambda folder: make_history(folder, runs()),
         )
         return made / "history"
 
@@ -49,7 +49,7 @@ def changes(kbench: Kbench, folder: Path) -> Callable[..., list[tuple[str, str]]
     """The kinds of all changes in a history of these runs, each with the day on which it was found."""
 
     def changes(runs: Sequence[Run], *options: str) -> list[tuple[str, str]]:
-        document = found(kbench(*["history", "check", make_history(kbench, folder, runs), "--json", "-", *options]))
+        document = found(kbench(*["history", "check", make_history(folder, runs), "--json", "-", *options]))
         return [(change["kind"], change["at"]["started_at"][:10]) for change in document["changes"]]
 
     return changes
@@ -113,7 +113,7 @@ def test_an_older_change_is_counted_and_all_shows_it(kbench: Kbench, slower: Pat
 
 
 def test_a_provider_that_became_faster_does_not_fail_a_gate_on_slower(kbench: Kbench, folder: Path) -> None:
-    history = make_history(kbench, folder, nights(lambda number: night(number, 0.9 if number >= CHANGED else 1.0)))
+    history = make_history(folder, nights(lambda number: night(number, 0.9 if number >= CHANGED else 1.0)))
     ended = kbench("history", "check", history, "--fail-on", "slower")
     assert ended.code == 0 and "2 faster" in ended.out
 
@@ -129,12 +129,12 @@ def test_one_slow_night_is_no_change(changes: Callable[..., Any]) -> None:
 
 def test_without_a_copy_control_no_drift_is_said_to_be_subtracted(kbench: Kbench, folder: Path) -> None:
     runs = [Run([row for row in run.rows if row["role"] == "provider"]) for run in nights()]
-    ended = kbench("history", "check", make_history(kbench, folder, runs))
+    ended = kbench("history", "check", make_history(folder, runs))
     assert "without a copy control" in ended.out and "without the drift" not in ended.out
 
 
 def test_a_short_history_says_that_it_has_too_few_points(kbench: Kbench, folder: Path) -> None:
-    ended = kbench("history", "check", make_history(kbench, folder, nights(count=3)))
+    ended = kbench("history", "check", make_history(folder, nights(count=3)))
     assert ended.code == 0 and "too few" in ended.out
 
 
@@ -144,12 +144,13 @@ def test_the_commit_that_moved_with_a_change_is_named(kbench: Kbench, folder: Pa
         run = night(number, 1.1 if new else 1.0, source_hash="b2" if new else "a1")
         return Run(run.rows, {"git": {"commit": f"{number:x}" * 40, "dirty": False}})
 
-    ended = kbench("history", "check", make_history(kbench, folder, nights(of)))
+    ended = kbench("history", "check", make_history(folder, nights(of)))
     assert "3333333333 -> 4444444444" in ended.out
 
 
-def test_the_same_results_count_once(kbench: Kbench, folder: Path) -> None:
-    history = make_history(kbench, folder, [*nights(count=2), night(1)])
+def test_the_same_results_count_once_wherever_they_lie(kbench: Kbench, folder: Path) -> None:
+    history = make_history(folder, [*nights(count=2), night(1)])
+    add(history / "moved" / "elsewhere", night(0))
     series = found(kbench("history", "check", history, "--json", "-"))["series"]
     assert [len(each["points"]) for each in series] == [2] * len(series)
 
@@ -166,7 +167,7 @@ OK: dict[str, object] = {}
 
 
 def test_a_provider_that_fails_is_failed_on_that_day(kbench: Kbench, folder: Path) -> None:
-    history = make_history(kbench, folder, statuses(OK, OK, OK, lost("wrong", "every element NaN")))
+    history = make_history(folder, statuses(OK, OK, OK, lost("wrong", "every element NaN")))
     ended = kbench("history", "check", history, "--fail-on", "failed")
     assert ended.code == 1 and "2026-09-04" in ended.out and "every element NaN" in ended.out
     assert "still failing" in ended.out
@@ -193,9 +194,9 @@ def test_a_provider_that_is_absent_from_three_runs_is_missing(kbench: Kbench, fo
         run = night(number)
         return run if number < 3 else Run([row for row in run.rows if row["provider"] != "mine"])
 
-    history = make_history(kbench, folder, nights(of, 6))
+    history = make_history(folder, nights(of, 6))
     assert kbench("history", "check", history, "--fail-on", "missing").code == 1
-    shorter = make_history(kbench, folder / "shorter", nights(of, 4))
+    shorter = make_history(folder / "shorter", nights(of, 4))
     assert kbench("history", "check", shorter, "--fail-on", "missing").code == 0
 
 
@@ -206,7 +207,7 @@ def test_a_provider_that_is_absent_from_three_runs_is_missing(kbench: Kbench, fo
 def test_a_change_between_states_without_a_time_fails_no_gate(
     kbench: Kbench, folder: Path, before: str, after: str
 ) -> None:
-    history = make_history(kbench, folder, statuses(lost(before, "why"), lost(before, "why"), lost(after, "other")))
+    history = make_history(folder, statuses(lost(before, "why"), lost(before, "why"), lost(after, "other")))
     ended = kbench("history", "check", history, "--fail-on", "change")
     assert ended.code == 0, ended.text
     assert "2 untimed" in ended.out
@@ -234,16 +235,22 @@ def test_a_folder_without_results_is_named(kbench: Kbench, folder: Path) -> None
         assert ended.code == 2 and ended.err.startswith(f"error: {name}")
 
 
-def test_a_file_that_is_no_results_file_is_named(kbench: Kbench, folder: Path, write: Write) -> None:
-    ended = add(kbench, write("notes.csv", "date,note\n2026-09-01,quiet\n"), folder / "history")
-    assert ended.code == 2 and "notes.csv" in ended.err
+def test_a_file_that_is_no_results_file_is_named_and_the_others_are_read(
+    kbench: Kbench, folder: Path, write: Write
+) -> None:
+    write("history/notes.csv", "date,note\n2026-09-01,quiet\n")
+    ended = kbench("history", "check", "history")
+    assert ended.code == 2 and "history/notes.csv" in ended.err
+    make_history(folder, nights(count=2))
+    ended = kbench("history", "check", "history")
+    assert ended.code == 0 and "history/notes.csv" in ended.err and "2 runs" in ended.out
 
 
 def test_a_history_without_any_time_is_exit_code_3(kbench: Kbench, folder: Path) -> None:
     runs = [
         Run([{**row, **lost("checked")} for row in run.rows if row["role"] == "provider"]) for run in nights(count=2)
     ]
-    ended = kbench("history", "check", make_history(kbench, folder, runs))
+    ended = kbench("history", "check", make_history(folder, runs))
     assert ended.code == 3 and "no reading has a time" in ended.err
 
 

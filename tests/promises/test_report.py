@@ -223,7 +223,7 @@ def test_baseline_is_the_same_file_under_any_path_and_label(
 
 
 def test_the_folder_of_a_history_gives_a_page_with_its_changes(kbench: Kbench, folder: Path, opened: Opened) -> None:
-    history = make_history(kbench, folder, nights(lambda number: night(number, 1.1 if number >= CHANGED else 1.0)))
+    history = make_history(folder, nights(lambda number: night(number, 1.1 if number >= CHANGED else 1.0)))
     assert kbench("report", history).code == 0
     page = opened(folder / "report.html")
     assert "2026-09-05" in page.text and "mine" in page.text and "slower" in page.text

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kbench.history.report import HistoryChange, HistoryReport, JudgedSeries
+from kbench.history.report import HistoryChange, HistoryReport
+from kbench.history.timeline import Series
 from kbench.plotting.style.formatting import natural_key
 
 MOST_CASES = 12
@@ -33,7 +34,7 @@ class HistoryPanel:
     """The series of a case. `where` has its axes and dtype, `runs` the events that changed one of its series."""
 
     where: dict[str, Any]
-    series: tuple[JudgedSeries, ...]
+    series: tuple[Series, ...]
     events: tuple[HistoryEvent, ...]
 
 
@@ -52,24 +53,24 @@ class HistoryPage:
     @cached_property
     def runs(self) -> list[int]:
         """The places of the runs that the page shows."""
-        return sorted({point.run for panel in self.panels for each in panel.series for point in each.series.points})
+        return sorted({point.run for panel in self.panels for each in panel.series for point in each.points})
 
 
 def history_pages(report: HistoryReport) -> Iterator[HistoryPage]:
     """The pages of a history, in the order of machines and operators. A machine without any time has none."""
-    groups: dict[tuple[str, str], list[JudgedSeries]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Series]] = defaultdict(list)
     for each in report.series:
-        groups[each.series.key.machine, each.series.key.operator].append(each)
+        groups[each.key.machine, each.key.operator].append(each)
     for (machine, operator), series in groups.items():
-        if any(each.series.timed for each in series):
+        if any(each.timed for each in series):
             yield _page(report, machine, operator, series)
 
 
-def _page(report: HistoryReport, machine: str, operator: str, series: Sequence[JudgedSeries]) -> HistoryPage:
-    keys = {each.series.key for each in series}
+def _page(report: HistoryReport, machine: str, operator: str, series: Sequence[Series]) -> HistoryPage:
+    keys = {each.key for each in series}
     changes = [change for change in report.changes if change.series.key in keys]
     events = _numbered(changes)
-    cases: dict[Any, list[JudgedSeries]] = defaultdict(list)
+    cases: dict[Any, list[Series]] = defaultdict(list)
     for each in series:
         cases[_case(each)].append(each)
     largest = dict.fromkeys(cases, 0.0)
@@ -100,8 +101,8 @@ def _page(report: HistoryReport, machine: str, operator: str, series: Sequence[J
     return HistoryPage(report, machine, operator, tuple(panels), tuple(events), len(cases), shared)
 
 
-def _case(each: JudgedSeries) -> tuple[Any, str]:
-    return each.series.key.axes, each.series.key.dtype
+def _case(each: Series) -> tuple[Any, str]:
+    return each.key.axes, each.key.dtype
 
 
 def _numbered(changes: Sequence[HistoryChange]) -> list[HistoryEvent]:

@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from kbench.history.report import JudgedSeries
-from kbench.history.timeline import RunPoint
+from kbench.history.timeline import RunPoint, Series
 from kbench.plotting.changes.axis import ChangeAxis
 from kbench.plotting.over_time.pages import HistoryEvent, HistoryPanel
 from kbench.plotting.over_time.time_axis import TimeAxis
@@ -68,7 +67,7 @@ class PanelStyle:
 
 def draw_panel(axes: Axes, panel: HistoryPanel, style: PanelStyle, title: str) -> None:
     """Draw a case. `title` stands above the numbers of the events."""
-    timed = [each for each in panel.series if each.series.timed]
+    timed = [each for each in panel.series if each.timed]
     reach = _reach(timed, style.margin)
     strip = _draw_strip(axes, panel.series, style)
     style.time.draw(axes, style.ticks)
@@ -86,25 +85,25 @@ def draw_panel(axes: Axes, panel: HistoryPanel, style: PanelStyle, title: str) -
     axes.set_title(title, loc="left", fontsize=11, pad=TITLE_PAD + NUMBER_POINTS * rows)
 
 
-def _first_level(each: JudgedSeries) -> float:
+def _first_level(each: Series) -> float:
     return each.segments[0][2]
 
 
-def _reach(series: Sequence[JudgedSeries], margin: float) -> ChangeAxis:
+def _reach(series: Sequence[Series], margin: float) -> ChangeAxis:
     """The axis of changes, which reaches all levels and nearly all points."""
     levels = [level - _first_level(each) for each in series for _, _, level in each.segments]
-    points = [log - _first_level(each) for each in series for log in each.series.logs]
+    points = [log - _first_level(each) for each in series for log in each.logs]
     low, high = np.quantile(points, [(1 - SHOWN_SHARE) / 2, (1 + SHOWN_SHARE) / 2]) if points else (0.0, 0.0)
     low, high = min(low, *levels, -LEAST_REACH), max(high, *levels, LEAST_REACH)
     room = 0.05 * (high - low)
     return ChangeAxis(float(low - room), float(high + room), math.log1p(margin))
 
 
-def _draw_series(axes: Axes, each: JudgedSeries, style: PanelStyle, reach: ChangeAxis) -> None:
+def _draw_series(axes: Axes, each: Series, style: PanelStyle, reach: ChangeAxis) -> None:
     """Draw dots for runs, and a line for each level. Dots beyond the axis become triangles at its edge."""
-    look, first = style.styles[each.series.key.configuration], _first_level(each)
-    xs = np.array([style.time.places[point.run] for point in each.series.timed])
-    ys = np.array([log - first for log in each.series.logs])
+    look, first = style.styles[each.key.configuration], _first_level(each)
+    xs = np.array([style.time.places[point.run] for point in each.timed])
+    ys = np.array([log - first for log in each.logs])
     beyond = (ys > reach.high) | (ys < reach.low)
     size = 4.5 if len(xs) > FEW_RUNS else 8.0
     axes.plot(
@@ -116,8 +115,8 @@ def _draw_series(axes: Axes, each: JudgedSeries, style: PanelStyle, reach: Chang
             edges = np.full(chosen.sum(), edge)
             axes.plot(xs[chosen], edges, shape, color=look.colour, markersize=5, alpha=0.7, clip_on=False)
     for place, (start, end, level) in enumerate(each.segments):
-        left = style.time.before(each.series.timed[start].run) if place else xs[start]
-        right = style.time.before(each.series.timed[end].run) if end < len(xs) else xs[end - 1]
+        left = style.time.before(each.timed[start].run) if place else xs[start]
+        right = style.time.before(each.timed[end].run) if end < len(xs) else xs[end - 1]
         axes.plot([left, right], [level - first] * 2, color=look.colour, linestyle=look.line, linewidth=2.2, zorder=4)
         if end < len(xs):
             after = each.segments[place + 1][2]
@@ -125,18 +124,18 @@ def _draw_series(axes: Axes, each: JudgedSeries, style: PanelStyle, reach: Chang
             axes.plot([right, right], heights, color=look.colour, linewidth=1.2, alpha=0.7, zorder=4)
 
 
-def _draw_times(axes: Axes, series: Sequence[JudgedSeries], style: PanelStyle, span: float) -> None:
+def _draw_times(axes: Axes, series: Sequence[Series], style: PanelStyle, span: float) -> None:
     """Write the present time of each provider beside the end of its line, where there is room for all."""
     if not 0 < len(series) <= MOST_END_LABELS:
         return
-    ends = {each.series.key: each.segments[-1][2] - _first_level(each) for each in series}
-    ordered = sorted(series, key=lambda each: (ends[each.series.key], each.series.key.order))
-    heights = [ends[each.series.key] / span * style.height for each in ordered]
+    ends = {each.key: each.segments[-1][2] - _first_level(each) for each in series}
+    ordered = sorted(series, key=lambda each: (ends[each.key], each.key.order))
+    heights = [ends[each.key] / span * style.height for each in ordered]
     right = axes.get_xlim()[1]
     for each, wish, height in zip(ordered, heights, spread(heights), strict=True):
-        colour = style.theme.readable(style.styles[each.series.key.configuration].colour)
+        colour = style.theme.readable(style.styles[each.key.configuration].colour)
         axes.annotate(
-            f"{four_digits(math.exp(each.segments[-1][2]) * 1e3)} \N{MICRO SIGN}s", (right, ends[each.series.key]),
+            f"{four_digits(math.exp(each.segments[-1][2]) * 1e3)} \N{MICRO SIGN}s", (right, ends[each.key]),
             (5, height - wish), "data", "offset points", va="center", fontsize=9.5, color=colour, annotation_clip=False,
         )  # fmt: skip
 
@@ -161,15 +160,15 @@ def _draw_events(axes: Axes, events: Sequence[HistoryEvent], style: PanelStyle) 
     return len(ends)
 
 
-def _draw_strip(axes: Axes, series: Sequence[JudgedSeries], style: PanelStyle) -> float:
+def _draw_strip(axes: Axes, series: Sequence[Series], style: PanelStyle) -> float:
     """Draw a row of marks for each provider that has no time in some run. Returns the height that they take, as a share."""
-    lost = [each for each in series if any(mark_of(point) for point in each.series.points)]
+    lost = [each for each in series if any(mark_of(point) for point in each.points)]
     height = min(LOST_ROW, MOST_OF_LOST / max(1, len(lost)))
     for row, each in enumerate(lost):
         for kind in (FAILED, DECLINED):
-            xs = [style.time.places[point.run] for point in each.series.points if mark_of(point) == kind]
+            xs = [style.time.places[point.run] for point in each.points if mark_of(point) == kind]
             axes.plot(
-                xs, [height * (row + 0.5)] * len(xs), color=style.styles[each.series.key.configuration].colour,
+                xs, [height * (row + 0.5)] * len(xs), color=style.styles[each.key.configuration].colour,
                 transform=axes.get_xaxis_transform(), zorder=4, **row_mark(kind, 0.75 * height / LOST_ROW),
             )  # fmt: skip
     return height * len(lost)

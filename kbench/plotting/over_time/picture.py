@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kbench.history.change_points import FEWEST
-from kbench.history.presentation.report_text import NOTHING_MOVED, counted_kinds, day, events, shared_texts
+from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, shared_texts
 from kbench.plotting.over_time.pages import HistoryEvent, HistoryPage
 from kbench.plotting.over_time.panel import PanelStyle, draw_panel, mark_of
 from kbench.plotting.over_time.time_axis import TimeAxis
@@ -47,7 +47,7 @@ def draw_history(page: HistoryPage, theme: Theme) -> Figure:
     """A page with its legend and the list of its events."""
     columns, rows = grid(len(page.panels))
     height = PANEL_HEIGHT[columns]
-    found = styles({each.series.key.configuration for panel in page.panels for each in panel.series}, theme)
+    found = styles({each.key.configuration for panel in page.panels for each in panel.series}, theme)
     runs = page.runs
     time = TimeAxis.of([run.started_at for run in page.report.timeline.runs], (runs[0], runs[-1]))
     style = PanelStyle(
@@ -74,7 +74,7 @@ def _legend(page: HistoryPage, found: dict[str, Style], theme: Theme) -> list[Le
         (names[curve], Line2D([], [], color=style.colour, linestyle=style.line, linewidth=2.2))
         for curve, style in found.items()
     ]
-    points = [point for panel in page.panels for each in panel.series for point in each.series.points]
+    points = [point for panel in page.panels for each in panel.series for point in each.points]
     for kind, name in ((FAILED, "run in which it failed"), (DECLINED, "run that it declined")):
         if any(mark_of(point) == kind for point in points):
             entries.append((name, Line2D([], [], color=theme.muted, **row_mark(kind, 0.75))))
@@ -85,7 +85,7 @@ def _caption(page: HistoryPage) -> Iterator[str]:
     report = page.report
     runs = page.runs
     days = dict.fromkeys(day(report.timeline.runs[run].started_at) for run in (runs[0], runs[-1]))
-    noises = [each.noise for panel in page.panels for each in panel.series if len(each.series.timed) >= FEWEST]
+    noises = [each.noise for panel in page.panels for each in panel.series if len(each.timed) >= FEWEST]
     yield " · ".join(
         [
             f"{plural(len(runs), 'run')} from {' to '.join(days)}",

@@ -48,8 +48,8 @@ def head(report: HistoryReport) -> str:
     """What the history holds."""
     runs, series = report.timeline.runs, report.series
     days = dict.fromkeys([day(runs[0].started_at), day(runs[-1].started_at)])
-    points = sum(len(each.series.points) for each in series)
-    machines = ", ".join(dict.fromkeys(each.series.key.machine for each in series))
+    points = sum(len(each.points) for each in series)
+    machines = ", ".join(dict.fromkeys(each.key.machine for each in series))
     return (
         f"{plural(len(runs), 'run')} from {' to '.join(days)}: {plural(len(series), 'series', 'series')} with "
         f"{plural(points, 'point')}, {machines}"
@@ -67,7 +67,7 @@ def method_line(report: HistoryReport) -> str:
 
 def _usual_noise(report: HistoryReport) -> float | None:
     """The median noise of the series that are long enough to tell, as a share of the time."""
-    noises = [each.noise for each in report.series if len(each.series.timed) >= FEWEST]
+    noises = [each.noise for each in report.series if len(each.timed) >= FEWEST]
     return statistics.median(noises) if noises else None
 
 
@@ -122,7 +122,7 @@ def change_text(change: HistoryChange) -> str:
 
 def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint) -> Iterator[str]:
     first = changes[0]
-    of_machine = sum(each.series.key.machine == first.series.key.machine for each in report.series)
+    of_machine = sum(each.key.machine == first.series.key.machine for each in report.series)
     run = report.timeline.runs[first.event_run]
     yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {first.series.key.machine}"
     yield from (f"  changed with it: {text}" for text in shared_texts(changes))
@@ -170,7 +170,7 @@ def notes(report: HistoryReport) -> Iterator[str]:
     if usual > report.options.margin / 2:
         least = f"{100 * SEEN_SOON * usual:.2g} %"
         yield f"with this noise, a step of less than about {least} may take more than three runs to be found, or stay hidden"
-    short = [each for each in report.series if 0 < len(each.series.timed) < FEWEST]
+    short = [each for each in report.series if 0 < len(each.timed) < FEWEST]
     if short:
         have = f"{plural(len(short), 'series', 'series')} {'has' if len(short) == 1 else 'have'}"
         yield f"{have} fewer than {FEWEST} measured times, too few to find a change of level"
@@ -186,10 +186,10 @@ def _failing(report: HistoryReport) -> Iterator[str]:
     latest: dict[object, int] = {}  # the last run of each subject, measured in any way
     for series in timeline.series:
         latest[series.key.subject] = max(series.points[-1].run, latest.get(series.key.subject, 0))
-    for series in (each.series for each in report.series if each.series.points[-1].failed):
+    for series in (own for own in report.series if own.points[-1].failed):
         key, points, last = series.key, series.points, series.points[-1]
         name = f"{key.case_label} {key.configuration}"
-        if last.run == timeline.runs_of_files[timeline.runs[last.run].source, key.machine][-1]:
+        if last.run == timeline.runs_of_sources[timeline.runs[last.run].source, key.machine][-1]:
             since = next(point for place, point in enumerate(points) if all(later.failed for later in points[place:]))
             yield f"still failing: {name}: {last.status} since {day(since.started_at)}: {last.reason}"
         else:

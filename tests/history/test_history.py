@@ -1,0 +1,283 @@
+"""A history: a change is found, named with what moved, and no drift of the machine is taken for one."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from common import Kbench
+from history.nights import Night, history, judged
+from making import write_rows
+
+from kbench.comparison.verdict import Verdict
+from kbench.history.change_points import level_changes, own_noise, shared_noise
+from kbench.history.report import HistoryReport
+from kbench.history.report_text import report_lines
+from kbench.results.case import Case
+from kbench.results.row import Row
+
+STEP = 12
+
+
+def text_of(report: HistoryReport) -> str:
+    return "\n".join(report_lines(report, colour=False))
+
+
+def slower(number: int, ratio: float = 1.1) -> dict[str, float]:
+    """The factors of a night if `mine` becomes slower in night STEP."""
+    return {"mine": ratio if number >= STEP else 1.0}
+
+
+# -- changes of level, and what moved with them
+
+
+def test_a_change_of_code_of_one_of_several_is_said_beside_it() -> None:
+    def night(number: int) -> Night:
+        later = number >= STEP
+        factors = {"mine": 1.05, "torch": 1.05} if later else {}
+        return Night(factors=factors, sources={"mine": "bbb" if later else "aaa"})
+
+    report = judged(20, night)
+    for change in report.changes:
+        hashes = [(moved.old, moved.new) for moved in change.moved.code if moved.name == "source_hash"]
+        assert hashes == ([("aaa", "bbb")] if change.series.key.provider == "mine" else [])
+    lines = [line for line in text_of(report).splitlines() if "slower" in line[:10]]
+    assert all(("its code changed" in line) == line.split(";")[0].endswith("mine") for line in lines)
+
+
+def test_a_drift_and_a_step_of_the_machine_are_no_change() -> None:
+    report = judged(24, lambda number: Night(machine=1.004**number * (1.06 if number >= STEP else 1)))
+    assert report.changes == ()
+
+
+def test_without_copies_a_step_of_the_machine_cannot_be_told_and_the_report_says_so() -> None:
+    report = judged(20, lambda number: Night(machine=1.06 if number >= STEP else 1.0, copies=False))
+    assert {change.series.key.provider for change in report.changes} == {"torch", "mine"}
+    assert "120 readings without a copy control in the session" in text_of(report)
+
+
+def test_a_baseline_that_changed_too_is_named() -> None:
+    factors = {"torch": 0.9, "mine": 0.92}
+    report = judged(20, lambda number: Night(factors=factors if number >= STEP else {}))
+    for change in report.changes:
+        if change.series.key.provider == "torch":
+            assert change.moved.baseline is None
+        else:
+            assert change.moved.baseline == ("torch", pytest.approx(0.9, abs=0.01))
+    assert "the baseline torch changed too, by -" in text_of(report)
+
+
+def test_a_driver_a_package_and_a_setting_are_named() -> None:
+    later = {"driver": "590.2", "packages": {"torch": "2.10.0", "triton": "3.5.0"}, "measure": {"rounds": 9}}
+    report = judged(20, lambda number: Night(slower(number), environment=later if number >= STEP else {}))
+    moved = report.changes[0].moved
+    assert [each.text for each in moved.machine] == ["driver 580.1 -> 590.2"]
+    assert [each.text for each in moved.stack] == ["torch 2.9.0 -> 2.10.0"]
+    assert [each.text for each in moved.settings] == ["measure.rounds 5 -> 9"]
+
+
+def test_a_step_of_the_copies_and_another_device_of_a_pool_are_named() -> None:
+    def night(number: int) -> Night:
+        later = number >= STEP
+        uuid = {"device_uuid": "GPU-2" if later else "GPU-1"}
+        return Night(slower(number), machine=1.05 if later else 1.0, fields=uuid)
+
+    report = judged(20, night)
+    assert {change.series.key.provider for change in report.changes} == {"mine"}
+    for change in report.changes:
+        assert [each.text for each in change.moved.machine] == ["device UUID GPU-1 -> GPU-2"]
+        assert change.moved.copies == pytest.approx(1.05, abs=0.01)
+    text = r"device UUID GPU-1 -> GPU-2; machine: the copy control became [45]\.\d% slower, which is subtracted"
+    assert re.search(text, text_of(report))
+
+
+def test_a_change_without_a_known_cause_says_so() -> None:
+    assert "changed with it: nothing that kbench records" in text_of(judged(20, lambda number: Night(slower(number))))
+
+
+def test_a_disturbed_night_or_two_are_no_change_and_a_third_one_is() -> None:
+    def night(number: int) -> Night:
+        return Night(factors={"mine": 1.3 if number in (14, 28, 29, 30) else 1.0})
+
+    assert judged(30, night).changes == ()
+    assert judged(31, night).changes
+
+
+def test_a_change_below_the_margin_is_not_reported_unless_the_margin_is_smaller() -> None:
+    def night(number: int) -> Night:
+        return Night(factors={"mine": 1.012 if number >= 20 else 1.0})
+
+    assert judged(40, night).changes == ()
+    assert {change.series.key.provider for change in judged(40, night, margin=0.005).changes} == {"mine"}
+
+
+def test_older_changes_do_not_fail_the_gate() -> None:
+    def night(number: int) -> Night:
+        return Night(factors={"mine": 1.1 if number >= 8 else 1.0})
+
+    report = judged(30, night, fail_on=("change",))
+    assert report.reported == report.failing == () and len(report.changes) == 3
+    assert len(judged(30, night, recent=23, fail_on=("slower",)).failing) == 3
+
+
+def test_a_change_within_a_day_has_times_of_day() -> None:
+    def night(number: int) -> Night:
+        started = {"started_at": f"2026-09-01T10:{number:02d}:30+00:00"}
+        return Night(factors={"mine": {9: 1.01}.get(number, 1.02 if number > 9 else 1.0)}, fields=started)
+
+    text = text_of(judged(16, night, margin=0.005))
+    between = re.search(r"it began between 2026-09-01 (10:\d\d:30) and 2026-09-01 (10:\d\d:30)", text)
+    assert between and between[1] < between[2], text
+
+
+# -- changes of status
+
+
+def test_a_provider_that_turns_wrong_is_said_at_once_and_as_long_as_it_fails() -> None:
+    def night(number: int) -> Night:
+        return Night(statuses={"mine": "wrong"} if number == 3 else {})
+
+    report = judged(4, night, fail_on=("failed",))
+    assert [change.kind for change in report.failing] == [Verdict.FAILED] * 3
+    case = "softmax M=4096 N=256 float32 mine"
+    assert f"! failed  {case}; wrong: differs at 3 elements" in text_of(report)
+    assert f"still failing: {case}: wrong since 2026-09-04: differs at 3 elements" in text_of(report)
+    assert "still failing" not in text_of(judged(5, night))
+
+
+@pytest.mark.parametrize(
+    ("later", "since"),
+    [
+        (Night(absent=("mine",)), "not measured since"),
+        (Night(fields={"case_hash": "another"}), "measured in another way since"),
+    ],
+)
+def test_a_series_that_ended_with_a_failure_is_not_called_still_failing(later: Night, since: str) -> None:
+    text = text_of(judged(6, lambda number: Night(statuses={"mine": "wrong"}) if number < 3 else later))
+    case = "softmax M=4096 N=256 float32 mine"
+    assert f"failed when last measured (2026-09-03), {since}: {case}: wrong: differs at 3 elements" in text
+    assert "still failing" not in text
+
+
+def test_a_suspect_time_is_a_failure_and_no_time() -> None:
+    report = judged(3, lambda number: Night(fields={"flags": ("suspect",)} if number == 2 else {}))
+    assert {change.kind for change in report.changes} == {Verdict.FAILED}
+    assert all(series.points[-1].log_ms is None for series in report.series)
+
+
+def test_a_failure_that_does_not_name_its_conditions_belongs_to_its_series() -> None:
+    """A crash leaves a row without timer, device and definition of the case."""
+    bare = {"timer": "", "cache": "", "device": "", "device_uuid": "", "case_hash": ""}
+    crashed = Night(statuses={"mine": "crashed"}, mine=bare)
+    report = judged(4, lambda number: crashed if number == 3 else Night())
+    assert len(report.series) == 6
+    assert [change.kind for change in report.changes] == [Verdict.FAILED] * 3
+
+
+def test_a_row_that_is_missing_for_a_night_is_no_change_and_one_that_stays_away_is() -> None:
+    def night(number: int) -> Night:
+        return Night(absent=("mine",) if number in (4, 10, 11, 12) else ())
+
+    assert judged(12, night).changes == ()
+    report = judged(13, night)
+    assert [change.kind for change in report.changes] == [Verdict.MISSING] * 3
+    assert report.changes[0].reason == "absent from the last 3 runs of nightly.csv"
+
+
+def test_another_definition_of_the_case_begins_a_new_series_and_says_so() -> None:
+    def night(number: int) -> Night:
+        return Night({"mine": 2.0, "torch": 2.0}, fields={"case_hash": "beef"}) if number >= STEP else Night()
+
+    report = judged(20, night)
+    assert {change.kind for change in report.changes} == {Verdict.INCOMPARABLE}
+    assert "case_hash c0ffee -> beef: measured in another way than before" in text_of(report)
+
+
+# -- machines, short series, noise
+
+
+def test_two_kinds_of_devices_are_separate_series_and_equal_devices_are_not() -> None:
+    def night(number: int) -> Night:
+        h100 = number % 2
+        device = {"device": "NVIDIA H100" if h100 else "NVIDIA H200", "device_uuid": f"GPU-{number % 4}"}
+        return Night({"mine": 1.2, "torch": 1.2} if h100 else {}, fields=device)
+
+    report = judged(16, night)
+    assert {series.key.machine for series in report.series} == {"NVIDIA H100", "NVIDIA H200"}
+    assert len(report.series) == 12 and report.changes == ()
+
+
+def test_each_device_of_a_session_has_a_level_of_its_own() -> None:
+    """Two cards share the cases of a run, and one of them is slower from a night on."""
+
+    def night(number: int) -> Night:
+        return Night(machine=1.1 if number % 2 else 1.0, fields={"device_uuid": f"GPU-{number % 2}"}, sessions=2)
+
+    assert judged(20, night).changes == ()
+
+
+@pytest.mark.parametrize("nights", [1, 2, 5])
+def test_a_short_series_has_no_change_and_the_report_says_why(nights: int) -> None:
+    report = judged(nights, lambda number: Night(factors={"mine": 1.0 + number}))
+    assert report.changes == ()
+    assert "6 series have fewer than 6 measured times, too few to find a change of level" in text_of(report)
+
+
+def test_sessions_of_a_run_are_one_point() -> None:
+    assert [len(series.points) for series in judged(2, lambda number: Night(sessions=3)).series] == [2] * 6
+
+
+def test_equal_times_are_no_fault() -> None:
+    """A clock with coarse steps gives the same time every night."""
+    values = np.zeros(30)
+    assert own_noise(values) == 0.0
+    noise = shared_noise(0.0, 30, 0.0, 0.0)
+    assert noise > 0 and level_changes(values, noise, 0.02) == []
+    values[20:] = math.log(1.03)
+    [change] = level_changes(values, noise, 0.02)
+    assert (change.at, change.earliest, change.latest) == (20, 20, 20)
+
+
+def test_noise_that_hides_changes_is_said_and_a_quiet_series_beside_it_stays_quiet() -> None:
+    draw = random.Random(0)
+    noisy = [{"mine": draw.lognormvariate(0, 0.1)} for _ in range(30)]
+    report = judged(30, lambda number: Night(noisy[number]), where="provider=mine")
+    assert re.search(r"with this noise, a step of less than about [23]\d % may take more than three", text_of(report))
+    quiet = judged(30, lambda number: Night(noisy[number]), where="provider=torch")
+    assert max(series.noise for series in quiet.series) < 0.015 and "with this noise" not in text_of(quiet)
+
+
+# -- the folder
+
+
+def test_sessions_that_were_appended_to_a_copied_file_count_once(kbench: Kbench, tmp_path: Path) -> None:
+    history(tmp_path, 1, lambda number: Night(sessions=2))
+    night = tmp_path / "history" / "night-00"
+    shutil.copytree(night, tmp_path / "history" / "before")
+    copy = tmp_path / "history" / "before" / "nightly.csv"
+    lines = copy.read_text().splitlines()
+    copy.write_text("\n".join(lines[: 1 + len(lines) // 2]) + "\n")
+    done = kbench("history", "check", "history", "--json", "-")
+    assert done.stdout.count('"ms"') == 12, "two points of each of six series, with other times"
+
+
+def test_other_operators_columns_and_files_may_lie_in_the_folder(kbench: Kbench, tmp_path: Path) -> None:
+    folder = history(tmp_path, 2)
+    case = Case("rmsnorm", {"T": 64, "eps": 1e-5, "causal": True, "mode": "forward"}, "float32")
+    other = write_rows(folder / "rms.csv", [Row(case, "torch", ms=1.0, device="NVIDIA H200")], tuple(case.axes))
+    lines = other.read_text().splitlines()
+    other.write_text("\n".join([f"{lines[0]},added_by_us", f"{lines[1]},1"]) + "\n")
+    (folder / ".hidden.csv").write_text("{")
+    (folder / "README.md").write_text("our history")
+    done = kbench("history", "check", "history", "--where", "T=64,eps<1e-4,causal=true")
+    assert "3 runs from" in done.stdout and "1 series with 1 point" in done.stdout
+    assert done.stderr.splitlines() == [
+        "warning: history/rms.env.json: no such file; kbench knows the machine only from the CSV"
+    ]
+    assert "6 series with 12 points" in kbench("history", "check", "history", "--where", "N>=1").stdout
+    assert "7 series with 13 points" in kbench("history", "check", "history", "--where", "mode=forward").stdout
