@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,8 @@ def judged(made_once: MadeOnce) -> Path:
         keep(run_kbench(*alone, folder=folder), folder, "text")
         empty = ("judge", "mine.py", *JUDGE, "--shapes", 3, "--provider", "no-empty-rows")
         keep(run_kbench(*empty, folder=folder), folder, "empty")
-        keep(run_kbench(*alone, "--min-speedup", 1000, "--json", folder=folder), folder, "gated")
+        two_cases = ("--set", "N=64,128", "--min-speedup", 1000, "--json")
+        keep(run_kbench(*alone, *two_cases, folder=folder), folder, "gated")
 
     return made_once("judged", make)
 
@@ -124,6 +126,13 @@ def test_a_kernel_that_is_slower_than_min_speedup_asks_for_fails(judged: Path) -
     honest = verdicts(ended)["honest"]
     assert ended.code == 1 and json.loads(ended.out)["passed"] is False
     assert honest["correct"] and honest["trusted"]
+
+
+def test_more_cases_of_a_session_do_not_narrow_the_interval_of_a_speed_up(judged: Path) -> None:
+    [baseline] = verdicts(kept(judged, "gated"))["honest"]["baselines"]
+    widths = [math.log(case["interval"][1] / case["interval"][0]) for case in baseline["cases"]]
+    low, high = baseline["interval"]
+    assert len(widths) == 2 and math.log(high / low) >= min(widths) - 1e-9
 
 
 def test_a_kernel_that_is_wrong_for_some_random_shapes_is_not_timed_and_the_case_is_named(judged: Path) -> None:

@@ -182,6 +182,30 @@ def test_a_mistake_in_a_definition_is_named_with_its_file(
     assert any(all(word in line for word in named) for line in ended.err.splitlines()), ended.err
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "named"),
+    [
+        ("workload.jsonl", json.dumps(workload(3, 2.0)) + '\n{"axes": {"M": -1}, "inputs": {}}', ("jsonl:2", "axes.M")),
+        (
+            "mine.json",
+            solution("scale_n8", "mine", {"main.py": ""}).replace("main.py::run", "main.py"),
+            ("entry_point",),
+        ),
+    ],
+    ids=["workload", "solution"],
+)
+def test_a_mistake_in_a_workload_or_a_solution_is_named_with_its_file_and_field(
+    folder: Path, kbench: Kbench, file: str, text: str, named: tuple[str, ...]
+) -> None:
+    (folder / "problem").mkdir()
+    (folder / "problem/definition.json").write_text(json.dumps(DEFINITION))
+    (folder / "problem/workload.jsonl").write_text(json.dumps(workload(3, 2.0)) + "\n")
+    (folder / "problem" / file).write_text(text)
+    ended = kbench("run", "problem")
+    assert ended.code == 2 and "Traceback" not in ended.err
+    assert any(all(word in line for word in (file, *named)) for line in ended.err.splitlines()), ended.err
+
+
 # -- a problem whose reference does not run in float64: its own tolerance judges the outputs
 
 DOUBLE = {
