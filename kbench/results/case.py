@@ -83,10 +83,6 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         return {"operator": self.operator, "axes": dict(self.axes), "dtype": self.dtype}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Case:
-        return cls(data["operator"], dict(data["axes"]), data["dtype"])
-
 
 def value_order(value: Value) -> tuple[bool, int, Any]:
     """For sorting values of one column: numbers by size, modes in their own order, other words by letter."""

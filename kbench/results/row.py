@@ -7,14 +7,14 @@ To add a column, add a field.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from kbench.results.case import Case, configuration_name
 from kbench.results.timers import TIMERS, timers_in_words
 from kbench.results.vocabulary import Role, Status
-from kbench.text.printable import safe_name, safe_reason
+from kbench.text.printable import safe_reason
 
 
 @dataclass(frozen=True)
@@ -317,12 +317,6 @@ class Row:
             return True
         return self.tflops / self.ceiling_tflops >= self.gbps / self.ceiling_gbps
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Row:
-        tuples = {k: tuple(data[k]) for k in ("flags", "round_ms")}
-        words = {name: safe_name(str(data[name])) for name in _LABELS if name in data}
-        return cls(**{**data, **tuples, **words, "case": Case.from_json(data["case"])})
-
     def cells(self) -> dict[str, str]:
         """The row as CSV text: full precision, empty for "not known"."""
         cells = {"operator": self.case.operator, "provider": self.provider, "params": self.params}
@@ -356,10 +350,6 @@ CONDITION_COLUMNS = ("device", "timer", "cache")
 
 LINE = "line"
 """The name of the index of a frame that was read from a CSV: the line of the file. No column has this name."""
-
-_LABELS = tuple(each.name for each in _OF_ROW if each.kind == "text" and each.name not in ("provider", "params", "reason"))
-"""What a worker says in words. Other people's code runs there, so the words are made printable."""
-
 
 PLAUSIBLE = (1e-9, 1e9)
 """The bounds of plausible times in ms and speeds in GB/s: a picosecond, eleven days."""

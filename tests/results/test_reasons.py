@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,14 +68,3 @@ def test_a_reason_of_somebody_elses_file_is_one_line_too(tmp_path: Path) -> None
         [row] = read_results(tmp_path / "s.csv").rows
         read = row.reason
         assert read.isprintable() and 4 < len(read) < REASON_LIMIT + 50 and not read.startswith("=")
-
-
-def test_words_of_a_worker_are_one_line_and_no_formula() -> None:
-    changed = {"device": "=cmd\n\x1b[2J" + "x" * 10_000, "throttle": "a\udcff"}
-    data = vars(Row(CASE, "mine", ms=0.1)) | {"case": CASE.to_json()} | changed
-    row = Row.from_json(data)
-    assert row.device.startswith("'=cmd \\x1b[2Jxx") and len(row.device) < 250
-    assert row.throttle == "a\\udcff"
-    cells = io.StringIO()
-    csv.writer(cells).writerow(row.cells().values())
-    cells.getvalue().encode("utf-8")
