@@ -17,7 +17,6 @@ def json_text(decision: Decision, evidence: Evidence, header: list[str], regrets
     A node of `tree` has `yes` and `no` and asks either whether the product of `factors` is `at_most` a limit, or whether
     `argument` is `one_of` some words. Or it names the provider to `choose`, which is the general one outside of
     `within`. `general` is also the choice for words that are not in `arguments`. Infinite regrets are null.
-    `worst_elsewhere` is the worst regret without the cases in which no neighbour shows that the provider is slow.
     """
     document = {
         "format": 1,
@@ -41,21 +40,8 @@ def _measured(evidence: Evidence, name: str) -> list[Any]:
 
 
 def _regret(found: Regret) -> dict[str, Any]:
-    if found.forbidden:
-        return {
-            "cases": found.cases,
-            "mean": None,
-            "worst": None,
-            "worst_elsewhere": None,
-            "forbidden": found.forbidden,
-        }
-    return {
-        "cases": found.cases,
-        "mean": round(found.mean, 6),
-        "worst": round(found.worst.regret, 6),
-        "worst_elsewhere": round(found.worst_elsewhere.regret, 6) if found.worst_elsewhere else None,
-        "forbidden": 0,
-    }
+    mean, worst = (None if found.forbidden else round(regret, 6) for regret in (found.mean, found.worst.regret))
+    return {"cases": found.cases, "mean": mean, "worst": worst, "forbidden": found.forbidden}
 
 
 def _node(tree: Tree) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.analysis.files import ResultsFile
 from kbench.dispatching.evidence import Evidence, Point
-from kbench.dispatching.holdout import HOLDOUT_SPLITS, Lost, Regret
+from kbench.dispatching.holdout import HOLDOUT_SPLITS, Regret
 from kbench.dispatching.python_source import condition
 from kbench.dispatching.tree import Branch, Decision, Tree
 from kbench.results.row import CONDITION_COLUMNS
@@ -38,15 +38,8 @@ def regret_line(found: Regret, *, held_out: bool) -> str:
             f"regret at {where}: infinite, because in {found.forbidden} of {found.cases} {choices} the chosen provider has no "
             f"time that can be trusted, for example {found.worst.provider} at {_at(found.worst.point)}"
         )
-    line = f"regret at {where}: mean {percent(found.mean)}, worst {_worst(found.worst)}"
-    if found.worst.isolated and found.worst_elsewhere:
-        line += ". The neighbours of this case do not show that the provider is slow there. "
-        line += f"Apart from cases of this kind, the worst is {_worst(found.worst_elsewhere)}"
-    return line
-
-
-def _worst(lost: Lost) -> str:
-    return f"{percent(lost.regret)} ({lost.provider} at {_at(lost.point)})"
+    worst = f"{percent(found.worst.regret)} ({found.worst.provider} at {_at(found.worst.point)})"
+    return f"regret at {where}: mean {percent(found.mean)}, worst {worst}"
 
 
 def percent(share: float) -> str:

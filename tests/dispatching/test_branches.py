@@ -8,7 +8,6 @@ from pathlib import Path
 from decisions import NS, emitted, rows, written
 
 from kbench.dispatching.dispatch import DispatchOptions, dispatch
-from kbench.dispatching.neighbours import neighbours
 from kbench.dispatching.tree import Branch, Threshold
 
 
@@ -47,36 +46,6 @@ def test_small_regrets_show_the_range_in_which_a_large_one_lies(tmp_path: Path) 
     assert {place for place, name in chosen.items() if name == "new"} == {
         (m, n) for m in (8, 64, 512, 4096) for n in (512, 1024, 2048)
     }
-
-
-def test_a_case_that_its_neighbours_do_not_predict_is_named_as_such(tmp_path: Path) -> None:
-    def regret_line(also_fast: set[tuple[int, int]]) -> str:
-        def times(m: int, n: int) -> dict[str, float]:
-            return {"torch": 1.0, "new": 0.5 if (m, n) in {(64, 1024), *also_fast} else 5.0}
-
-        cases = [rows(n, times(m, n), m) for m in (8, 64, 512) for n in NS]
-        return dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(limit=1, holdout=0)).report_lines[0]
-
-    worst = "worst 100.00 % (torch at M=64 N=1024 float32)"
-    assert regret_line(set()).endswith(
-        f"{worst}. The neighbours of this case do not show that the provider is slow there. "
-        "Apart from cases of this kind, the worst is 0.00 % (torch "
-        "at M=8 N=128 float32)"
-    )
-    assert "No neighbouring case" not in regret_line({(512, 1024)})
-
-
-def test_neighbours_on_a_grid_and_on_a_curve(tmp_path: Path) -> None:
-    def sizes_beside(sizes: list[tuple[int, int]], size: tuple[int, int]) -> set[tuple[int, int]]:
-        path = written(tmp_path / "a.csv", [rows(n, {"torch": 1.0}, m) for m, n in sizes])
-        evidence = dispatch([path], DispatchOptions(holdout=0)).evidence
-        places = [(point["M"], point["N"]) for point in evidence.points]
-        return {places[case] for case in neighbours(evidence)[places.index(size)]}  # type: ignore[misc]
-
-    grid = list(itertools.product((1, 8, 64), (16, 128, 1024)))
-    assert sizes_beside(grid, (8, 128)) == {(1, 128), (64, 128), (8, 16), (8, 1024)}
-    assert sizes_beside(grid, (64, 1024)) == {(8, 1024), (64, 128)}
-    assert sizes_beside([(1, 64), (2, 32), (4, 16), (8, 8)], (2, 32)) == {(1, 64), (4, 16)}
 
 
 def test_a_large_regret_elsewhere_does_not_pay_for_small_ones(tmp_path: Path) -> None:

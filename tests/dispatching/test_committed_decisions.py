@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import subprocess
@@ -80,13 +79,3 @@ print({{"kbench", "torch", "numpy"}} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("set()\n", "")
-
-
-def test_the_head_says_where_it_comes_from(tmp_path: Path) -> None:
-    dispatch([TALL], DispatchOptions(holdout=0)).write(tmp_path / "d.py")
-    head = [line for line in (tmp_path / "d.py").read_text().splitlines() if line.startswith("#")]
-    assert head[0].startswith("# The provider of softmax for a shape. kbench ")
-    assert "softmax-peers.csv: NVIDIA H200, driver" in head[1]
-    started = json.loads(TALL.with_suffix(".env.json").read_text())["started_at"]
-    assert head[1].endswith(f"timer do_bench, cache cold, {started[:10]}")
-    assert "N from 128 to 262144" in head[2]

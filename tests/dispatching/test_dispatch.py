@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from decisions import NS, TALL, by_json, emitted, rows, written
+from decisions import NS, by_json, emitted, rows, written
 
 from kbench.commands.dispatch import dispatch as command
 from kbench.dispatching.dispatch import DispatchOptions, dispatch
@@ -33,13 +32,6 @@ def test_modes_and_booleans_are_arguments_and_a_single_eps_is_not(tmp_path: Path
     assert choose(M=64, N=512, causal=True, mode="sideways", dtype="float32") == "torch"
     assert by_json(document, {"M": 1, "N": 2, "causal": True, "mode": "backward", "dtype": "float32"}) == "mine"
     assert "only eps=1e-05" in (tmp_path / "dispatch.py").read_text()
-
-
-def test_names_from_a_file_cannot_add_code(tmp_path: Path) -> None:
-    evil = 'x"); raise SystemExit  # \\'
-    path = written(tmp_path / "a.csv", [rows(n, {"torch": 1.0, evil: 0.5}, device='a"""\\') for n in NS])
-    choose, document = emitted(dispatch([path], DispatchOptions(holdout=0)), tmp_path)
-    assert choose(64, 512, "float32") == evil == by_json(document, {"M": 64, "N": 512, "dtype": "float32"})
 
 
 def test_what_one_function_cannot_hold_is_refused(tmp_path: Path) -> None:
@@ -82,26 +74,6 @@ def test_a_noisy_machine_decides_nothing(tmp_path: Path) -> None:
 
 
 # ---- the command
-
-
-def test_the_command_prints_the_tree_and_the_regret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    times = {n: {"torch": 1.0, "row": 0.6 if n <= 4096 else 2.0} for n in NS}
-    path = written(tmp_path / "a.csv", [rows(n, times[n], m) for n in NS for m in (8, 64)])
-    command([str(path)], out=tmp_path / "to" / "dispatch.py")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "providers: torch, row; torch has a trusted time in every case"
-    assert lines[1:5] == [lines[1], "    choose row", "otherwise:", "    choose torch"]
-    assert lines[1].startswith("if N <= ")
-    assert lines[5].startswith("regret at measured cases: mean 0.00 %, worst 0.00 %")
-    assert [Path(line).name for line in lines[-3:]] == ["dispatch.py", "dispatch.json", "dispatch.png"]
-    command([str(path)])
-    assert capsys.readouterr().out.splitlines()[:7] == lines[:7]
-
-
-@pytest.mark.parametrize("wrong", [{"out": Path("d.txt")}, {"margin": "much"}, {"margin": "-1%"}, {"holdout": "0.9"}])
-def test_wrong_options_are_one_plain_error(wrong: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        command([str(TALL)], **wrong)
 
 
 def test_the_same_results_give_the_same_decision_in_any_order(tmp_path: Path) -> None:
