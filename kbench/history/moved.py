@@ -68,10 +68,6 @@ class Moved:
         """The commits, or the hashes of the code if the commits are not known; "" if the code is the same."""
         return self.code[0].text if self.code else ""
 
-    @property
-    def anything(self) -> bool:
-        return self != NOTHING
-
 
 NOTHING = Moved()
 

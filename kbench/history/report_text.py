@@ -72,10 +72,11 @@ def _usual_noise(report: HistoryReport) -> float | None:
 
 
 def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
-    """The changes by run and machine, and by what moved with them except in their own code and baseline."""
+    """The changes by run and machine, and by what moved with them except the baseline of their case."""
     groups: dict[object, list[HistoryChange]] = {}
     for change in changes:
-        shared = change.moved.machine, change.moved.stack, change.moved.settings
+        moved = change.moved
+        shared = moved.code_text, moved.machine, moved.stack, moved.settings
         groups.setdefault((change.event_run, change.series.key.machine, shared), []).append(change)
     return list(groups.values())
 
@@ -85,34 +86,27 @@ def day(moment: str) -> str:
     return moment[:10] or "an unknown date"
 
 
-def shared_texts(changes: Sequence[HistoryChange]) -> list[str]:
-    """What moved with all changes of an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing moved with any of them."""
+def moved_text(changes: Sequence[HistoryChange]) -> str:
+    """What moved with all changes of an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing did; "" if only a baseline
+    moved."""
     moved = changes[0].moved
     kinds = {"machine": moved.machine, "stack": moved.stack, "settings": moved.settings}
-    found = [f"code: {moved.code_text}"] if one_code(changes) else []
-    found += [f"{name}: {_few(properties)}" for name, properties in kinds.items() if properties]
+    texts = [f"code: {moved.code_text}"] if moved.code else []
+    texts += [f"{name}: {_few(properties)}" for name, properties in kinds.items() if properties]
     if ratio := next((change.moved.copies for change in changes if change.moved.copies), None):
         became = f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}"
-        found.append(f"machine: the copy control became {became}, which is subtracted")
-    if not found and not any(change.moved.anything for change in changes):
-        found = [NOTHING_MOVED]
-    return ["; ".join(found)] if found else []
+        texts.append(f"machine: the copy control became {became}, which is subtracted")
+    if not texts and not any(change.moved.baseline for change in changes):
+        return NOTHING_MOVED
+    return "; ".join(texts)
 
 
-def one_code(changes: Sequence[HistoryChange]) -> bool:
-    """Whether the same change of code moved with all changes of an event."""
-    return bool(changes[0].moved.code) and all(change.moved.code == changes[0].moved.code for change in changes)
-
-
-def own_texts(change: HistoryChange, *, code: bool) -> list[str]:
-    """What moved with one series: its code, unless that is said for all, and the baseline of its case."""
-    found = []
-    if code and change.moved.code:
-        found.append(f"its code changed ({change.moved.code_text})")
-    if change.moved.baseline:
-        name, ratio = change.moved.baseline
-        found.append(f"the baseline {name} changed too, by {format_change(ratio)}")
-    return found
+def baseline_text(change: HistoryChange) -> str:
+    """How the baseline of the case changed in the same run; "" if it did not."""
+    if not change.moved.baseline:
+        return ""
+    name, ratio = change.moved.baseline
+    return f"the baseline {name} changed too, by {format_change(ratio)}"
 
 
 def change_text(change: HistoryChange) -> str:
@@ -125,8 +119,8 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint
     of_machine = sum(each.key.machine == first.series.key.machine for each in report.series)
     run = report.timeline.runs[first.event_run]
     yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {first.series.key.machine}"
-    yield from (f"  changed with it: {text}" for text in shared_texts(changes))
-    same_code = one_code(changes)
+    if text := moved_text(changes):
+        yield f"  changed with it: {text}"
     sizes = [change_text(change) for change in changes]
     levels = [_levels(change) for change in changes]
     for change, size, level in zip(changes, sizes, levels, strict=True):
@@ -134,11 +128,7 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint
         words += [size.ljust(max(map(len, sizes))), level.rjust(max(map(len, levels)))] if any(sizes) else []
         key = change.series.key
         words.append(f"{key.case_label} {key.configuration}")
-        more = [
-            *_place(report, change),
-            *([change.reason] if change.reason else []),
-            *own_texts(change, code=not same_code),
-        ]
+        more = filter(None, [_place(report, change), change.reason, baseline_text(change)])
         yield f"  {'  '.join(filter(None, words))}{''.join(f'; {text}' for text in more)}"
 
 
@@ -148,15 +138,15 @@ def _levels(change: HistoryChange) -> str:
     return f"{microseconds(change.old_ms)} -> {microseconds(change.new_ms)} us"
 
 
-def _place(report: HistoryReport, change: HistoryChange) -> list[str]:
-    """Where else a change may have begun."""
+def _place(report: HistoryReport, change: HistoryChange) -> str:
+    """Where else a change may have begun; "" if the run is certain."""
     if change.runs[0] == change.runs[1]:
-        return []
+        return ""
     moments = [report.timeline.runs[run].started_at for run in change.runs]
     first, last = map(day, moments)
     if first == last:
         first, last = (f"{day(moment)} {moment[11:19]}" for moment in moments)
-    return [f"it began between {first} and {last}"]
+    return f"it began between {first} and {last}"
 
 
 def notes(report: HistoryReport) -> Iterator[str]:

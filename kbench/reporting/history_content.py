@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kbench.comparison.presentation.wording import interval
 from kbench.comparison.verdict import Verdict
 from kbench.history.report import HistoryChange, HistoryReport
-from kbench.history.report_text import day, head, method_line, notes, own_texts, shared_texts
+from kbench.history.report_text import baseline_text, day, head, method_line, moved_text, notes
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history, rendered
 from kbench.plotting.style.theme import THEMES
@@ -75,7 +75,7 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Json:
         word_column("interval", (interval(change.ci) if change.ci else "" for change in changes), "95 % interval"),
         number_column("old_ms", (change.old_ms for change in changes), "old (\N{MICRO SIGN}s)", "us"),
         number_column("new_ms", (change.new_ms for change in changes), "new (\N{MICRO SIGN}s)", "us"),
-        word_column("moved", ("; ".join([*shared_texts([each]), *own_texts(each, code=False)]) for each in changes)),
+        word_column("moved", ("; ".join(filter(None, [moved_text([each]), baseline_text(each)])) for each in changes)),
         word_column("reason", (change.reason for change in changes)),
     ]
     return {"count": len(changes), "columns": columns}

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kbench.history.change_points import FEWEST
-from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, shared_texts
+from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
 from kbench.plotting.over_time.pages import HistoryEvent, HistoryPage
 from kbench.plotting.over_time.panel import PanelStyle, draw_panel, mark_of
 from kbench.plotting.over_time.time_axis import TimeAxis
@@ -111,7 +111,7 @@ def _event_text(page: HistoryPage, event: HistoryEvent) -> str:
     names = shorten(dict.fromkeys(change.series.key.configuration for change in changes))
     text = f"{day(page.report.timeline.runs[event.run].started_at)} · {counted_kinds(changes)}"
     text += f" ({' to '.join(sizes)})" if sizes else ""
-    moved = [told for group in events(changes) for told in shared_texts(group) if told != NOTHING_MOVED]
+    moved = [words for group in events(changes) if (words := moved_text(group)) not in ("", NOTHING_MOVED)]
     told = " · ".join([text, ", ".join(names.values()), *dict.fromkeys(moved or [NOTHING_MOVED])])
     return told.replace("->", "\N{RIGHTWARDS ARROW}")
 
