@@ -83,8 +83,8 @@ MAY_IMPORT = {
     "plugins": "contract protocol results text",
     "protocol": "contract launches results text",
     "reporting": (
-        "analysis comparison comparison/presentation errors explain files history plotting "
-        "plotting/selection plotting/style results summary version"
+        "analysis comparison comparison/presentation errors explain files history plotting plotting/style results "
+        "summary text version"
     ),
     "results": "errors text",
     "revisions": "comparison config errors execute files interrupts launches results",

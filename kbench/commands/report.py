@@ -28,7 +28,7 @@ def report(
 ) -> ExitStatus:
     """Write an HTML page about results.
 
-    The page has the fastest providers, an interactive plot, all rows, failures, the machine and the method. It is one file and
+    The page has the fastest providers, pictures, all rows, failures, the machine and the method. It is one file and
     needs no network. Given the folder of a history (see kbench history), the command writes a page with the pictures, the
     changes and the series of the history.
     """

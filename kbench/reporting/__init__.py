@@ -1,22 +1,30 @@
-"""Results as one HTML page that opens anywhere: summary, interactive plot, tables, failures, machine and method.
+"""Results as one HTML page that opens anywhere: summary, pictures, tables, failures, machine and method.
 
-Data flows one way. `content` reads the files and makes JSON of them; its parts are `file_summary`, `row_table`, `plot_data`,
-`machine` and `comparison_part`. `history_content` does the same for a history. `page` puts the JSON into the template, with
-styles, scripts and the chart library. The page needs no network. Text from files is never markup in it.
+Data flows one way. `content` reads the files, `history_content` a history; both return what the template `page.html` shows.
+The page needs no network. Jinja escapes all text, and the page's policy allows no other script than `page.js`.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
 
 from kbench.errors import ResultsError
 from kbench.files import replace
 from kbench.history.check import check_history
 from kbench.history.report import HistoryOptions
+from kbench.plotting.inline import colour_variables
+from kbench.plotting.style.theme import DARK, LIGHT
 from kbench.reporting.content import content
 from kbench.reporting.history_content import history_content
-from kbench.reporting.page import HISTORY_SCRIPTS, html_page
+from kbench.reporting.table import TONED_COLUMNS, TONES
+from kbench.version import __version__
 
 
 def write_report(
@@ -34,13 +42,31 @@ def write_report(
     kbench/results/row_filter.py). `readable` replaces the names of temporary files in the page. Raises UsageError for
     wrong choices, ResultsError for files that cannot be read or compared and where the page cannot be written.
     """
-    return _write(readable(html_page(content(files, baseline=baseline, where=where, title=title))), Path(out))
+    return _write(readable(_html(content(files, baseline=baseline, where=where, title=title))), Path(out))
 
 
 def write_history_report(folder: Path, out: Path | str = "report.html", *, where: str = "", title: str = "") -> Path:
     """Write a page on a history (see kbench/history) and return its path. Raises as `write_report` does."""
     report = check_history(folder, HistoryOptions(where, everything=True))
-    return _write(html_page(history_content(report, title), HISTORY_SCRIPTS), Path(out))
+    return _write(_html(history_content(report, title)), Path(out))
+
+
+def _html(said: dict[str, Any]) -> str:
+    templates = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent)
+    )
+    script, styles = (Path(__file__).with_name(name).read_text("utf-8") for name in ("page.js", "page.css"))
+    return templates.get_template("page.html").render(
+        said,
+        version=__version__,
+        tones=TONES,
+        toned=TONED_COLUMNS,
+        light=colour_variables(LIGHT),
+        dark=colour_variables(DARK),
+        styles=Markup(styles),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
 
 
 def _write(text: str, path: Path) -> Path:

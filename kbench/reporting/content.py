@@ -1,53 +1,88 @@
-"""The whole content of a page, as JSON can hold it."""
+"""What a page on results files says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from kbench import explain
-from kbench.analysis.files import load_sources
+from kbench.analysis import Analysis
+from kbench.analysis.files import ResultsFile, load_sources
+from kbench.analysis.metrics import DRAWN, default_metric
 from kbench.comparison.compare import compare_results
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
+from kbench.errors import ResultsError, UsageError
+from kbench.plotting.inline import inline_pictures
 from kbench.reporting import machine
 from kbench.reporting.comparison_part import comparison_part
-from kbench.reporting.file_summary import file_summary
-from kbench.reporting.json_columns import Json
-from kbench.reporting.plot_data import plot_data
-from kbench.reporting.row_table import joined_rows, row_table
-from kbench.results.case import MODES
-from kbench.results.row import Row
+from kbench.reporting.table import PageTable, number, page_table
+from kbench.results.row import COLUMNS, Row
 from kbench.results.sources import parse_source
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
-from kbench.version import __version__
+from kbench.summary import caveats, counts, details_table, standings_table, ulps
+from kbench.text.terminal import microseconds, speed
 
 ALWAYS_EXPLAINED = ("tie", Control.COPY, Control.REPEAT, "copy_fraction", "max_ulp")
 """Words that every page explains."""
 
+METRICS = {
+    "tflops": ("tflops", "ms", "speedup", "sol"),
+    "gbps": ("gbps", "ms", "speedup", "copy_fraction"),
+    "ms": ("ms", "speedup"),
+}
+"""By the metric that is drawn first: what the pictures show, where rows have it."""
+
+MOST_PICTURES = 8
+"""If a metric needs more pictures, the page has only those of the first metric."""
+
+NUMBERS = {
+    "ms": microseconds,
+    "ms_p20": microseconds,
+    "ms_p80": microseconds,
+    "gbps": speed,
+    "copy_fraction": "{:.3f}".format,
+    "tflops": speed,
+    "sol": "{:.3f}".format,
+    "speedup": lambda ratio: f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.2g}x",
+    "max_ulp": ulps,
+    "launch_ms": microseconds,
+    "build_ms": "{:.0f}".format,
+    "sm_mhz": "{:.0f}".format,
+    "power_w": "{:.0f}".format,
+    "temp_c": "{:.0f}".format,
+}
+"""The columns of measured numbers that the page shows, and how it writes them."""
+
 
 def content(
     files: Sequence[Path | str], *, baseline: Path | str | None = None, where: str = "", title: str = ""
-) -> Json:
+) -> dict[str, Any]:
     """The content of a page on results files. Raises UsageError and ResultsError."""
     sources = load_sources(files, where)
-    rows = {source.label: source.analysis.rows for source in sources}
     compared = _compared(files, baseline, where)
-    joined = joined_rows(sources)
+    members = [(source.label, row) for source in sources for row in source.rows]
+    members.sort(key=lambda member: member[1].role == Role.CONTROL)
+    same, rows = _all_rows(sources, members)
+    summaries = [_summary(source) for source in sources]
+    pictures, no_picture = _pictures(sources)
+    seen = [*(summary[name] for summary in summaries for name in ("operators", "devices", "dates"))]
     return {
         "title": title or f"kbench: {', '.join(source.label for source in sources)}",
-        "version": __version__,
-        "files": [file_summary(source) for source in sources],
-        "rows": row_table(joined, sources),
-        "modes": MODES,
-        "plot": plot_data(joined, sources),
-        "lost": _lost(rows),
-        "failures": [status.value for status in Status if status.failed],
+        "lede": " · ".join(dict.fromkeys([*filter(None, seen), *(str(source.path) for source in sources)])),
+        "files": summaries,
+        "comparison": comparison_part(compared) if compared else None,
+        "pictures": pictures,
+        "no_picture": no_picture,
+        "rows": rows,
+        "same": same,
+        "lost": list(_lost(members)),
         "machine": machine.machine(sources),
         "method": machine.method(sources),
-        "configs": machine.configs(sources),
-        "comparison": comparison_part(compared) if compared else None,
-        "words": _glossary([row for members in rows.values() for row in members]),
+        "runs": machine.runs(sources),
+        "words": _glossary(row for _, row in members),
     }
 
 
@@ -60,29 +95,137 @@ def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: s
     return compare_results(baseline, *(contenders or files), options=CompareOptions(where=where))
 
 
-def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
-    """Rows without a time by file, curve, status and reason, with their cases. Failures come first."""
-    groups: dict[tuple[str, str, Status, str], list[Row]] = {}
-    for file, members in rows.items():
-        for row in members:
-            if row.role == Role.PROVIDER and row.status is not Status.OK:
-                groups.setdefault((file, row.configuration_name, row.status, row.reason), []).append(row)
-    ordered = sorted(groups.items(), key=lambda group: not group[0][2].failed)
-    return [
-        {
-            "file": file,
-            "curve": curve,
-            "status": status.value,
-            "failed": status.failed,
-            "reason": reason or CHECKED_REASON,
-            "cases": list(dict.fromkeys(row.case.label for row in members)),
-        }
-        for (file, curve, status, reason), members in ordered
+def _summary(source: ResultsFile) -> dict[str, Any]:
+    found = source.analysis
+    members = [row for row in found.rows if row.role == Role.PROVIDER]
+    facts = {
+        "operators": _different(row.case.operator for row in members),
+        "cases": len({row.case for row in members}),
+        "providers": len(found.standings),
+        "dtypes": _different(row.case.dtype for row in members),
+        "rows": counts(found.rows),
+        "sessions": len({row.session for row in found.rows}),
+        "devices": _different(row.device for row in members),
+        "dates": _different(sorted(row.started_at[:10] for row in members)),
+    }
+    details = details_table(found)
+    return facts | {
+        "file": source.label,
+        "facts": facts,
+        "headline": found.headline(),
+        "baseline": found.baseline,
+        "caveats": [*caveats(found), *source.warnings],
+        "standings": _standings(found, members),
+        "winners_title": details.title,
+        "winners": page_table(dict(zip(details.header, zip(*details.rows, strict=True), strict=True)))
+        if details.rows and _has_rivals(found)
+        else None,
+    }
+
+
+def _standings(found: Analysis, members: Sequence[Row]) -> PageTable:
+    """The table of providers of `kbench show`, with the providers that have no time, and with flags."""
+    table = standings_table(found)
+    untimed = [line.configuration_name for line in found.standings if not line.timed]
+    nothing = {"fastest": "0", "tied": "0", "cases": "0"}
+    rows = [*table.rows, *([name, *(nothing.get(head, "-") for head in table.header[1:])] for name in untimed)]
+    columns = dict(zip(table.header, zip(*rows, strict=True), strict=True)) if rows else {}
+    places = ("fastest", "tied") if not _has_rivals(found) else ()
+    renamed = {"tied": "tied for fastest", "?": "unclear"}
+    shown = {renamed.get(head, head): cells for head, cells in columns.items() if head not in places}
+    return page_table({**shown, "flags": [_flags(name, members) for name in columns.get("provider", ())]})
+
+
+def _flags(provider: str, members: Sequence[Row]) -> str:
+    raised = Counter(flag for row in members if row.configuration_name == provider for flag in row.flags)
+    return ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
+
+
+def _has_rivals(found: Analysis) -> bool:
+    """Whether more than one provider was timed."""
+    return sum(line.timed > 0 for line in found.standings) > 1
+
+
+def _different(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, words)))
+
+
+def _pictures(sources: Sequence[ResultsFile]) -> tuple[dict[str, list[str]], str]:
+    """The pictures by the label of their metric, and a sentence if some metrics have none."""
+    first = default_metric(source.rows for source in sources)
+    pictures: dict[str, list[str]] = {}
+    for name in (*METRICS[first], "ulp"):
+        if name == "ulp" and pictures:
+            break  # errors are for rows without a time
+        try:
+            drawn = inline_pictures(sources, name)
+        except UsageError as error:
+            return pictures, str(error)
+        except ResultsError:  # no row has this metric
+            continue
+        pictures[DRAWN[name].label] = drawn
+        if len(drawn) > MOST_PICTURES:
+            return pictures, "There are too many pictures for a page. kbench plot --metric draws the other metrics."
+    return pictures, "" if pictures else "There is nothing to draw: no provider has a value. See the reasons below."
+
+
+def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]) -> tuple[list[str], PageTable]:
+    """What all rows have in common, and the table of all rows without it."""
+    rows = [row for _, row in members]
+    axes = dict.fromkeys(axis for source in sources for axis in source.axes)
+    words = {
+        "provider": [row.configuration_name + " (control)" * (row.role == Role.CONTROL) for row in rows],
+        "file": [label for label, _ in members],
+        "operator": [row.case.operator for row in rows],
+        **{axis: [str(row.case.axes.get(axis, "")) for row in rows] for axis in axes},
+        "dtype": [row.case.dtype for row in rows],
+        "session": [str(row.session) for row in rows],
+        "status": [row.status.value for row in rows],
+    }
+    numbers = {
+        COLUMNS[name].heading("µs" if write is microseconds else ""): [
+            number(getattr(row, name), write) for row in rows
+        ]
+        for name, write in NUMBERS.items()
+    }
+    more = {
+        "flags": [", ".join(row.flags) for row in rows],
+        "model": [row.model.replace(";", ", ") for row in rows],
+        "weight": [number(row.weight, "{:g}".format) for row in rows],
+        **{name: [getattr(row, name) for row in rows] for name in ("timer", "cache", "device")},
+        "throttle": [str(row.throttle or "") for row in rows],
+        "reason": [row.reason for row in rows],
+    }
+    shared = {
+        head: cells[0] for head, cells in {**words, **more}.items() if head != "provider" and len(set(cells)) == 1
+    }
+    same = [
+        f"{head}={value}" if head in axes else value
+        for head, value in shared.items()
+        if value and head not in ("file", "session")
     ]
+    columns = {head: cells for head, cells in {**words, **numbers, **more}.items() if head not in shared}
+    return same, page_table(columns, ["provider", "file", "operator", "dtype", "status"])
 
 
-def _glossary(rows: Sequence[Row]) -> list[Json]:
+def _lost(members: Iterable[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
+    """Rows without a time by file, provider, status and reason, with their cases. Failures come first."""
+    groups: dict[tuple[str, str, Status, str], list[Row]] = {}
+    for file, row in members:
+        if row.role == Role.PROVIDER and row.status is not Status.OK:
+            groups.setdefault((file, row.configuration_name, row.status, row.reason), []).append(row)
+    for (file, provider, status, reason), rows in sorted(groups.items(), key=lambda group: not group[0][2].failed):
+        yield {
+            "file": file,
+            "provider": provider,
+            "status": status.value,
+            "reason": reason or CHECKED_REASON,
+            "cases": list(dict.fromkeys(row.case.label for row in rows)),
+        }
+
+
+def _glossary(rows: Iterable[Row]) -> dict[str, str]:
     """The explanations of `kbench explain` for the statuses and flags that occur."""
-    seen = {row.status.value for row in rows} | {flag for row in rows for flag in row.flags}
+    seen = {word for row in rows for word in (row.status.value, *row.flags)}
     known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in ALWAYS_EXPLAINED]
-    return [{"word": word, "text": found.text if (found := explain.find_explanation(word)) else ""} for word in known]
+    return {word: found.text if (found := explain.find_explanation(word)) else "" for word in known}

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis.files import ResultsFile
-from kbench.reporting.json_columns import Json
 from kbench.results.row import CONDITION_COLUMNS
 from kbench.results.vocabulary import Role, Status
 
@@ -24,37 +23,42 @@ DATES = ("command", "started_at", "finished_at")
 BYTES = ("cache_bytes", "total_memory")
 MIB = 2**20
 
+DIFFERS = "≠ differs"
 
-def machine(sources: Sequence[ResultsFile]) -> Json:
+SideBySide = tuple[list[str], list[list[str]]]
+"""The heads and the rows of a table with a line for each property and a column for each file."""
+
+
+def machine(sources: Sequence[ResultsFile]) -> SideBySide:
     """The machine of each file, in a single column where all are the same."""
     known = [_machine(source.environment.entries()) for source in sources]
     alike = len(sources) > 1 and all(each == known[0] for each in known)
     return _side_by_side(["all files"], known[:1]) if alike else _side_by_side(_labels(sources), known)
 
 
-def method(sources: Sequence[ResultsFile]) -> Json:
+def method(sources: Sequence[ResultsFile]) -> SideBySide:
     """How each file was measured."""
     return _side_by_side(_labels(sources), [_method(source) for source in sources])
 
 
-def configs(sources: Sequence[ResultsFile]) -> list[Json]:
-    """The config of each file whose environment file has its text."""
-    found = []
+def runs(sources: Sequence[ResultsFile]) -> list[dict[str, str]]:
+    """What repeats the measurement of each file: the command and the config, where the environment file has them."""
+    known = []
     for source in sources:
-        config = source.environment.config
-        if config and config.text:
-            found.append({"file": source.label, "path": config.path, "text": config.text})
-    return found
+        environment = source.environment
+        path, text = (environment.config.path or "", environment.config.text or "") if environment.config else ("", "")
+        known.append({"file": source.label, "command": " ".join(environment.command), "path": path, "text": text})
+    return [run for run in known if run["command"] or run["text"]]
 
 
-def _side_by_side(labels: Sequence[str], known: Sequence[dict[str, str]]) -> Json:
+def _side_by_side(labels: Sequence[str], known: Sequence[dict[str, str]]) -> SideBySide:
     """A line per property that at least one file has. A missing value is no difference."""
-    lines = []
+    rows = []
     for name in dict.fromkeys(name for values in known for name in values):
         values = [each.get(name, "") for each in known]
         differs = len(set(values) - {""}) > 1 and name not in DATES
-        lines.append({"name": name, "values": values, "differs": differs})
-    return {"files": labels, "lines": lines}
+        rows.append([name, *values, DIFFERS if differs else ""])
+    return ["", *labels, ""], rows
 
 
 def _labels(sources: Sequence[ResultsFile]) -> list[str]:

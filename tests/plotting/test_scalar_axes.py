@@ -17,7 +17,6 @@ from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import terminal as compared
 from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write_pictures
-from kbench.reporting.content import content
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -90,7 +89,6 @@ def test_a_file_without_the_scalar_is_drawn_beside_one_with_it(tmp_path: Path) -
     paths = write_pictures([new, old], Choices(by=["causal"]), formats=["svg"])
     parts = {path.name.removeprefix("new-vs-old_gbps_").removesuffix(".svg") for path in paths}
     assert parts == {"eps1e-06-forward", "eps1e-05-forward", "no-eps-no-mode"}
-    assert content([new, old])["rows"]["count"] == 12
 
 
 def test_changes_along_a_scalar(tmp_path: Path) -> None:
@@ -100,16 +98,6 @@ def test_changes_along_a_scalar(tmp_path: Path) -> None:
     assert picture.figure.axes[0].get_xlabel() == "eps"
     lines = compared.text(compare_results(str(old), str(new)), 120).splitlines()
     assert [line.split()[0] for line in lines if "e-0" in line or "0.0001" in line] == ["1e-06", "1e-05", "0.0001"]
-
-
-def test_the_page_keeps_numbers_and_booleans(tmp_path: Path) -> None:
-    found = content([save(tmp_path / "norm.csv", everything(), AXES)])
-    words = {column["name"]: column["words"] for column in found["rows"]["columns"] if "words" in column}
-    assert words["eps"] == list(EPS) and words["causal"] == ["True", "False"]
-    formats = {column["name"]: column["format"] for column in found["rows"]["columns"]}
-    assert (formats["eps"], formats["causal"], formats["mode"]) == ("size", "text", "text")
-    [sweep] = found["plot"]["sweeps"]
-    assert sweep["options"] == ["N", "eps"] and sweep["usual"]["gbps"] == "N"
 
 
 def test_the_summary_sorts_modes_in_their_order() -> None:

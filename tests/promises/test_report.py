@@ -155,6 +155,50 @@ def test_the_page_has_all_times_and_reasons(one: Path, opened: Opened) -> None:
     assert REASON in text and "N is too small" in text
 
 
+def test_the_table_of_rows_sorts_by_a_column_and_shows_one_provider(one: Path, opened: Opened) -> None:
+    page = opened(one)
+    rows = page.tab.locator("#rows tbody tr:visible")
+    head = page.tab.locator("#rows thead th", has_text="time")
+    page.tab.get_by_label("provider in rows").select_option("fast")
+    assert rows.count() == 4 and all(text.startswith("fast") for text in rows.all_inner_texts())
+    head.locator("button").click()
+    assert "128.0" in rows.first.inner_text() and head.get_attribute("aria-sort") == "ascending"
+    head.locator("button").click()
+    assert "1024" in rows.first.inner_text() and head.get_attribute("aria-sort") == "descending"
+    page.tab.get_by_label("filter rows").fill("no such words")
+    assert rows.count() == 0
+
+
+def test_each_metric_has_a_picture_that_says_its_values(one: Path, opened: Opened) -> None:
+    tab = opened(one).tab
+    shown = tab.locator("#plot svg:visible")
+    assert shown.count() == 1 and "GB/s" in shown.text_content()
+    tab.get_by_text("time (µs)", exact=True).first.click()
+    assert shown.count() == 1
+    values = [" ".join(title.split()) for title in shown.locator("title").all_text_contents()]
+    assert any("fast" in value and "N=256" in value and "128" in value for value in values)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_have_the_colours_of_the_page(one: Path, scheme: str, opened: Opened) -> None:
+    tab = opened(one).tab
+    tab.emulate_media(color_scheme=scheme)
+    background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    assert background == tab.evaluate("getComputedStyle(document.querySelector('#plot svg path')).fill")
+
+
+def test_a_phone_scrolls_tables_and_pictures_and_not_the_page(one: Path, opened: Opened) -> None:
+    tab = opened(one).tab
+    tab.set_viewport_size({"width": 390, "height": 900})
+    assert tab.evaluate("document.documentElement.scrollWidth - window.innerWidth") == 0
+
+
+def test_a_page_of_686_rows_is_smaller_than_1_mb(kbench: Kbench, folder: Path) -> None:
+    assert kbench("report", H200 / "softmax.csv").code == 0
+    assert (folder / "report.html").stat().st_size < 1_000_000
+
+
 def test_the_page_has_title_chosen_rows_and_machine(made_once: MadeOnce, opened: Opened) -> None:
     def environment(folder: Path) -> None:
         machine = {"device": "NVIDIA H200", "driver": "580.159.04", "packages": {"torch": "2.11.0"}}
