@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,22 +58,3 @@ def test_the_files_pick_what_the_table_says_at_every_measured_case(tmp_path: Pat
     general = found.evidence.measured[:, found.evidence.providers.index(found.decision.general)]
     assert found.measured.mean <= general.mean()
     assert (tmp_path / "dispatch.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_the_file_runs_alone_and_never_raises(tmp_path: Path) -> None:
-    found = dispatch([TALL, SHORT], DispatchOptions(holdout=0))
-    emitted(found, tmp_path)
-    program = f"""
-import random, sys
-sys.path.insert(0, {str(tmp_path)!r})
-from dispatch import PROVIDERS, choose
-draw = random.Random(0)
-for _ in range(5000):
-    sizes = [draw.choice([0, -1, 1, 2**draw.randrange(80), draw.randrange(10**6), 10**300]) for _ in "MN"]
-    assert choose(*sizes, draw.choice(["float32", "bfloat16", "int4", "", "torch.float16"])) in PROVIDERS
-assert choose(1, 131072, "int4") == PROVIDERS[0]
-print({{"kbench", "torch", "numpy"}} & set(sys.modules))
-"""
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("set()\n", "")

@@ -155,6 +155,14 @@ def test_the_same_results_count_once_wherever_they_lie(kbench: Kbench, folder: P
     assert [len(each["points"]) for each in series] == [2] * len(series)
 
 
+def test_results_that_a_later_run_moved_aside_stay_a_run(kbench: Kbench, folder: Path) -> None:
+    history = make_history(folder, nights(count=2))
+    for suffix in ("csv", "env.json"):
+        (history / "night-0" / f"nightly.{suffix}").rename(history / "night-1" / f"nightly.20260901-020000.{suffix}")
+    series = found(kbench("history", "check", history, "--json", "-"))["series"]
+    assert [len(each["points"]) for each in series] == [2] * len(series)
+
+
 # -- changes of a status
 
 
