@@ -21,13 +21,11 @@ MAY_IMPORT = {
     "cli": "commands errors interrupts text version",
     "clocks": "errors nvml protocol results",
     "commands": (
-        "analysis clocks comparison comparison/formats config contract dispatching disturbances errors execute explain "
+        "analysis clocks comparison config contract dispatching disturbances errors execute explain "
         "files history interrupts judging nvml plotting protocol reporting "
         "results revisions sources summary text why"
     ),
     "comparison": "analysis errors launches results text",
-    "comparison/formats": "comparison comparison/presentation launches results text",
-    "comparison/presentation": "analysis comparison errors results text",
     "config": "contract errors protocol results text",
     "contract": "files results text",
     "dispatching": "analysis errors files plotting results text version",
@@ -36,7 +34,7 @@ MAY_IMPORT = {
     "execute": "clocks config contract errors files interrupts launches protocol results sources/scripts summary text version",
     "explain": "comparison results",
     "files": "",
-    "history": "comparison comparison/presentation errors results text",
+    "history": "comparison errors results text",
     "interrupts": "",
     "judging": "analysis config contract errors execute interrupts protocol results text",
     "kernels": "contract results",
@@ -62,7 +60,7 @@ MAY_IMPORT = {
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",
     "notebook": (
-        "comparison comparison/formats comparison/presentation contract errors execute measure measure/correctness "
+        "comparison contract errors execute measure measure/correctness "
         "measure/launches measure/machine measure/session measure/tampering plugins protocol results"
     ),
     "nvml": "",
@@ -71,9 +69,7 @@ MAY_IMPORT = {
         "analysis comparison errors files history plotting/changes plotting/over_time plotting/page plotting/panels "
         "plotting/selection plotting/style plotting/terminal text"
     ),
-    "plotting/changes": (
-        "analysis comparison comparison/presentation errors plotting/page plotting/panels plotting/selection plotting/style"
-    ),
+    "plotting/changes": ("analysis comparison errors plotting/page plotting/panels plotting/selection plotting/style"),
     "plotting/over_time": "history plotting/changes plotting/page plotting/panels plotting/selection plotting/style text",
     "plotting/page": "analysis plotting/panels plotting/selection plotting/style results text",
     "plotting/panels": "analysis plotting/selection plotting/style text",
@@ -83,8 +79,7 @@ MAY_IMPORT = {
     "plugins": "contract protocol results text",
     "protocol": "contract launches results text",
     "reporting": (
-        "analysis comparison comparison/presentation errors explain files history plotting plotting/style results "
-        "summary text version"
+        "analysis comparison errors explain files history plotting plotting/style results summary text version"
     ),
     "results": "errors text",
     "revisions": "comparison config errors execute files interrupts launches results",

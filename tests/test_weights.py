@@ -139,11 +139,11 @@ def test_a_comparison_of_files_is_weighted_and_notes_other_weights(write: Write,
     new = write("new", [row(1, 4.0, weight=3.0), row(2, 1.0, weight=5.0)])
     plain = write("plain", [row(1, 1.0), row(2, 1.0)])
     found = compare_results(old, new)
-    assert found.geomeans[0].ratio == pytest.approx(MEAN)
+    assert found.geomean.ratio == pytest.approx(MEAN)
     used = f"the geometric mean uses the weights of {old}, or of {new} where {old} has none"
     assert f"the weights of 1 row differ between {old} and {new}; {used}" in found.notes
-    assert compare_results(plain, new).geomeans[0].ratio == pytest.approx(math.exp(3 / 8 * math.log(4)))
-    without = compare_results(plain, plain).geomeans[0]
+    assert compare_results(plain, new).geomean.ratio == pytest.approx(math.exp(3 / 8 * math.log(4)))
+    without = compare_results(plain, plain).geomean
     assert not without.weighted and without.ratio == pytest.approx(1.0)
     said = kbench("compare", old, new).stdout
     assert re.search(r"geomean of time ratios \S+ over 2 of 2 rows, weighted$", said, re.MULTILINE), said
@@ -174,6 +174,6 @@ def test_the_interval_of_several_sessions_lies_around_the_weighted_mean(write: W
             for session in range(3)
         ]
 
-    [mean] = compare_results(write("old", sides(1.0)), write("new", sides(2.0))).geomeans
+    mean = compare_results(write("old", sides(1.0)), write("new", sides(2.0))).geomean
     assert mean.ratio == pytest.approx(2.0, rel=1e-2) and mean.ci is not None
     assert mean.ci[0] < mean.ratio < mean.ci[1]

@@ -25,7 +25,7 @@ from scipy import stats
 from kbench.comparison.drift import ControlKey, ControlTimes, estimate_drift
 from kbench.comparison.join import Key, Pair, Reading, Side
 from kbench.comparison.judge import judge_pairs
-from kbench.comparison.options import Rules
+from kbench.comparison.options import CompareOptions
 from kbench.comparison.stats import discoveries
 from kbench.comparison.verdict import Verdict
 from kbench.results.timers import TICK_MS
@@ -80,11 +80,11 @@ def kbench(old: File, new: File) -> Array:
         sides.append(_medians(old.baselines, new.baselines))
         times |= _controls("unchanged baseline", *sides[1])
     pairs = [
-        Pair(_key(provider, row), "new", _side(before[:, row]), _side(after[:, row]))
+        Pair(_key(provider, row), _side(before[:, row]), _side(after[:, row]))
         for provider, (before, after) in enumerate(sides)
         for row in range(before.shape[1])
     ]
-    verdicts, _ = judge_pairs(pairs, {"new": estimate_drift(times)}, Rules())
+    verdicts, _ = judge_pairs(pairs, {"": estimate_drift(times)}, CompareOptions())
     words = {Verdict.SLOWER: 1, Verdict.FASTER: -1}
     return np.array([words.get(row.verdict, 0) for row in verdicts[: old.kernels.shape[1]]])
 

@@ -28,9 +28,9 @@ def write_outputs(
     found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool, unclear_advice: str = ""
 ) -> None:
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
-    give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report_lines.next_steps`."""
+    give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report.next_steps`."""
+    from kbench.comparison import text as tables
     from kbench.comparison.formats import FORMATS
-    from kbench.comparison.formats import terminal as tables
 
     shown = _verdicts("--only", only)
     targets = export_targets(exports, github)
@@ -50,10 +50,10 @@ def write_outputs(
 
 def report_gate(found: Comparison, *, github: bool) -> ExitStatus:
     """Returns the exit code. When it is not 0, prints the reason to stderr."""
-    result = found.gate.judge(found)
+    result = found.gate
     if not result.passed:
         terminal.error(result.text)
-    elif not found.gate.fail_on and os.environ.get("CI"):
+    elif not found.options.fail_on and os.environ.get("CI"):
         terminal.warn(
             "without --fail-on, the exit code does not depend on the verdicts; add --fail-on slower,missing,failed"
         )
@@ -117,7 +117,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 def _tell_github(found: Comparison) -> None:
     """Write annotations to stdout, and the files that the environment of a GitHub job names."""
-    from kbench.comparison.formats import github as actions
+    from kbench.comparison import github as actions
 
     terminal.write_text(actions.text(found), commands=True)
     for variable, text in (

@@ -1,20 +1,18 @@
-"""Make a comparison: read results files, pair and judge their rows, and find what else differs."""
+"""Make a comparison: read two results files, pair and judge their rows, and find what else differs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from kbench.analysis import Analysis, analyse
-from kbench.comparison.drift import Drift, drift
-from kbench.comparison.environment_differences import EnvironmentDifference, differences, unknown_names
+from kbench.analysis import analyse
+from kbench.comparison.drift import drifts_by_device
+from kbench.comparison.environment_differences import differences, unknown_names
 from kbench.comparison.join import Sides, common_axes, nothing_common, pairs, sides_of_files
 from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions, Rules
+from kbench.comparison.options import CompareOptions
 from kbench.errors import UsageError
-from kbench.results.environment import Environment, read_environment
+from kbench.results.environment import read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row_filter import RowFilter
 from kbench.results.sources import parse_source
@@ -32,73 +30,48 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
         raise UsageError(
             f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
         )
-    rules, gate = options.rules, options.gate
     labelled = [parse_source(source) for source in sources]
     files = _select([read_results(path) for _, path in labelled], RowFilter.parse(options.where))
-    read = [read_environment(path, expected=True) for _, path in labelled]
-    notes = [warning for results in files for warning in results.warnings]
-    environments = [environment for environment, _ in read]
-    notes += [note for _, note in read if note]
-    return replace(_compare_files(_unique_labels(labelled), files, environments, rules, notes), gate=gate)
-
-
-def _compare_files(
-    labels: list[str],
-    files: list[Results],
-    environments: list[Environment],
-    rules: Rules,
-    notes: list[str],
-) -> Comparison:
+    environments, environment_notes = [], []
+    for _, path in labelled:
+        environment, note = read_environment(path, expected=True)
+        environments.append(environment)
+        environment_notes.append(note)
+    old_label, new_label = _unique_labels(labelled)
     axes = common_axes(files)
-    sides, more = sides_of_files(files, axes, rules.metric)
-    analyses = [analyse(own.rows, found.baseline) for own, found in zip(files, environments, strict=True)]
-    drifts = {
-        label: _drift_between(analyses[0], new, axes) for label, new in zip(labels[1:], analyses[1:], strict=True)
-    }
-    contenders = dict(zip(labels[1:], sides[1:], strict=True))
-    found = [
-        difference
-        for label, own, data in zip(labels[1:], files[1:], environments[1:], strict=True)
-        for difference in differences(label, (files[0], own), (environments[0], data), rules.vary)
+    (old, new), ignored_axes = sides_of_files(files, axes, options.metric)
+    of_old, of_new = (
+        analyse(results.rows, environment.baseline) for results, environment in zip(files, environments, strict=True)
+    )
+    drifts = drifts_by_device(of_old, of_new, axes)
+    rows, geomean = judge_pairs(pairs(old, new), drifts, options)
+    notes = [
+        *ignored_axes,
+        *unknown_names(options.vary, files, environments),
+        _other_weights(old_label, old, new_label, new),
+        *(warning for results in files for warning in results.warnings),
+        *environment_notes,
     ]
-    more += unknown_names(rules.vary, files, environments)
-    more += [told for label, new in contenders.items() if (told := _other_weights(labels[0], sides[0], label, new))]
-    apart = [told for label, new in contenders.items() if (told := nothing_common(labels[0], sides[0], label, new))]
-    everything = len(apart) == len(contenders)
-    judged = _judge_sides(labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
-    places = [environment.places for environment in environments]
-    judged = replace(judged, places=dict(zip(labels, places, strict=True)))
-    if everything:
-        return replace(judged, nothing_common="; ".join(apart))
-    return replace(judged, notes=(*apart, *judged.notes))
+    return Comparison(
+        old_label,
+        new_label,
+        options,
+        tuple(rows),
+        geomean,
+        drifts,
+        differences=tuple(differences(files, environments, options.vary)),
+        notes=tuple(dict.fromkeys(filter(None, notes))),
+        nothing_common=nothing_common(old_label, old, new_label, new),
+        places=environments[1].places,
+    )
 
 
-def _drift_between(old: Analysis, new: Analysis, axes: Sequence[str]) -> Drift:
-    noise = max(old.noise.floor or 0.0, new.noise.floor or 0.0)
-    return drift(old.rows, new.rows, axes, noise, old.baseline if old.baseline == new.baseline else None)
-
-
-def _other_weights(baseline: str, old: Sides, contender: str, new: Sides) -> str:
+def _other_weights(old_label: str, old: Sides, new_label: str, new: Sides) -> str:
     """A note on weights that differ between two files; "" if none do."""
     other = sum(old[key].weight != new[key].weight for key in old.keys() & new.keys())
-    what = f"the weights of {plural(other, 'row')} differ between {baseline} and {contender}"
-    used = f"the geometric mean uses the weights of {baseline}, or of {contender} where {baseline} has none"
+    what = f"the weights of {plural(other, 'row')} differ between {old_label} and {new_label}"
+    used = f"the geometric mean uses the weights of {old_label}, or of {new_label} where {old_label} has none"
     return f"{what}; {used}" if other else ""
-
-
-def _judge_sides(
-    baseline: str,
-    old: Sides,
-    contenders: dict[str, Sides],
-    rules: Rules,
-    drifts: dict[str, Drift],
-    found: Sequence[EnvironmentDifference],
-    notes: Sequence[str],
-) -> Comparison:
-    rows, geomeans = judge_pairs(pairs(old, contenders), drifts, rules)
-    labels = tuple(contenders)
-    unique = tuple(dict.fromkeys(notes))
-    return Comparison(baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)
 
 
 def _select(files: list[Results], where: RowFilter) -> list[Results]:

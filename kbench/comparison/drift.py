@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import NamedTuple
 
+from kbench.analysis import Analysis
 from kbench.analysis.cases import timed
 from kbench.comparison.join import CONDITIONS, CaseId
 from kbench.results.row import Row
@@ -57,7 +58,6 @@ class Drift:
     own         for each case, how far the change of its controls is from that of their kind, in log time
     incomplete  the same as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these
                 sessions, but `change` does not include it.
-    devices     the drift of each device, where files have several
     """
 
     old: dict[int, float] = field(default_factory=dict)
@@ -68,18 +68,6 @@ class Drift:
     scatter: float = 0.0
     own: dict[CaseId, float] = field(default_factory=dict)
     incomplete: tuple[dict[int, float], dict[int, float]] = ({}, {})
-    devices: dict[str, Drift] = field(default_factory=dict)
-
-    def of(self, case: CaseId) -> Drift:
-        """The drift of the device that a case was measured on."""
-        if not self.devices:
-            return self
-        return self.devices.get(str(dict(case[1])["device"]), Drift(noise=self.noise))
-
-    @property
-    def parts(self) -> dict[str, Drift]:
-        """The drift of each device. The key is "" if the files have one device."""
-        return self.devices or {"": self}
 
     @property
     def change(self) -> float | None:
@@ -109,23 +97,27 @@ class Drift:
         return min(changes) - apart - taken, max(changes) + apart - taken
 
 
-def drift(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: float, baseline: str | None) -> Drift:
-    """The drift between the rows of two files, over the controls that both have.
-
-    `axes` identify a case. If `device` is one of them, each device has its own drift. `noise` is the larger noise floor of
-    the two files, as a share. `baseline` is the configuration that the speed-ups of both files refer to; None if they refer
-    to different ones.
-    """
+def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str]) -> dict[str, Drift]:
+    """The drift between the rows of two files, over the controls that both have: for each device if `device` is one of the
+    axes that identify a case, otherwise for the device ""."""
+    noise = max(old.noise.floor or 0.0, new.noise.floor or 0.0)
+    baseline = old.baseline if old.baseline == new.baseline else None
     if "device" not in axes:
-        return _between(old, new, axes, noise, baseline)
-    parts = {}
-    for device in sorted({row.device for row in old} & {row.device for row in new}):
-        here, there = ([row for row in rows if row.device == device] for rows in (old, new))
-        parts[device] = _between(here, there, axes, noise, baseline)
-    return Drift(noise=noise, devices=parts)
+        return {"": _between(old.rows, new.rows, axes, noise, baseline)}
+    drifts = {}
+    for device in sorted({row.device for row in old.rows} & {row.device for row in new.rows}):
+        of_old, of_new = ([row for row in side.rows if row.device == device] for side in (old, new))
+        drifts[device] = _between(of_old, of_new, axes, noise, baseline)
+    return drifts or {"": Drift(noise=noise)}
+
+
+def drift_of(case: CaseId, drifts: Mapping[str, Drift]) -> Drift:
+    """The drift of the device that a case was measured on."""
+    return drifts[str(dict(case[1]).get("device", ""))]
 
 
 def _between(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: float, baseline: str | None) -> Drift:
+    """`baseline` is the configuration that the speed-ups of both files refer to; None if they refer to different ones."""
     times: dict[ControlKey, ControlTimes] = {}
     for side, rows in enumerate((old, new)):
         for key, row in _controls(rows, axes, baseline):

@@ -29,9 +29,8 @@ class Weight(str, enum.Enum):
 
 @dataclass(frozen=True)
 class EnvironmentDifference:
-    """A property that differs between two files. `contender` is the label of the file that is compared with the baseline."""
+    """A property that differs between two files."""
 
-    contender: str
     name: str
     old: str
     new: str
@@ -53,35 +52,35 @@ NOT_COMPARED = {
 """Settings that are left out: the rows show them, or they affect no number."""
 
 
+Property = str | float
+"""The value of a property: text, or a measured clock in MHz."""
+
+
 def differences(
-    contender: str,
-    files: tuple[Results, Results],
-    environments: tuple[Environment, Environment],
-    vary: Collection[str],
+    files: Sequence[Results], environments: Sequence[Environment], vary: Collection[str]
 ) -> list[EnvironmentDifference]:
-    """What differs between the file of the baseline and that of a contender. Differences that forbid the comparison come first.
+    """What differs between the old and the new file. Differences that forbid the comparison come first.
 
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
-    old, new = (
-        {**_from_rows(own), **environment_properties(data)} for own, data in zip(files, environments, strict=True)
-    )
-    if not all(
-        environment.known for environment in environments
-    ):  # an environment file is missing, so only the rows can be compared
-        old, new = ({name: side[name] for name in _from_rows(files[0])} for side in (old, new))
+    old, new = map(_from_rows, files)
+    if all(environment.known for environment in environments):  # otherwise, only the rows can be compared
+        old, new = (
+            {**side, **environment_properties(environment)}
+            for side, environment in zip((old, new), environments, strict=True)
+        )
     if any(map(several_devices, files)):  # the device is then part of what was measured
         old.pop("device", None)
         new.pop("device", None)
-    found = []
+    different = []
     for name in dict.fromkeys([*old, *new]):
-        before, after = old.get(name, "none"), new.get(name, "none")
-        if before != after and UNKNOWN not in (before, after) and not _equal(name, before, after):
+        values = old.get(name, "none"), new.get(name, "none")
+        if UNKNOWN not in values and not _equal(*values):
             weight = Weight.REFUSE if name in CONDITIONS else Weight.WARN
             if name in vary or name.partition(".")[2] in vary:
                 weight = Weight.VARIED
-            found.append(EnvironmentDifference(contender, name, before, after, weight))
-    return sorted(found, key=lambda difference: list(Weight).index(difference.weight))
+            different.append(EnvironmentDifference(name, _written(values[0]), _written(values[1]), weight))
+    return sorted(different, key=lambda difference: list(Weight).index(difference.weight))
 
 
 def unknown_names(vary: Collection[str], files: Sequence[Results], environments: Sequence[Environment]) -> list[str]:
@@ -99,19 +98,15 @@ def unknown_names(vary: Collection[str], files: Sequence[Results], environments:
     return notes
 
 
-def _from_rows(results: Results) -> dict[str, str]:
+def _from_rows(results: Results) -> dict[str, Property]:
     ok = [row for row in results.rows if row.status is Status.OK]
-    known = {
-        name: "/".join(sorted({getattr(row, name) for row in ok})) or UNKNOWN
-        for name in CONDITIONS
-        if name != "case_hash"
-    }
     throttled = sorted({word for row in ok for word in row.throttle.split(";") if word})
-    clocks = [row.sm_mhz for row in ok if row.sm_mhz is not None]
+    clocks_mhz = [row.sm_mhz for row in ok if row.sm_mhz is not None]
+    conditions = [name for name in CONDITIONS if name != "case_hash"]
     return {
-        **known,
+        **{name: "/".join(sorted({getattr(row, name) for row in ok})) or UNKNOWN for name in conditions},
         "sessions": str(len({row.session for row in ok})),
-        "SM clock (median)": f"{statistics.median(clocks):.0f} MHz" if clocks else UNKNOWN,
+        "SM clock (median)": statistics.median(clocks_mhz) if clocks_mhz else UNKNOWN,
         "throttled by": "/".join(throttled) or "nothing",
     }
 
@@ -126,9 +121,12 @@ def environment_properties(environment: Environment) -> dict[str, str]:
     return {name: value for name, value in known.items() if name not in NOT_COMPARED}
 
 
-def _equal(name: str, before: str, after: str) -> bool:
+def _equal(old: Property, new: Property) -> bool:
     """Whether two values count as equal. Clocks are measured, so they may differ by CLOCK_MOVED."""
-    if not name.startswith("SM clock"):
-        return False
-    old, new = (float(text.removesuffix(" MHz")) for text in (before, after))
-    return abs(old - new) <= CLOCK_MOVED * max(old, new)
+    if isinstance(old, float) and isinstance(new, float):
+        return abs(old - new) <= CLOCK_MOVED * max(old, new)
+    return old == new
+
+
+def _written(value: Property) -> str:
+    return f"{value:.0f} MHz" if isinstance(value, float) else value

@@ -40,6 +40,12 @@ class Key:
         return self.operator, self.axes, self.dtype
 
     @property
+    def columns(self) -> dict[str, Value]:
+        """The columns that identify the row, for programs: values keep their type."""
+        who: dict[str, Value] = {"operator": self.operator, "provider": self.provider, "params": self.params}
+        return {**who, **dict(self.axes), "dtype": self.dtype}
+
+    @property
     def configuration_name(self) -> str:
         return configuration_name(self.provider, self.params)
 
@@ -115,10 +121,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """A key with its measurements by the baseline and by one contender. A side that lacks the key is None."""
+    """A key with its measurements on both sides. A side that lacks the key is None."""
 
     key: Key
-    contender: str
     old: Side | None
     new: Side | None
 
@@ -136,7 +141,7 @@ class Pair:
 
     @property
     def weight(self) -> float | None:
-        """How often the case occurs, as the baseline says, or else the contender; None if neither does."""
+        """How often the case occurs, as the old side says, or else the new one; None if neither does."""
         return next((side.weight for side in (self.old, self.new) if side and side.weight is not None), None)
 
     @property
@@ -169,32 +174,25 @@ def sides_of_files(files: Sequence[Results], axes: Sequence[str], metric: str) -
     return [_sides(results, axes, metric) for results in files], notes
 
 
-def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str:
+def nothing_common(old_label: str, old: Sides, new_label: str, new: Sides) -> str:
     """One sentence that says how two sides without a common key differ; "" for sides that have one."""
     if old.keys() & new.keys():
         return ""
-    if empty := [label for label, sides in ((baseline, old), (contender, new)) if not sides]:
+    if empty := [label for label, sides in ((old_label, old), (new_label, new)) if not sides]:
         return f"nothing to compare: {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no row of a provider"
-    before, after = _values(old), _values(new)
+    of_old, of_new = _values(old), _values(new)
     different = [
-        f"{name} is {_first_values(before[name])} in {baseline} and {_first_values(after[name])} in {contender}"
-        for name in before
-        if name in after and not before[name] & after[name]
+        f"{name} is {_first_values(of_old[name])} in {old_label} and {_first_values(of_new[name])} in {new_label}"
+        for name in of_old
+        if name in of_new and not of_old[name] & of_new[name]
     ]
-    told = f": {'; '.join(different)}" if different else ""
-    return f"nothing to compare: {baseline} and {contender} have no row in common{told}"
+    which = f": {'; '.join(different)}" if different else ""
+    return f"nothing to compare: {old_label} and {new_label} have no row in common{which}"
 
 
-def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
-    """A pair for each contender and key that the contender or the baseline has, sorted by key."""
-    everything = {*baseline, *(key for sides in contenders.values() for key in sides)}
-    keys = sorted(everything, key=lambda key: key.order)
-    return [
-        Pair(key, label, baseline.get(key), sides.get(key))
-        for key in keys
-        for label, sides in contenders.items()
-        if key in baseline or key in sides
-    ]
+def pairs(old: Sides, new: Sides) -> list[Pair]:
+    """A pair for each key that a side has, sorted by key."""
+    return [Pair(key, old.get(key), new.get(key)) for key in sorted({*old, *new}, key=lambda key: key.order)]
 
 
 def _ignore_axis(axis: str, files: Sequence[Results]) -> str:

@@ -1,4 +1,7 @@
-"""Decides the verdict on each pair, and its reason.
+"""Decides how large the change of each pair is, its verdict, and the reasons.
+
+With two or more sessions on each side, `stats` computes the effect and its interval. With one session, nothing is known about
+how sessions differ: the interval is then a fixed floor, or wider where the rounds vary more.
 
 M is the margin, the smallest change of interest:
 
@@ -6,25 +9,29 @@ M is the margin, the smallest change of interest:
     slower   the change is certain (q <= ERROR_RATE over all rows of the report), and its interval does not lie within M
     unclear  neither; the reason says what would decide it
 
-`faster` is `slower` with the files swapped. With one session on a side, the scatter of sessions is unknown:
-the half-width of the interval is then a floor, and the reason says "1 session". A difference of up to two ticks of the timer is
-never a change. All bounds are factors, so swapping the files swaps the verdicts.
+`faster` is `slower` with the files swapped. A difference of up to two ticks of the timer is never a change. All bounds are
+factors, so swapping the files swaps the verdicts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from kbench.analysis import rounds
 from kbench.analysis.noise import TOO_NOISY, format_share
 from kbench.analysis.standings import weighted_mean
 from kbench.comparison import stats
-from kbench.comparison.change import Change, changes
-from kbench.comparison.drift import Drift
+from kbench.comparison.drift import Drift, drift_of
 from kbench.comparison.join import Pair, Side
 from kbench.comparison.model import Geomean, JudgedRow
-from kbench.comparison.options import Rules
-from kbench.comparison.verdict import DRIFT_REASON, TOO_NOISY_REASON, Verdict
+from kbench.comparison.options import CompareOptions
+from kbench.comparison.reason import Cause, Reason, because
+from kbench.comparison.verdict import Verdict
 from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
 
@@ -32,96 +39,185 @@ ERROR_RATE = 0.01
 """The false discovery rate of `slower` and `faster`: one report in a hundred on unchanged code has a false row. With
 the usual 0.05, a gate that runs on every push would raise a false alarm every other week."""
 
+FLOOR = 0.03
+"""The smallest change that a single session on a side can show. Sessions of the same code differ by 0.5 to 1 % each, and a
+report has many rows."""
+
 MANY_SESSIONS = 30
 """The reason does not recommend more sessions than this."""
 
-Judgement = tuple[Verdict, str]
-"""A verdict and its reason."""
+Judgement = tuple[Verdict, tuple[Reason, ...]]
+"""A verdict and its reasons."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of a pair that has times on both sides, in log time: a positive effect is slower.
+
+    drift       of the device that the pair was measured on
+    half_width  of the 95 % interval
+    p           the p value of "no change"; None where sessions do not give one
+    sd          standard deviation between the sessions of one side
+    """
+
+    pair: Pair
+    drift: Drift
+    effect: float
+    half_width: float
+    p: float | None = None
+    sd: float = 0.0
 
 
 def judge_pairs(
-    pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules
-) -> tuple[list[JudgedRow], list[Geomean]]:
-    """The judged rows of the pairs, in the order of the pairs, and a geometric mean for each contender.
+    pairs: Sequence[Pair], drifts: Mapping[str, Drift], options: CompareOptions
+) -> tuple[list[JudgedRow], Geomean]:
+    """The judged rows of the pairs, in the order of the pairs, and the geometric mean of their ratios.
 
-    `drifts` has the drift of the machine for each contender.
+    `drifts` has the drift of the machine by device.
     """
-    untimed = [_judge_without_times(pair, rules) for pair in pairs]
-    sized: dict[int, Change] = {}  # by index in `pairs`
-    geomeans = []
-    for label in drifts:
-        places = [place for place, pair in enumerate(pairs) if pair.contender == label]
-        timed = [place for place in places if untimed[place] is None]
-        found, interval = changes([pairs[place] for place in timed], drifts[label], rules)
-        sized |= dict(zip(timed, found, strict=True))
-        weights = [change.pair.weight for change in found]
-        mean = None
-        if found:
-            mean = rules.ratio(weighted_mean([change.effect for change in found], [each or 1.0 for each in weights]))
-        geomeans.append(Geomean(label, mean, interval, len(found), len(places), any(weights)))
-    tested = [place for place, change in sized.items() if change.p is not None]
-    q = dict(zip(tested, stats.discoveries([sized[place].p or 0.0 for place in tested]), strict=True))
+    untimed = [_judge_without_times(pair, options) for pair in pairs]
+    timed = [place for place, judgement in enumerate(untimed) if judgement is None]
+    changes, interval = _changes([pairs[place] for place in timed], drifts, options)
+    change_at = dict(zip(timed, changes, strict=True))
+    tested = {place: change.p for place, change in change_at.items() if change.p is not None}
+    q_at = dict(zip(tested, map(float, stats.discoveries(list(tested.values()))), strict=True))
     rows = []
     for place, (pair, judgement) in enumerate(zip(pairs, untimed, strict=True)):
         if judgement is not None:
-            rows.append(JudgedRow(pair.key, pair.contender, *judgement, pair.old, pair.new))
+            rows.append(JudgedRow(pair.key, *judgement, pair.old, pair.new))
             continue
-        change = sized[place]
-        judgement = _judge_change(change, q.get(place), drifts[pair.contender].of(pair.key.case), rules)
-        judgement = _with_what_ran(judgement, *pair.sides)
-        ratio, ci = rules.ratio(change.effect), rules.interval(change.effect, change.half_width)
-        rows.append(JudgedRow(pair.key, pair.contender, *judgement, pair.old, pair.new, ratio, ci, q.get(place)))
-    return rows, geomeans
+        change, q = change_at[place], q_at.get(place)
+        verdict, reasons = _judge_change(change, q, options)
+        ratio, ci = options.ratio(change.effect), options.interval(change.effect, change.half_width)
+        reasons += _what_ran(pair, changed=verdict in (Verdict.SLOWER, Verdict.FASTER))
+        rows.append(JudgedRow(pair.key, verdict, reasons, pair.old, pair.new, ratio, ci, q))
+    weights = [change.pair.weight for change in changes]
+    mean = None
+    if changes:
+        effects = [change.effect for change in changes]
+        mean = options.ratio(weighted_mean(effects, [weight or 1.0 for weight in weights]))
+    return rows, Geomean(mean, interval, len(changes), len(pairs), any(weights))
+
+
+# ---- how large a change is
+
+
+def _changes(
+    pairs: Sequence[Pair], drifts: Mapping[str, Drift], options: CompareOptions
+) -> tuple[list[Change], tuple[float, float] | None]:
+    """The changes of the pairs, in their order, and the interval of their geometric mean, which is None unless all pairs have
+    several sessions."""
+    drift = [drift_of(pair.key.case, drifts) for pair in pairs]
+    replicated = [place for place, pair in enumerate(pairs) if pair.sessions > 1]
+    if not replicated:
+        return [_of_one_session(*each, options) for each in zip(pairs, drift, strict=True)], None
+    logs = [_log_times(pairs[place], drift[place], options) for place in replicated]
+    old, new = (_matrix(side) for side in zip(*logs, strict=True))
+    weights = np.array([pairs[place].weight or 1.0 for place in replicated])
+    effects = stats.estimate_effects(
+        old,
+        new,
+        np.array([pairs[place].timer_step for place in replicated]),
+        weights / weights.max(),
+        np.array([drift[place].scatter for place in replicated]),
+    )
+    estimates = zip(effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
+    estimate_at = dict(zip(replicated, estimates, strict=True))
+    changes = [
+        Change(pair, drift[place], *map(float, estimate_at[place]))
+        if place in estimate_at
+        else _of_one_session(pair, drift[place], options)
+        for place, pair in enumerate(pairs)
+    ]
+    whole = len(replicated) == len(pairs)
+    return changes, options.interval(effects.mean, effects.mean_half_width) if whole else None
+
+
+def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change:
+    """A change with one session on a side. The interval is the floor, or wider where the noise is larger, the rounds vary
+    more, or the controls of the same case changed in another way than those of the others."""
+    old, new = (statistics.fmean(logs.values()) for logs in _log_times(pair, drift, options))
+    floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own.get(pair.key.case, 0.0)))
+    scatter = math.hypot(*(rounds.uncertainty(rounds.logs(side.readings[0].rounds)) for side in pair.sides))
+    return Change(pair, drift, new - old, max(math.log1p(floor), scatter))
+
+
+def _log_times(pair: Pair, drift: Drift, options: CompareOptions) -> list[dict[int, float]]:
+    """Log times of both sides by session, less the machine's drift if the metric contains it."""
+    shifts = drift.shifts if options.compared.drifts else ({}, {})
+    return [
+        {
+            reading.session: -options.compared.sign * math.log(reading.value) - shift.get(reading.session, 0.0)
+            for reading in side.readings
+        }
+        for side, shift in zip(pair.sides, shifts, strict=True)
+    ]
+
+
+def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
+    """Log times of shape (rows, sessions), NaN where a row lacks a session."""
+    rows = list(rows)
+    sessions = sorted({session for row in rows for session in row})
+    return np.array([[row.get(session, math.nan) for session in sessions] for row in rows])
 
 
 # ---- pairs without comparable times
 
 
-def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
+def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | None:
     """The judgement of a pair whose times cannot be compared; None for a pair whose times can."""
     old, new = pair.old, pair.new
     if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
-        return _judge_statuses(old, new)
-    if unknown := _sides_without(rules.metric, old, new):
-        return Verdict.UNTIMED, unknown
-    if differing := old.differing_conditions(new, rules.vary):
-        return Verdict.INCOMPARABLE, differing
+        verdict, reason = _judge_statuses(old, new)
+        return verdict, (reason,)
+    if lacking := _sides_without(options.metric, old, new):
+        return Verdict.UNTIMED, lacking
+    if differing := old.differing_conditions(new, options.vary):
+        return Verdict.INCOMPARABLE, (because(Cause.OTHER_CONDITIONS, conditions=differing),)
     if old.suspect or new.suspect:
         both = old.suspect and new.suspect
-        sides = "both sides have" if both else "the old side has" if old.suspect else "the new side has"
-        return Verdict.SUSPECT, f"{sides} an implausible time (kbench explain suspect)"
+        who = "both sides have" if both else "the old side has" if old.suspect else "the new side has"
+        return Verdict.SUSPECT, (because(Cause.IMPLAUSIBLE, who=who),)
     return None
 
 
-def _sides_without(metric: str, old: Side, new: Side) -> str:
-    """Which sides have times without the metric: `the new side has no tflops`; "" if every time has it."""
-    lacking = {"old": old.timed - len(old.readings), "new": new.timed - len(new.readings)}
+def _sides_without(metric: str, old: Side, new: Side) -> tuple[Reason, ...]:
+    """Which sides have times without the metric; empty if every time has it."""
     if not (old.readings or new.readings):
-        return f"neither side has {metric}"
-    return "; ".join(
-        f"the {name} side has no {metric}{f' in {count} of {side.timed} sessions' if side.readings else ''}"
-        for (name, count), side in zip(lacking.items(), (old, new), strict=True)
-        if count
+        return (because(Cause.NO_METRIC_ON_BOTH_SIDES, metric=metric),)
+    return tuple(
+        because(
+            Cause.NO_METRIC_IN_SOME_SESSIONS if side.readings else Cause.NO_METRIC,
+            side=name,
+            metric=metric,
+            lacking=side.timed - len(side.readings),
+            timed=side.timed,
+        )
+        for name, side in (("old", old), ("new", new))
+        if len(side.readings) < side.timed
     )
 
 
-def _judge_statuses(old: Side | None, new: Side | None) -> Judgement:
+def _judge_statuses(old: Side | None, new: Side | None) -> tuple[Verdict, Reason]:
     """The judgement of a pair in which a side lacks a time in a session. A failure of the new side is `failed` unless
     the old side failed too. It is also `failed` if the new side has no times at all and the old side has some."""
-    before, after = _outcome(old), _outcome(new)
-    both = after if not before or before == after else f"{before}, now {after}" if after else before
-    failed_before = old is not None and old.status.failed and not (old.timed and new and not new.timed)
+    earlier, now = _outcome(old), _outcome(new)
+    both = now if not earlier or earlier == now else f"{earlier}, now {now}" if now else earlier
+    failed_earlier = old is not None and old.status.failed and not (old.timed and new and not new.timed)
     if not (old and old.timed) and not (new and (new.timed or new.status.failed)):
-        return Verdict.UNTIMED, both
+        return Verdict.UNTIMED, because(Cause.STATUS, outcome=both)
     if new is None:
-        return Verdict.MISSING, before
+        return Verdict.MISSING, because(Cause.STATUS, outcome=earlier)
+    if new.status.failed and failed_earlier:
+        return Verdict.UNTIMED, because(Cause.FAILED_ON_BOTH_SIDES, outcome=both)
     if new.status.failed:
-        return (Verdict.UNTIMED, f"failed on both sides: {both}") if failed_before else (Verdict.FAILED, after)
+        return Verdict.FAILED, because(Cause.STATUS, outcome=now)
     if old is None:
-        return Verdict.NEW, after
+        return Verdict.NEW, because(Cause.STATUS, outcome=now)
     if new.status is Status.OK:
-        return (Verdict.FIXED if failed_before else Verdict.NEW), f"was {before}"
-    return Verdict.MISSING, after
+        verdict = Verdict.FIXED if failed_earlier else Verdict.NEW
+        return verdict, because(Cause.EARLIER_STATUS, outcome=earlier)
+    return Verdict.MISSING, because(Cause.STATUS, outcome=now)
 
 
 def _outcome(side: Side | None) -> str:
@@ -138,59 +234,51 @@ def _outcome(side: Side | None) -> str:
 # ---- pairs with comparable times
 
 
-def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -> Judgement:
-    ticks, asked = math.log1p(2 * change.pair.timer_step), math.log1p(rules.margin)
+def _judge_change(change: Change, q: float | None, options: CompareOptions) -> Judgement:
+    drift, ticks, asked = change.drift, math.log1p(2 * change.pair.timer_step), math.log1p(options.margin)
     margin = max(ticks, asked)
     size = abs(change.effect)
-    direction = Verdict.SLOWER if change.effect > 0 else Verdict.FASTER
     shown_same = size + change.half_width <= margin
-    note = _few_sessions(change)
+    few_sessions = _few_sessions(change)
     if _one_measurement(change.pair):
-        return Verdict.SAME, "both sides are the same measurement"
+        return Verdict.SAME, (because(Cause.ONE_MEASUREMENT),)
     if any((reading.samples or math.inf) <= 1 for side in change.pair.sides for reading in side.readings):
-        return Verdict.UNCLEAR, "a session has only one sample; raise measure.rep_ms"
+        return Verdict.UNCLEAR, (because(Cause.ONE_SAMPLE),)
     if q is None and drift.noise > TOO_NOISY:
-        return Verdict.UNCLEAR, (
-            f"{TOO_NOISY_REASON} for 1 session (noise floor {format_share(drift.noise)}); quieten the machine, and add sessions"
-        )
+        return Verdict.UNCLEAR, (because(Cause.NOISY_MACHINE, noise_floor=format_share(drift.noise)),)
     low, high = drift.explains
     half_width = change.half_width * (1 - 1e-9)  # a change of exactly this size counts
     explained = low - half_width <= change.effect <= high + half_width
     drifted = max(-low, high) > asked
     certain = q <= ERROR_RATE if q is not None else size >= half_width
     if (drifted and (explained or shown_same)) or (certain and explained and not shown_same):
-        return Verdict.UNCLEAR, _describe_drift(drift, rules)
+        return Verdict.UNCLEAR, (_drift_reason(drift, options),)
     if shown_same:
-        return Verdict.SAME, note
+        return Verdict.SAME, few_sessions
     if certain and size > ticks:
-        return direction, _join(note, _describe_drift(drift, rules)) if drifted else note
+        direction = Verdict.SLOWER if change.effect > 0 else Verdict.FASTER
+        return direction, (*few_sessions, *([_drift_reason(drift, options)] if drifted else []))
     if size <= ticks and ticks > asked:
-        return Verdict.UNCLEAR, _join(
-            note, "the change is less than two ticks of the clock; on a GPU, timer: graph resolves smaller changes"
-        )
+        return Verdict.UNCLEAR, (*few_sessions, because(Cause.BELOW_TWO_TICKS))
     if q is None:
-        return Verdict.UNCLEAR, _join(note, "add sessions")
+        return Verdict.UNCLEAR, (*few_sessions, because(Cause.ADD_SESSIONS))
     needed = _sessions_needed(change, margin)
     if needed > MANY_SESSIONS:
         count = f"about {needed}" if needed <= 1000 else "more than 1000"
-        return Verdict.UNCLEAR, (
-            f"{TOO_NOISY_REASON}: {count} sessions per side would be needed; quieten the machine, or set a wider --margin"
-        )
-    return Verdict.UNCLEAR, f"noisy: about {needed} sessions per side would settle it"
+        return Verdict.UNCLEAR, (because(Cause.TOO_NOISY, sessions=count),)
+    return Verdict.UNCLEAR, (because(Cause.NOISY, sessions=needed),)
 
 
-def _describe_drift(drift: Drift, rules: Rules) -> str:
-    """`the machine drifted by +6.6%, which may explain changes from -11.3% to +13.2%`"""
-    ends = sorted(rules.ratio(end) - 1 for end in drift.explains)
-    explained = f"changes from {ends[0]:+.1%} to {ends[1]:+.1%}"
-    return f"{DRIFT_REASON} {math.expm1(drift.change or 0.0):+.1%}, which may explain {explained}"
+def _drift_reason(drift: Drift, options: CompareOptions) -> Reason:
+    low, high = sorted(options.ratio(end) - 1 for end in drift.explains)
+    return because(Cause.DRIFT, drift=math.expm1(drift.change or 0.0), low=low, high=high)
 
 
-def _with_what_ran(judgement: Judgement, old: Side, new: Side) -> Judgement:
-    """The judgement with what is known of the code that ran, for a reader who asks why a time has changed."""
-    verdict, reason = judgement
-    changed = verdict in (Verdict.SLOWER, Verdict.FASTER)
-    return verdict, _join(reason, describe_code_change(old.ran, new.ran, changed=changed))
+def _what_ran(pair: Pair, *, changed: bool) -> tuple[Reason, ...]:
+    """What is known of the code that ran, for a reader who asks why a time has changed."""
+    old, new = pair.sides
+    what_ran = describe_code_change(old.ran, new.ran, changed=changed)
+    return (because(Cause.CODE, what_ran=what_ran),) if what_ran else ()
 
 
 def _one_measurement(pair: Pair) -> bool:
@@ -199,17 +287,13 @@ def _one_measurement(pair: Pair) -> bool:
     return old.readings == new.readings and all(reading.started_at for reading in old.readings)
 
 
-def _few_sessions(change: Change) -> str:
+def _few_sessions(change: Change) -> tuple[Reason, ...]:
     count = change.pair.sessions
     if count > 2:
-        return ""
-    return (
-        "only 2 sessions" if count == 2 else f"1 session: only changes above {math.expm1(change.half_width):.1%} count"
-    )
-
-
-def _join(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
+        return ()
+    if count == 2:
+        return (because(Cause.TWO_SESSIONS),)
+    return (because(Cause.ONE_SESSION, smallest=math.expm1(change.half_width)),)
 
 
 def _sessions_needed(change: Change, margin: float) -> int:

@@ -1,4 +1,4 @@
-"""What the caller of a comparison asks for, and the rules of judging that follow from it."""
+"""What the caller of a comparison asks for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 from kbench.analysis.metrics import COMPARED, Metric, metric_by_name
-from kbench.comparison.gate import Gate
+from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
+from kbench.text.suggest import unknown
 
 MAX_LOG_RATIO = 700.0
 """The largest logarithm of a ratio that a float can hold. An interval without bounds is cut here."""
-
 
 DEFAULT_MARGIN = 0.02
 
@@ -24,7 +24,7 @@ class CompareOptions:
     metric    column to compare
     margin    smallest change of interest, as a share
     vary      names of what differs on purpose: `torch`, `driver`, `device`
-    fail_on   verdicts that fail the gate
+    fail_on   verdicts that fail the gate; without any, every comparison that decided something passes
     strict    rows that were measured in different ways on the two sides do not pass the gate
 
     Raises UsageError for a value that cannot be used.
@@ -41,29 +41,14 @@ class CompareOptions:
         metric_by_name(self.metric, COMPARED)
         if not 0 < self.margin < 1:
             raise UsageError("--margin: must be more than 0% and less than 100%; give a share such as 2% or 0.02")
+        words = [verdict.value for verdict in Verdict]
+        if strange := sorted(set(self.fail_on) - set(words)):
+            raise UsageError(f"--fail-on: {unknown('verdict', strange[0], words)}")
 
     @property
-    def rules(self) -> Rules:
-        return Rules(frozenset(self.vary), self.metric, self.margin)
-
-    @property
-    def gate(self) -> Gate:
-        """Raises UsageError for a word in `fail_on` that is not a verdict."""
-        return Gate.of(self.fail_on, self.strict)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How rows are judged.
-
-    vary    conditions that differ on purpose
-    metric  the column that is compared
-    margin  the smallest change of interest, as a share
-    """
-
-    vary: frozenset[str] = frozenset()
-    metric: str = "ms"
-    margin: float = DEFAULT_MARGIN
+    def failing(self) -> list[Verdict]:
+        """The verdicts that fail the gate, in the order given."""
+        return [Verdict(word) for word in dict.fromkeys(self.fail_on)]
 
     @property
     def compared(self) -> Metric:

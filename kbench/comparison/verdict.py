@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import enum
 
-TOO_NOISY_REASON = "too noisy"
-"""The beginning of the reason of an `unclear` row that needs more sessions than anybody would measure."""
-
-DRIFT_REASON = "the machine drifted by"
-"""The beginning of the reason of a row that is `unclear` because the drift of the machine may explain its change."""
-
 
 class Verdict(enum.StrEnum):
     """What a comparison says about a row. The verdicts that need attention come first.
@@ -105,7 +99,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def needs_attention(self) -> bool:
-        """Whether it is a warning in a report, and a failed test in JUnit's terms."""
+        """Whether it is a warning in a report."""
         return self.glyph == "!"
 
     @property
@@ -117,11 +111,6 @@ class Verdict(enum.StrEnum):
     def quiet(self) -> bool:
         """Whether nothing changed, or nothing that can be told. Reports fold such rows."""
         return self in (Verdict.UNCLEAR, Verdict.SAME, Verdict.UNTIMED)
-
-    @property
-    def skipped(self) -> bool:
-        """Whether the row was not judged: a skipped test in JUnit's terms."""
-        return self in (Verdict.INCOMPARABLE, Verdict.UNCLEAR, Verdict.UNTIMED)
 
     @property
     def rank(self) -> int:

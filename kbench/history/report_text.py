@@ -6,8 +6,8 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kbench.comparison.presentation.wording import Paint, format_change, interval, painted, unpainted
 from kbench.comparison.verdict import Verdict
+from kbench.comparison.wording import Paint, format_change, interval, painted, unpainted
 from kbench.history.change_points import FEWEST
 from kbench.history.moved import MovedProperty
 from kbench.history.report import HistoryChange, HistoryReport

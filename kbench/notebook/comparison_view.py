@@ -8,11 +8,8 @@ from dataclasses import fields
 
 import pandas as pd
 
-from kbench.comparison.formats import csv_table, terminal
+from kbench.comparison import csv_table, report, text
 from kbench.comparison.model import Comparison, JudgedRow
-from kbench.comparison.presentation import report_lines, row_names
-from kbench.comparison.presentation.groups import grouped, sections
-from kbench.comparison.presentation.text_table import number_cells
 from kbench.comparison.verdict import Verdict
 
 MAX_TABLE_ROWS = 100
@@ -58,11 +55,11 @@ class ComparisonView(Comparison):
 
     def __repr__(self) -> str:
         """`<Comparison pr.csv against main.csv: 1 slower, 46 same>`"""
-        return f"<Comparison {report_lines.title(self)}: {report_lines.headline(self)}>"
+        return f"<Comparison {report.title(self)}: {report.headline(self)}>"
 
     def __str__(self) -> str:
         """What `kbench compare` prints."""
-        return terminal.text(self, PRINTED_WIDTH)
+        return text.text(self, PRINTED_WIDTH)
 
     def _repr_html_(self) -> str:
         return html(self)
@@ -70,12 +67,12 @@ class ComparisonView(Comparison):
 
 def html(comparison: Comparison) -> str:
     """An HTML table, changes first. Text from files is escaped."""
-    parts = [f"<p><b>{_text(report_lines.title(comparison))}</b><br>{_text(report_lines.headline(comparison))}</p>"]
-    notes = [] if comparison.nothing_common else [*report_lines.drifts(comparison), *report_lines.geomeans(comparison)]
+    parts = [f"<p><b>{_text(report.title(comparison))}</b><br>{_text(report.headline(comparison))}</p>"]
+    notes = [] if comparison.nothing_common else [*report.drifts(comparison), report.geomean(comparison)]
     if notes:
         parts.append(f"<p>{'<br>'.join(map(_text, notes))}</p>")
-    common, left = row_names.common_parts(comparison), 0 if comparison.nothing_common else MAX_TABLE_ROWS
-    for changed, members in sections(comparison.rows):
+    common, left = report.common_parts(comparison), 0 if comparison.nothing_common else MAX_TABLE_ROWS
+    for changed, members in report.sections(comparison.rows):
         shown, left = members[:left], max(0, left - len(members))
         if shown:
             parts.append((_table if changed else _groups)(shown, comparison, common))
@@ -85,9 +82,9 @@ def html(comparison: Comparison) -> str:
 
 
 def _table(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
-    names = [row_names.with_short_dtype(row_names.distinguishing_parts(row, comparison, common)) for row in shown]
-    told = number_cells(shown, comparison)
-    places = row_names.shared_reasons(shown)
+    names = [report.with_short_dtype(report.name_parts(row, common)) for row in shown]
+    told = report.number_cells(shown, comparison)
+    places = report.footnotes(shown)
     own = any(row.reason and row.reason not in places for row in shown)
     body = [
         [
@@ -104,8 +101,8 @@ def _table(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str,
 
 def _groups(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
     body = [
-        [_verdict(group.verdict), _cell(group.who), _cell(group.extent), _long(group.why)]
-        for group in grouped(shown, comparison, common)
+        [_verdict(group.first.verdict), _cell(group.who), _cell(group.extent), _long(group.why)]
+        for group in report.grouped(shown, comparison, common)
     ]
     return _rows(["verdict", "provider", "cases", "reason"], body)
 

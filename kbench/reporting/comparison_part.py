@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbench.comparison import report
 from kbench.comparison.model import Comparison
-from kbench.comparison.presentation import report_lines, row_names
-from kbench.comparison.presentation.wording import format_change, interval, probability, values
+from kbench.comparison.wording import format_change, interval, probability
 from kbench.plotting import Choices, plot_changes
 from kbench.plotting.inline import inline_svg
 from kbench.reporting.table import page_table
@@ -14,12 +14,12 @@ from kbench.reporting.table import page_table
 
 def comparison_part(comparison: Comparison) -> dict[str, Any]:
     """Counts, notes, differences, pictures, and the table of verdicts with those that need attention first."""
-    shown = report_lines.quantity_of(comparison)
+    shown = report.quantity_of(comparison)
     unit = shown.unit.replace("us", "µs")
-    common = row_names.common_parts(comparison)
-    rows = [] if comparison.nothing_common else row_names.ordered(comparison)
-    names = [row_names.distinguishing_parts(row, comparison, common) for row in rows]
-    old_and_new = [values(row, shown) for row in rows]
+    common = report.common_parts(comparison)
+    rows = [] if comparison.nothing_common else report.ordered(comparison)
+    names = [report.name_parts(row, common) for row in rows]
+    old_and_new = [report.values(row, shown) for row in rows]
     columns = {
         "verdict": [row.verdict.value for row in rows],
         **{name: [parts.get(name, "") for parts in names] for name in (names[0] if names else ())},
@@ -32,17 +32,17 @@ def comparison_part(comparison: Comparison) -> dict[str, Any]:
     }
     pictures = plot_changes(comparison, Choices(kind="change")) if any(row.ratio is not None for row in rows) else []
     return {
-        "title": report_lines.title(comparison),
+        "title": report.title(comparison),
         "counts": comparison.counts,
         "notes": [
-            *(f"{name}: {value}" for name, value in report_lines.facts(comparison, common)),
-            *report_lines.drifts(comparison),
-            *report_lines.geomeans(comparison),
-            *report_lines.next_steps(comparison),
+            *(f"{name}: {value}" for name, value in report.facts(comparison, common)),
+            *report.drifts(comparison),
+            report.geomean(comparison),
+            *report.next_steps(comparison),
             *comparison.notes,
         ],
         "differences": [
-            (found.name, found.old, found.new, report_lines.WEIGHTS[found.weight]) for found in comparison.differences
+            (found.name, found.old, found.new, report.WEIGHTS[found.weight]) for found in comparison.differences
         ],
         "pictures": [inline_svg(picture.figure) for picture in pictures],
         "table": page_table(columns, ["verdict", "provider", "dtype"]),

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.comparison.presentation.wording import format_change, interval
 from kbench.comparison.verdict import Verdict
+from kbench.comparison.wording import format_change, interval
 from kbench.history.report import HistoryChange, HistoryReport
 from kbench.history.report_text import baseline_text, day, head, method_line, moved_text, notes
 from kbench.history.timeline import Series, SeriesKey

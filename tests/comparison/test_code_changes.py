@@ -89,13 +89,3 @@ def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Call
     assert (found.rows[0].verdict, found.rows[0].reason) == ("same", "8 kernels per call instead of 1")
     sides: dict[str, Any] = json.loads(FORMATS["json"](found))["rows"][0]
     assert (sides["old"]["kernels"], sides["new"]["kernels"]) == ([1], [8])
-
-
-def test_files_of_earlier_versions_are_compared_as_before(write: Write) -> None:
-    paths = [write("old", times(*FAST)), write("new", times(*SLOW, code=OTHER))]
-    lines = [line.split(",") for line in paths[0].read_text().splitlines()]
-    gone = [lines[0].index(name) for name in ("kernels", "code", "peak_bytes", "energy_mj")]
-    kept = [",".join(cell for n, cell in enumerate(line) if n not in gone) for line in lines]
-    paths[0].write_text("\n".join(kept) + "\n")
-    [only] = compare_results(*paths).rows
-    assert (only.verdict, only.reason) == ("slower", "")

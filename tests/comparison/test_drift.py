@@ -34,16 +34,8 @@ def test_what_moves_the_copies_too_is_the_machine(write: Write) -> None:
     comparison = compare_results(a, b)
     assert set(words(comparison)) == {"same"}
     assert comparison.rows[0].ratio == pytest.approx(1.0)
-    drift = comparison.drifts[str(b)]
+    drift = comparison.drifts[""]
     assert drift.change == pytest.approx(math.log(1.01))
-
-
-def test_what_moves_all_rows_and_not_the_copies_is_the_code(write: Write) -> None:
-    levels = (1.0, 1.004, 0.996)
-    old = [r for n in range(1, 20) for r in sessions(*levels, n=n)]
-    new = [r for n in range(1, 20) for r in sessions(*(1.03 * level for level in levels), n=n)]
-    comparison = compare_results(write("old", with_copies(old, *levels)), write("new", with_copies(new, *levels)))
-    assert set(words(comparison)) == {"slower"}
 
 
 def test_the_drift_explains_what_lies_near_it_and_nothing_else(write: Write) -> None:
@@ -81,7 +73,7 @@ def test_the_unchanged_baseline_says_how_kernels_drift(write: Write) -> None:
     """A clock that fell by 8 % slows kernels and not copies."""
     old, new = write("old", beside_baseline(1.0, 1.0, 1.0)), write("new", beside_baseline(1.08, 1.0, 1.08))
     comparison = compare_results(old, new)
-    assert comparison.drifts[str(new)].controls == pytest.approx({"copy control": 0, "unchanged torch": math.log(1.08)})
+    assert comparison.drifts[""].controls == pytest.approx({"copy control": 0, "unchanged torch": math.log(1.08)})
     assert set(words(comparison)) == {"unclear"}
     slower = write("slower", beside_baseline(1.3, 1.0, 1.08))
     assert words(compare_results(old, slower)) == ["slower", "unclear"] * 2
@@ -94,13 +86,8 @@ def test_a_baseline_that_may_have_changed_says_nothing(write: Write, hashes: dic
     old = write("old", beside_baseline(1.0, 1.0, 1.0, code="some"))
     new = write("new", beside_baseline(1.08, 1.0, 1.08, **{"code": "some", **hashes}))
     comparison = compare_results(old, new)
-    assert list(comparison.drifts[str(new)].controls) == ["copy control"]
+    assert list(comparison.drifts[""].controls) == ["copy control"]
     assert set(words(comparison)) == {"slower"}
-
-
-def test_a_baseline_that_nothing_is_compared_with_is_what_the_user_judges(write: Write) -> None:
-    old, new = ([r for r in beside_baseline(1.0, 1.0, ms) if r.provider != "mine"] for ms in (1.0, 1.08))
-    assert words(compare_results(write("old", old), write("new", new))) == ["slower"] * 2
 
 
 def test_a_session_cut_short_takes_no_copies_from_the_others(write: Write) -> None:
@@ -114,7 +101,7 @@ def test_a_session_cut_short_takes_no_copies_from_the_others(write: Write) -> No
     b = write("new", [*with_copies(new, 1.01, 1.012), *cut])
     comparison = compare_results(a, b)
     assert set(words(comparison)) == {"same"}
-    drift = comparison.drifts[str(b)]
+    drift = comparison.drifts[""]
     assert drift.cases == 8 and drift.change == pytest.approx(math.log(1.011), abs=1e-4)
     assert comparison.rows[0].ratio == pytest.approx(1.0, abs=1e-3), "the short session's own copies put it right"
 
@@ -137,5 +124,5 @@ def test_every_device_of_a_fleet_has_its_own_drift(write: Write) -> None:
     a, b = fleet("old", 1.0), fleet("new", 1.012)
     comparison = compare_results(a, b)
     assert set(words(comparison)) == {"same"}
-    changes = {device: part.change for device, part in comparison.drifts[str(b)].parts.items()}
+    changes = {device: drift.change for device, drift in comparison.drifts.items()}
     assert changes == {"NVIDIA H100": pytest.approx(math.log(1.012)), "NVIDIA H200": pytest.approx(0.0, abs=1e-9)}

@@ -86,15 +86,6 @@ def test_clocks_throttling_and_sessions_are_read_from_the_rows(write: Write) -> 
     assert found(old, near) == []
 
 
-def test_another_device_forbids_the_comparison_unless_that_is_the_point(write: Write) -> None:
-    old, new = beside(write("old", [row()])), beside(write("new", [row(ms=0.5, device="NVIDIA B200")]))
-    assert found(old, new) == [("device", "NVIDIA H200", "NVIDIA B200", "refuse")]
-    assert not compare_results(old, new).comparable
-    comparison = compare_results(old, new, options=CompareOptions(vary=["device"]))
-    assert comparison.comparable and comparison.rows[0].verdict == "faster"
-    assert comparison.differences[0].weight.value == "varied"
-
-
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\\x00", '{"packages": 3, "git": [], "driver": null}'])
 def test_a_damaged_file_beside_the_csv_is_mentioned_and_no_more(old: Path, new: Path, text: str) -> None:
     new.with_suffix(".env.json").write_text(text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
-from making import Write, failed, row
-from verdicts import Judge, gate, words
+from making import Write, row
+from verdicts import Judge, words
 
 from kbench.comparison.compare import compare_results
 from kbench.comparison.options import CompareOptions
@@ -53,16 +52,6 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
 
 
 # ---- keys
-
-
-def test_the_order_of_rows_changes_nothing(write: Write) -> None:
-    old = [row(n, 1.0 + n / 100, session=s, provider=p) for n in (9, 10, 80) for s in (0, 1, 2) for p in ("a", "b")]
-    new = [failed(9, provider="a") if r.session == 0 and r.case.N == 9 and r.provider == "a" else r for r in old]
-    before = compare_results(write("old", old), write("new", new))
-    random.Random(0).shuffle(old)
-    random.Random(1).shuffle(new)
-    assert compare_results(write("old", old), write("new", new)) == before
-    assert [(v.key.axes[1][1], v.key.provider) for v in before.rows] == [(n, p) for n in (9, 10, 80) for p in "ab"]
 
 
 def test_controls_are_not_compared(write: Write) -> None:
@@ -154,29 +143,16 @@ def test_nothing_in_common_says_what_differs(write: Write) -> None:
     old = [row(n, dtype="float16") for n in (1, 2)]
     comparison = compare_results(write("old", old), write("new", [row(n, dtype="bfloat16") for n in (1, 2)]))
     assert not comparison.comparable
-    assert comparison.geomeans[0].ratio is None
+    assert comparison.geomean.ratio is None
     assert comparison.nothing_common == (
-        f"nothing to compare: {comparison.baseline} and {comparison.contenders[0]} have no row in common: "
-        f"dtype is float16 in {comparison.baseline} and bfloat16 in {comparison.contenders[0]}"
-    )
-
-
-def test_values_that_differ_are_named_in_their_order(write: Write) -> None:
-    old, new = write("old", [row(n) for n in (4096, 256, 1024, 512)]), write("new", [row(n) for n in (8, 16)])
-    told = compare_results(f"old={old}", f"new={new}").nothing_common
-    assert told.endswith(": N is 256, 512, 1024, ... in old and 8, 16 in new")
-
-
-def test_a_file_without_rows_is_named(write: Write) -> None:
-    old, new = write("old", [row()]), write("new", [])
-    assert (
-        compare_results(f"old={old}", f"new={new}").nothing_common == "nothing to compare: new has no row of a provider"
+        f"nothing to compare: {comparison.old} and {comparison.new} have no row in common: "
+        f"dtype is float16 in {comparison.old} and bfloat16 in {comparison.new}"
     )
 
 
 def test_two_empty_files(write: Write) -> None:
     comparison = compare_results(write("old", []), write("new", []))
-    assert comparison.rows == () and not comparison.comparable and not gate(comparison, {"slower", "missing"})
+    assert comparison.rows == () and not comparison.comparable and not comparison.passed
     assert "have no row of a provider" in comparison.nothing_common
 
 

@@ -7,7 +7,6 @@ from making import Write, failed, row, sessions
 from verdicts import Judge, words
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.formats import FORMATS
 from kbench.comparison.options import CompareOptions
 
 
@@ -23,11 +22,6 @@ def test_what_was_not_measured_is_missing_and_not_failed(verdict: Judge, status:
     assert verdict([row()], [failed(status=status)])[0] == "missing"
     assert verdict([failed(status=status)], [row()])[0] == "new"
     assert verdict([failed(status=status)], [failed(status=status)])[0] == "untimed"
-
-
-def test_from_declined_to_crashed_is_failed(verdict: Judge) -> None:
-    assert verdict([failed(status="unsupported")], [failed(status="crashed")])[0] == "failed"
-    assert verdict([failed(status="crashed")], [failed(status="unsupported")])[0] == "untimed"
 
 
 def test_failed_before_and_now_is_not_a_change(verdict: Judge) -> None:
@@ -75,15 +69,3 @@ def test_a_side_without_the_metric_is_named(write: Write) -> None:
     assert found == [lost, partly, ("failed", failure), neither, ("missing", ""), ("new", "")]
     found = [(each.verdict, each.reason) for each in compare_results(new, old, options=options).rows]
     assert found[0] == ("untimed", "the old side has no tflops") and found[2] == ("fixed", f"was {failure}")
-
-
-@pytest.mark.parametrize("form", sorted(FORMATS))
-def test_every_format_writes_rows_without_the_metric(write: Write, form: str) -> None:
-    old, new = write("old", [row(1, tflops=2.0), row(2)]), write("new", [row(1), row(2)])
-    comparison = compare_results(old, new, options=CompareOptions(metric="tflops"))
-    assert "unsupported" not in FORMATS[form](comparison)
-
-
-def test_rows_in_one_file_only(write: Write) -> None:
-    old, new = write("old", [row(1), row(2), row(3)]), write("new", [row(2), row(3), row(4), failed(5)])
-    assert words(compare_results(old, new)) == ["missing", "unclear", "unclear", "new", "failed"]

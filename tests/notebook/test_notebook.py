@@ -56,7 +56,7 @@ def test_a_frame_is_compared_as_its_file_is(write: Write) -> None:
     old, new = results(write, "old"), results(write, "new", 1.5)
     of_files = kbench.compare(f"old={old}", f"new={new}")
     of_frames = kbench.compare(kbench.load(old), kbench.load(new))
-    assert (of_frames.baseline, of_frames.contenders) == ("old", ("new",))
+    assert (of_frames.old, of_frames.new) == ("old", "new")
     assert of_frames.rows == of_files.rows
     assert not any("kbench-" in note or "no such file" in note for note in of_frames.notes), (
         "no temporary file is named"

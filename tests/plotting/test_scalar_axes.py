@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.analysis.files import load_sources
+from kbench.comparison import text as compared
 from kbench.comparison.compare import compare_results
-from kbench.comparison.formats import terminal as compared
 from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write_pictures
 from kbench.results.case import Case

@@ -11,8 +11,8 @@ from common import ROOT
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands import check, doctor, list_providers, run_output
+from kbench.comparison import text as compared
 from kbench.comparison.compare import compare_results
-from kbench.comparison.formats import terminal as compared
 from kbench.comparison.options import CompareOptions
 from kbench.config import load
 from kbench.execute.plan import make_plan

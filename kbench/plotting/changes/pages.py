@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from kbench.comparison import report
 from kbench.comparison.model import Comparison
-from kbench.comparison.presentation import report_lines
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.changes.rows import change_rows
 from kbench.plotting.selection.along import companions, most_values, no_such_x, numeric
@@ -47,7 +47,7 @@ def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) 
     """
     rows, axes, columns = change_rows(comparison)
     if rows.empty or rows["effect"].isna().all():
-        counts = report_lines.summary(comparison)
+        counts = report.summary(comparison)
         raise ResultsError(
             f"no change to draw: no row has times that can be compared ({counts}); kbench compare shows the reasons"
         )

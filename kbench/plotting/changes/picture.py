@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from kbench.comparison import report
 from kbench.comparison.model import Comparison
-from kbench.comparison.presentation import report_lines
-from kbench.comparison.presentation.wording import quantity
+from kbench.comparison.wording import quantity
 from kbench.plotting.changes import panels as forms
 from kbench.plotting.changes.axis import ChangeAxis
 from kbench.plotting.changes.marks import VerdictMarks
@@ -55,9 +55,9 @@ AROUND_LIST_INCHES = 0.9
 
 def draw(changes: Changes, page: Page, theme: Theme) -> Figure:
     """A page with its legend and caption."""
-    rules = changes.comparison.rules
-    axis = ChangeAxis.of(page.points, rules.margin)
-    style = ChangeStyle(axis, VerdictMarks(theme, not rules.compared.lower_is_better), quantity(rules.metric).name)
+    options = changes.comparison.options
+    axis = ChangeAxis.of(page.points, options.margin)
+    style = ChangeStyle(axis, VerdictMarks(theme, not options.compared.lower_is_better), quantity(options.metric).name)
     panels = sorted(page.panels, key=lambda panel: [natural_key(value) for value in panel.where.values()])
     page = Page(page.fixed, panels)
     if changes.x and page.points[changes.x].nunique() > 1:
@@ -154,25 +154,24 @@ def _names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def _title(comparison: Comparison, whole: dict[str, object]) -> str:
-    [who] = comparison.contenders
-    names = shorten([who, comparison.baseline])
+    names = shorten([comparison.new, comparison.old])
     rest = title_of({name: value for name, value in whole.items() if name != FILE_COLUMN})
-    return f"{names[who]} against {names[comparison.baseline]}" + (f" · {rest}" if rest else "")
+    return f"{names[comparison.new]} against {names[comparison.old]}" + (f" · {rest}" if rest else "")
 
 
 def _caption(changes: Changes, rows: pd.DataFrame, style: ChangeStyle, unnamed: Sequence[Panel]) -> Iterator[str]:
     comparison = changes.comparison
-    facts = dict(report_lines.facts(comparison, {}))
+    facts = dict(report.facts(comparison, {}))
     sessions = facts.get("sessions")
     yield " · ".join(filter(None, [facts.get("conditions"), sessions and f"sessions: {sessions}"]))
-    meaning = [f"shaded: the margin, {comparison.rules.margin * 100:g} %", "bars: 95 % intervals"]
+    meaning = [f"shaded: the margin, {comparison.options.margin * 100:g} %", "bars: 95 % intervals"]
     far = any(style.axis.outside(effect) for effect in rows["effect"].dropna())
     cut = any(style.axis.cut_ends(low, high) for low, high in zip(rows["low"], rows["high"], strict=True))
     more = ["changes beyond the axis: at its edge, with their values"] if far else []
     more += ["arrows: the interval goes on beyond the axis"] if cut else []
     yield " · ".join([*meaning, *more])
     yield from changes.notes
-    for found in (list(report_lines.drifts(comparison, beside_values=False)), list(report_lines.geomeans(comparison))):
+    for found in (list(report.drifts(comparison, beside_values=False)), [report.geomean(comparison)]):
         if len(found) <= MOST_NOTES:
             yield from sorted(found)
     for panel in unnamed:

@@ -28,7 +28,7 @@ def change_rows(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[s
         key = verdict.key
         rows.append(
             {
-                FILE_COLUMN: verdict.contender,
+                FILE_COLUMN: comparison.new,
                 "operator": key.operator,
                 PROVIDER_COLUMN: names[key.configuration_name],
                 "dtype": key.dtype,

@@ -1,13 +1,11 @@
-"""How all formats write numbers and verdicts."""
+"""How reports write numbers and verdicts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from kbench.analysis.metrics import COMPARED
-from kbench.comparison.model import JudgedRow
 from kbench.comparison.verdict import Verdict
 from kbench.text.terminal import microseconds, speed
 
@@ -46,10 +44,6 @@ class Quantity:
     head: str = ""
     basis: str = ""
 
-    @property
-    def with_unit(self) -> str:
-        return f"{self.name} in {self.unit}"
-
 
 _SHOWN: dict[str, Callable[[float], str]] = {
     "us": microseconds,
@@ -78,10 +72,8 @@ def interval(ci: tuple[float, float]) -> str:
     return f"[{', '.join(format_change(end).removesuffix('%') for end in ci)}]"
 
 
-def plus_minus(ratio: float | None, ci: tuple[float, float] | None) -> str:
+def plus_minus(ratio: float, ci: tuple[float, float]) -> str:
     """The distance from a ratio to the further end of its interval, in percent: `±0.7`."""
-    if ratio is None or ci is None:
-        return ""
     away = max(ratio - ci[0], ci[1] - ratio) * 100
     return f"\N{PLUS-MINUS SIGN}{away:.1f}" if away < 10 else f"\N{PLUS-MINUS SIGN}{away:.0f}"
 
@@ -92,28 +84,3 @@ def probability(q: float) -> str:
 
 def factor(ratio: float) -> str:
     return f"{ratio:.3f}" if 0.1 <= ratio < 100 else f"{ratio:.3g}"
-
-
-def finite(number: float | None) -> float | None:
-    """The number, or None for NaN and infinities, which no format writes."""
-    return number if number is not None and math.isfinite(number) else None
-
-
-def values(row: JudgedRow, shown: Quantity) -> tuple[str, str]:
-    """The old and the new value as text; "" for a side without a value."""
-    old, new = (side.value if side else None for side in (row.old, row.new))
-    return "" if old is None else shown.show(old), "" if new is None else shown.show(new)
-
-
-def sentence(row: JudgedRow, shown: Quantity) -> str:
-    """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; only 2 sessions`."""
-    old, new = values(row, shown)
-    parts = []
-    if row.ratio is not None:
-        parts.append(f"{shown.name} {format_change(row.ratio)}{f' {interval(row.ci)}' if row.ci else ''}{shown.basis}")
-    if old or new:
-        parts.append(f"{old or 'none'} -> {new or 'none'} {shown.unit}")
-    if row.q is not None:
-        parts.append(f"q {probability(row.q)}")
-    details = "; ".join(filter(None, [", ".join(parts), row.reason]))
-    return f"{row.verdict}: {details}" if details else row.verdict.value
