@@ -15,14 +15,14 @@ import pytest
 import torch
 
 import kbench
+from kbench.launches.code_files import find_code
 from kbench.launches.launched_call import Kernel, LaunchedCall, machine_code_of
-from kbench.listings.code_files import find_code
-from kbench.listings.disassembler import dump_code, find_cuobjdump
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.definition.definition import Definition
 from kbench.measure.launches.machine_code import MACHINE_CODE
 from kbench.measure.launches.recorder import LaunchRecorder, PreparedCall, Recorded
 from kbench.measure.machine.device import Device
+from kbench.why.disassembler import dump_code, find_cuobjdump
 
 pytestmark = pytest.mark.gpu
 
