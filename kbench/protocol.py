@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import json
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -26,7 +26,7 @@ from kbench.launches.launched_call import LaunchedCall
 from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value, configuration_name, format_params
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS, timers_in_words
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import Status
 from kbench.text.printable import REASON_LIMIT, printable, without_colours
 
 if TYPE_CHECKING:
@@ -194,20 +194,6 @@ class Task:
         """The index of the baseline among the configurations."""
         names = [one.name for one in self.configurations]
         return names.index(self.baseline) if self.baseline in names else None
-
-    def is_answered_by(self, rows: Sequence[Row]) -> bool:
-        """Whether there is one row for each configuration in order, and then each control at most once."""
-        wanted = [(one.provider, format_params(one.params)) for one in self.configurations]
-        controls = [row.provider for row in rows[len(wanted) :]]
-        return (
-            [(row.provider, row.params) for row in rows[: len(wanted)]] == wanted
-            and all(
-                row.role == (Role.PROVIDER if number < len(wanted) else Role.CONTROL) for number, row in enumerate(rows)
-            )
-            and all(row.case == self.case and row.session == self.session for row in rows)
-            and len(set(controls)) == len(controls)
-            and set(controls) <= set(Control)
-        )
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def run(
     """
     from kbench.config.load import load_config
     from kbench.execute.run import RunOptions
-    from kbench.execute.writer import ROWS_STAY
+    from kbench.execute.writer import CONTINUE
     from kbench.protocol import Source
     from kbench.sources import SourceKind, source_of
     from kbench.sources.source_config import NoPlots, SourceConfig
@@ -124,7 +124,7 @@ def run(
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
-    usual = RunOptions(out, wait=wait, wait_hint=WAIT_HINT, unwritten=f"{ROWS_STAY}; continue with --resume")
+    usual = RunOptions(out, wait=wait, wait_hint=WAIT_HINT, unwritten=CONTINUE)
     options = replace(
         usual,
         devices=devices,

@@ -27,7 +27,6 @@ from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.lock import device_lock, hold
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.execute.time_limits import call_within
 from kbench.files import source_text
 from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Message, Task
 from kbench.results.case import Case
@@ -96,7 +95,7 @@ class Cluster:
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL)  # kbench reports the same events itself
         with self._failures("no dask scheduler answers; check the address, or start one with `dask scheduler`"):
-            call_within(2 * ANSWER_LIMIT_S, lambda: asyncio.run(_ask_who(self._address)))
+            asyncio.run(asyncio.wait_for(_ask_who(self._address), 2 * ANSWER_LIMIT_S))
             return distributed.Client(self._address, timeout=ANSWER_LIMIT_S, set_as_default=False, name="kbench")
 
     def _first_catalog(self, note: Callable[[str], None]) -> Catalog:

@@ -15,10 +15,9 @@ from kbench.execute import existing_results, progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import ExistingResults, ResumeMode
-from kbench.execute.kernels_writer import KernelsWriter
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.plan import Plan
-from kbench.execute.writer import ROWS_STAY, Writer, check_writable
+from kbench.execute.writer import ROWS_STAY, KernelsWriter, Writer, check_writable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 

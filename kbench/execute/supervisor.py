@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import requirements
 from kbench.execute.wall_time import seen_from_outside
-from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
+from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
     RANDOM,
     RECORD,
@@ -42,36 +41,6 @@ MOST_UNBLAMED = 2
 """How often a worker may die in a case while no provider runs, before the rest of the case is given up."""
 
 
-class Death(NamedTuple):
-    """How a configuration took its worker down, and on which case or edge input."""
-
-    where: str
-    status: Status
-    reason: str
-
-
-class FailureHistory:
-    """The deaths in a row of each configuration, by its name, in the order in which this process measures cases."""
-
-    def __init__(self) -> None:
-        self._deaths: dict[str, list[Death]] = {}
-
-    def add(self, name: str, where: str, lost: WorkerFailed) -> None:
-        self._deaths.setdefault(name, []).append(Death(where, lost.status, lost.reason))
-
-    def clear(self, name: str) -> None:
-        """The worker has survived a case with this configuration."""
-        self._deaths.pop(name, None)
-
-    def give_up(self, name: str) -> tuple[Status, str] | None:
-        """The status and the reason of a configuration that is not tried again; None if it is."""
-        deaths = self._deaths.get(name, [])[-MOST_DEATHS:]
-        if len(deaths) < MOST_DEATHS:
-            return None
-        where = ", ".join(f"{death.status.value} on {death.where}" for death in deaths)
-        return deaths[-1].status, f"not tried again: {where} ({deaths[-1].reason})"
-
-
 class WorkerSupervisor:
     """Measures on a device of the catalog, or on the worker's current device without one. Starts no worker yet. Use it with
     `with`: it ends the worker.
@@ -92,8 +61,8 @@ class WorkerSupervisor:
         self._stopped = False
         self._worker: Worker | None = None
         self._catalog: Catalog | None = None  # of the last worker
-        self._history = FailureHistory()
-        self._calls: list[CallRecorded] = []  # of the task
+        self._deaths: dict[str, list[tuple[str, WorkerFailed]]] = {}
+        """The deaths in a row of each configuration, by its name, and on which case or edge input."""
 
     def __enter__(self) -> WorkerSupervisor:
         return self
@@ -125,18 +94,12 @@ class WorkerSupervisor:
         """Measure a task. Each session gets a new process. Raises DeviceGone."""
         if self._session not in (None, task.session):
             self._end_worker()
-        self._session, self._calls = task.session, []
+        self._session = task.session
         listener.begin(task, self._place)
-        rows = self._rows(task, listener)
+        rows, calls = self._rows(task, listener)
         catalog = self._catalog or self.ready(task).catalog
-        return Finished(
-            task=task,
-            rows=rows,
-            device=self._device or catalog.device,
-            machine=catalog.machine,
-            place=self._place,
-            calls=tuple(self._calls),
-        )
+        device = self._device or catalog.device
+        return Finished(task, rows, device, catalog.machine, self._place, tuple(calls))
 
     def try_operator(self, task: Task, *, whole: bool = False) -> None:
         """Call the operator's own functions on the case of a task, or on one with small axes unless `whole`. Raises ConfigError
@@ -156,21 +119,23 @@ class WorkerSupervisor:
         that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
         says so."""
         rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
-        for one in task.configurations:
-            if one.error:
-                rows[one.name, RANDOM] = make_failed_row(task, one, Status.ERROR, one.error)
-                yield replace(rows[one.name, RANDOM], edge=RANDOM)
+        for configuration in task.configurations:
+            if configuration.error:
+                row = make_failed_row(task, configuration, Status.ERROR, configuration.error)
+                rows[configuration.name, RANDOM] = replace(row, edge=RANDOM)
+                yield rows[configuration.name, RANDOM]
         unblamed = 0
-        while left := [one for one in task.configurations if self._may_be_checked(one, task, rows)]:
+        while left := [
+            configuration for configuration in task.configurations if self._is_checked(configuration, task, rows)
+        ]:
             try:
                 request = CheckRequest(replace(task, configurations=tuple(left)), tuple(rows))
                 for event in self.ready(task).ask(request):
                     listener.event(event, self._place)
-                    if isinstance(event, Rows):
-                        for row in event.rows:
-                            rows[row.configuration_name, row.edge] = row
-                            self._history.clear(row.configuration_name)
-                            yield row
+                    for row in event.rows if isinstance(event, Rows) else ():
+                        rows[row.configuration_name, row.edge] = row
+                        self._deaths.pop(row.configuration_name, None)
+                        yield row
                 break
             except WorkerFailed as lost:
                 self._end_worker()
@@ -179,24 +144,37 @@ class WorkerSupervisor:
                     if unblamed == MOST_UNBLAMED:
                         raise
                     continue
-                one, edge = left[lost.step.index], lost.step.edge
-                if (one.name, edge) in rows:
+                guilty, edge = left[lost.step.index], lost.step.edge
+                if (guilty.name, edge) in rows:
                     raise  # not caused by an edge input: it would happen again and again
-                self._history.add(one.name, f"{edge} of {task.case.label}", lost)
-                rows[one.name, edge] = replace(make_failed_row(task, one, lost.status, lost.reason), edge=edge)
-                yield rows[one.name, edge]
+                self._add_death(guilty, f"{edge} of {task.case.label}", lost)
+                rows[guilty.name, edge] = replace(make_failed_row(task, guilty, lost.status, lost.reason), edge=edge)
+                yield rows[guilty.name, edge]
         assert self._catalog
         edges = self._catalog.operators[task.case.operator].edges[task.case.mode]
-        for one in task.configurations:
-            if not task.keep_trying and (given_up := self._history.give_up(one.name)):
+        for configuration in task.configurations:
+            if not_tried := self._not_tried(configuration, task):
                 for edge in (RANDOM, *edges):
-                    if (one.name, edge) not in rows:
-                        yield replace(make_failed_row(task, one, *given_up, not_tried=True), edge=edge)
+                    if (configuration.name, edge) not in rows:
+                        yield replace(not_tried, edge=edge)
 
-    def _may_be_checked(self, one: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
-        random = rows.get((one.name, RANDOM))
+    def _is_checked(self, configuration: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
+        random = rows.get((configuration.name, RANDOM))
         declined = random is not None and random.status.declined
-        return not one.error and not declined and (task.keep_trying or not self._history.give_up(one.name))
+        return not declined and not configuration.error and not self._not_tried(configuration, task)
+
+    def _add_death(self, configuration: Configuration, where: str, lost: WorkerFailed) -> None:
+        self._deaths.setdefault(configuration.name, []).append((where, lost))
+
+    def _not_tried(self, configuration: Configuration, task: Task) -> Row | None:
+        """The row of a configuration that is not tried again; None if it is."""
+        deaths = self._deaths.get(configuration.name, [])[-MOST_DEATHS:]
+        if task.keep_trying or len(deaths) < MOST_DEATHS:
+            return None
+        wheres = ", ".join(f"{lost.status.value} on {where}" for where, lost in deaths)
+        last = deaths[-1][1]
+        reason = f"not tried again: {wheres} ({last.reason})"
+        return make_failed_row(task, configuration, last.status, reason, not_tried=True)
 
     def ready(self, task: Task) -> Worker:
         """A worker that fits the plan of the task; started if necessary. Raises DeviceGone."""
@@ -217,19 +195,27 @@ class WorkerSupervisor:
             self._worker.stop(STOP_LIMIT_S if self._stopped else KILLED_LIMIT_S)
             self._worker = None
 
-    def _rows(self, task: Task, listener: Listener) -> list[Row]:
-        """One row per configuration, then the controls."""
+    def _rows(self, task: Task, listener: Listener) -> tuple[list[Row], list[CallRecorded]]:
+        """One row per configuration, then the controls; and what their calls launch."""
         failed: dict[str, Row] = {}
-        for one in task.configurations:
-            if one.error:
-                failed[one.name] = make_failed_row(task, one, Status.ERROR, one.error)
-            elif not task.keep_trying and (given_up := self._history.give_up(one.name)):
-                failed[one.name] = make_failed_row(task, one, *given_up, not_tried=True)
-        rows: list[Row] = []
+        for configuration in task.configurations:
+            if configuration.error:
+                failed[configuration.name] = make_failed_row(task, configuration, Status.ERROR, configuration.error)
+            elif row := self._not_tried(configuration, task):
+                failed[configuration.name] = row
+        rows, calls = list[Row](), list[CallRecorded]()
         unblamed = 0
-        while left := [one for one in task.configurations if one.name not in failed]:
+        while left := [configuration for configuration in task.configurations if configuration.name not in failed]:
             try:
-                rows = self._ask(replace(task, configurations=tuple(left)), listener)
+                rows = []
+                answers = self.ready(task).ask(replace(task, configurations=tuple(left)))
+                for event in seen_from_outside(answers, task.settings.warmup_ms):
+                    if isinstance(event, Rows):
+                        rows += event.rows
+                        continue
+                    if isinstance(event, CallRecorded):
+                        calls.append(event)
+                    listener.event(event, self._place)
                 break
             except WorkerFailed as lost:
                 self._end_worker()
@@ -241,37 +227,21 @@ class WorkerSupervisor:
                 guilty = left[lost.step.index : lost.step.index + 1] if lost.step else []
                 unblamed += not guilty
                 reason = lost.reason if guilty else f"{lost.reason} while no provider was running"
-                for one in left if unblamed == MOST_UNBLAMED else guilty:
-                    failed[one.name] = make_failed_row(task, one, lost.status, reason)
-                    self._history.add(one.name, task.case.label, lost)
-        for one in left:
-            self._history.clear(one.name)
+                for configuration in left if unblamed == MOST_UNBLAMED else guilty:
+                    failed[configuration.name] = make_failed_row(task, configuration, lost.status, reason)
+                    self._add_death(configuration, task.case.label, lost)
+        for configuration in left:
+            self._deaths.pop(configuration.name, None)
         measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
-        return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
-
-    def _ask(self, task: Task, listener: Listener) -> list[Row]:
-        """The rows of the configurations and their controls. Raises WorkerFailed, also for rows that were not asked for."""
-        answers = self.ready(task).ask(task)
-        rows: list[Row] = []
-        for event in seen_from_outside(answers, task.settings.warmup_ms):
-            if isinstance(event, Rows):
-                rows += event.rows
-            else:
-                if isinstance(event, CallRecorded):
-                    self._calls.append(event)
-                listener.event(event, self._place)
-        if not task.is_answered_by(rows):
-            raise WorkerFailed(Status.CRASHED, f"{NONSENSE}: rows that were not asked for")
-        return rows
+        of_providers = [measured[configuration.name] for configuration in task.configurations]
+        return of_providers + [row for row in rows if row.role != Role.PROVIDER], calls
 
 
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
     """Raise DeviceGone if a worker has another device or other code than the plan was made for. `device` is the one that it
     must use, if the plan names one."""
-    planned, now = (
-        dict(task.requirements),
-        requirements(catalog, task.case.operator, catalog.providers(task.case.operator)),
-    )
+    planned = dict(task.requirements)
+    now = requirements(catalog, task.case.operator, catalog.providers(task.case.operator))
     if device:
         planned["the UUID of the device"], now["the UUID of the device"] = device.uuid, catalog.device.uuid
     for name, value in planned.items():

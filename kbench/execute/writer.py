@@ -1,4 +1,4 @@
-"""Writes the files of a run: the CSV, case by case, and the environment file beside it."""
+"""Writes the files of a run: the CSV, case by case, and the environment file and the kernels file beside it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from pathlib import Path
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.launches.kernels_file import kernels_path
+from kbench.launches.code_files import code_folder, save_code
+from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
+from kbench.protocol import CallRecorded
 from kbench.results.environment import Environment, environment_path
 from kbench.results.row import Row, csv_header
 
 ROWS_STAY = "the rows measured so far are kept"
 """What becomes of the rows if a results file cannot be written any more."""
+
+CONTINUE = f"{ROWS_STAY}; continue with --resume"
 
 
 def move_aside(csv: Path) -> list[Path]:
@@ -114,6 +118,41 @@ class Writer:
         text = io.StringIO()
         csv.DictWriter(text, self._header, lineterminator="\n").writerows(row.cells() for row in rows)
         return text.getvalue().encode()
+
+
+class KernelsWriter:
+    """Appends what calls launch to the kernels file beside `csv`. With `keep` it adds to the present file; otherwise it begins
+    a new one.
+
+    The lines of a case are written before its rows, so that every row of the CSV finds its call. There is no file until
+    there is a line to write.
+    """
+
+    def __init__(self, csv: Path, *, keep: bool) -> None:
+        self._csv, self.path = csv, kernels_path(csv)
+        self._content = read_kernels(csv) if keep else KernelsFile()
+        self._torn = False  # a run that was killed while it wrote a line
+        with _explained(self.path, CONTINUE):
+            if keep and self.path.exists():
+                self._torn = not self.path.read_bytes().endswith(b"\n")
+            elif not keep:
+                self.path.unlink(missing_ok=True)  # that of an earlier file, which has another name by now
+
+    def write(self, calls: Iterable[CallRecorded], device: str) -> None:
+        """Append the lines that the file does not have yet, and keep the machine code of the kernels. `device` is the name of
+        the device that the calls ran on. Raises ResultsError."""
+        calls, lines = list(calls), list[str]()
+        for call in calls:
+            lines += [*self._content.device_lines(device, call.limits), *self._content.call_lines(call.launched)]
+        if lines:
+            with _explained(self.path, CONTINUE):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write("".join(["\n" * self._torn, *(f"{line}\n" for line in lines)]))
+            self._torn = False
+        with _explained(code_folder(self._csv), CONTINUE):
+            for digest, path in {key: path for call in calls for key, path in call.code_files.items()}.items():
+                save_code(self._csv, digest, Path(path))
 
 
 @contextmanager

@@ -10,8 +10,7 @@ import pytest
 from measure.test_machine_code import elf
 
 from kbench.errors import ResultsError
-from kbench.execute.kernels_writer import KernelsWriter
-from kbench.execute.writer import move_aside
+from kbench.execute.writer import KernelsWriter, move_aside
 from kbench.launches.code_digest import code_digest
 from kbench.launches.code_files import find_code
 from kbench.launches.device_limits import DeviceLimits, launch_occupancy

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kbench import Operator
 from kbench import Tensor as Declared
-from kbench.execute.kernels_writer import KernelsWriter
+from kbench.execute.writer import KernelsWriter
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.protocol import CallRecorded

@@ -14,7 +14,7 @@ from common import run_kbench
 from making import write_rows
 from why.test_why import H200, NAME, timed
 
-from kbench.execute.kernels_writer import KernelsWriter
+from kbench.execute.writer import KernelsWriter
 from kbench.launches.code_digest import code_digest
 from kbench.launches.code_files import save_code
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from making import row, write_rows
 
-from kbench.execute.kernels_writer import KernelsWriter
+from kbench.execute.writer import KernelsWriter
 from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded
