@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,6 +86,7 @@ class Operator:
     dtypes     the dtypes that the operator is defined for. The first is the default
     source     the text that defines it, if that is no Python file. kbench compares no rows of different texts
     providers  the operator's providers by name. `provider` adds to them
+    declared_at  the `file:line` of the declaration
 
     Raises ValueError for a name that is taken or not allowed (see results/names.py), and for declarations that contradict each
     other.
@@ -111,8 +113,11 @@ class Operator:
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     source: str = ""
     providers: dict[str, Provider] = field(default_factory=dict)
+    declared_at: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        caller = sys._getframe(2)  # of `__init__`
+        self.declared_at = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         self.axes, self.gradients, self.dtypes = names(self.axes), names(self.gradients), names(self.dtypes)
         self.mutates = held(self.mutates)
         for why in _faults(self):
@@ -397,10 +402,6 @@ def _faults(operator: Operator) -> Iterator[str]:
     for what in ("inputs", "outputs", "dtypes"):
         if not getattr(operator, what):
             yield f"{what} is empty; name at least one"
-    for what in ("reference", "scale", "check", "bytes", "flops"):
-        function = getattr(operator, what)
-        if function is not None and not callable(function):
-            yield f"{what} is {type(function).__name__}; it must be a function"
     for dtype in operator.dtypes:
         if dtype not in ITEMSIZE:
             yield f"unknown dtype {_shown(dtype)}; use {', '.join(ITEMSIZE)}"

@@ -44,10 +44,10 @@ def in_library(filename: str) -> bool:
     return filename.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
-def written_at(function: Any) -> str:
-    """The `file:line` that defines a function, or its `repr` if Python does not know the place."""
+def written_at(function: Any, fallback: str = "") -> str:
+    """The `file:line` that defines a function. `fallback` or its `repr` if Python does not know the place."""
     code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else fallback or repr(function)
 
 
 def describe_exception(error: BaseException, fallback: str = "") -> str:

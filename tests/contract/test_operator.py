@@ -31,8 +31,6 @@ def declared(**fields: Any) -> Operator:
 
 FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"inputs": {}}, "inputs is empty; name at least one"),
-    ({"reference": "x"}, "reference is str; it must be a function"),
-    ({"bytes": 3}, "bytes is int; it must be a function"),
     ({"dtypes": ()}, "dtypes is empty; name at least one"),
     ({"scalars": {"mode": 1}}, "'mode' is an attribute of every Case already; rename the axis, scalar or choice"),
     ({"scalars": {"eps": "1e-6"}}, "the default of scalar eps is '1e-6'; it must be a finite number, True or False"),

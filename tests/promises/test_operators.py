@@ -429,3 +429,16 @@ def test_a_fault_of_the_reference_is_an_error_of_the_operator_before_anything_is
     ended = kbench("run", "x.yaml")
     assert ended.code == 2 and "mine.py:" in ended.err and not (folder / "results").exists(), ended.text
     assert all(word in ended.err for word in ("reference", *words)), ended.err
+
+
+@pytest.mark.parametrize("edge", ["0", "len", "lambda case, x: 1 / 0"], ids=["a number", "not Python", "an exception"])
+def test_a_fault_of_an_edge_input_is_named_with_the_file_and_the_line_of_the_operator(
+    edge: str, kbench: Kbench, write: Write
+) -> None:
+    write("mine.py", f'{SOUND}mine = kbench.Operator("mine", **SOUND, edges={{"zeros": {edge}}})\n')
+    write("more.py", 'import kbench\nkbench.operator("mine").provider("a")(lambda x: x.clone())\n')
+    write("x.yaml", "operator: mine\nplugins: [mine.py, more.py]\nsweep: {M: 4, N: 6}\nproviders: [a]\n")
+    ended = kbench("check", "x.yaml")
+    assert ended.code == 2
+    [line] = [line for line in ended.err.splitlines() if "mine.py:6:" in line]
+    assert "mine" in line and "zeros" in line

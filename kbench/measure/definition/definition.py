@@ -298,7 +298,7 @@ class Definition:
 
     def fault(self, what: str, advice: str, function: Any = None) -> OperatorFault:
         """A fault of the reference, or of another function, in this case."""
-        where = written_at(function or self.operator.reference)
+        where = written_at(function or self.operator.reference, self.operator.declared_at)
         return OperatorFault(self.operator, where, f"{what} on {self._sizes}; {advice}")
 
     @property
@@ -316,7 +316,8 @@ class Definition:
             if out_of_memory(error):
                 raise
             said = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
-            raise OperatorFault(self.operator, location(error, written_at(function)), said) from error
+            where = location(error, written_at(function, self.operator.declared_at))
+            raise OperatorFault(self.operator, where, said) from error
 
     @contextmanager
     def _sized(self, name: str) -> Iterator[None]:
