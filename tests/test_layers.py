@@ -67,7 +67,7 @@ MAY_IMPORT = {
     "operators": "contract kernels kernels/norms results",
     "plotting": (
         "analysis comparison errors files history plotting/changes plotting/over_time plotting/page plotting/panels "
-        "plotting/selection plotting/style plotting/terminal text"
+        "plotting/selection plotting/style text"
     ),
     "plotting/changes": ("analysis comparison errors plotting/page plotting/panels plotting/selection plotting/style"),
     "plotting/over_time": "history plotting/changes plotting/page plotting/panels plotting/selection plotting/style text",
@@ -75,7 +75,6 @@ MAY_IMPORT = {
     "plotting/panels": "analysis plotting/selection plotting/style text",
     "plotting/selection": "analysis errors results text",
     "plotting/style": "errors text",
-    "plotting/terminal": "plotting/panels plotting/selection plotting/style",
     "plugins": "contract protocol results text",
     "protocol": "contract launches results text",
     "reporting": (

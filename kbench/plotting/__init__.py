@@ -140,7 +140,7 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
 
 def terminal_charts(sources: Sequence[ResultsFile], choices: Choices, width: int, *, plain: bool) -> Iterator[str]:
     """Charts of characters in lines of `width`, one after the other, then the caption. `plain` ones are ASCII."""
-    from kbench.plotting.terminal.chart import charts
+    from kbench.plotting.terminal import charts
 
     planned = plan_pictures(sources, choices)
     yield from charts(planned.pages, planned.look, planned.caption, width, kind=planned.kind, plain=plain)

@@ -1,1 +1,0 @@
-"""Charts of characters, for a terminal."""
