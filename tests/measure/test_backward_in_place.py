@@ -157,10 +157,10 @@ def test_both_timers_restore_what_a_backward_kernel_changes(timer: str) -> None:
 @pytest.mark.parametrize(
     ("mutates", "says"),
     [
-        ("z", "mutates 'z', which is not one of 'gradient of y', 'x', 'w'"),
-        ({"x": "y"}, "x holds the gradient of 'y', but the operator declares gradients only of x, w"),
-        ({"x": "w", "w": "w"}, "two tensors hold the same gradient"),
-        ({"gradient of s": "x"}, "gradient of s cannot hold the gradient of x, which has other sizes or another dtype"),
+        ("z", "mutates: 'z' is not one of the tensors gradient of y, x, w"),
+        ({"x": "y"}, "mutates: x is to receive 'y', which is not one of the tensors x, w"),
+        ({"x": "w", "w": "w"}, "the same output is named twice"),
+        ({"gradient of s": "x"}, "gradient of s cannot hold x, which has other sizes or another dtype"),
     ],
 )
 def test_what_cannot_hold_a_gradient(mutates: str | Sequence[str] | Mapping[str, str], says: str) -> None:

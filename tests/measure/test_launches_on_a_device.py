@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import pytest
 import torch
 
 import kbench
-from kbench.launches.code_files import find_code
 from kbench.launches.launched_call import Kernel, LaunchedCall, machine_code_of
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.definition.definition import Definition
@@ -109,11 +109,10 @@ def test_a_call_launches_what_the_profiler_sees(recorder: LaunchRecorder, tmp_pa
     assert recorded.peak_bytes is not None and recorded.peak_bytes >= 64 * 1024 * 4, "the output at least"
 
 
-def resources(kernel: Kernel) -> tuple[int, int]:
+def resources(kernel: Kernel, code_files: Mapping[str, str]) -> tuple[int, int]:
     """The registers and the bytes of local memory of a thread, as cuobjdump reads them from the machine code."""
-    file = find_code(kernel)
-    assert file, f"no file has the machine code of {kernel.symbol}"
-    usage = dump_code(["--dump-resource-usage"], file)
+    assert kernel.code in code_files, f"no file has the machine code of {kernel.symbol}"
+    usage = dump_code(["--dump-resource-usage"], Path(code_files[kernel.code]))
     found = re.search(rf"Function {re.escape(kernel.symbol)}:\s+REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", usage)
     assert found, usage
     return int(found[1]), int(found[2]) + int(found[3])
@@ -122,10 +121,11 @@ def resources(kernel: Kernel) -> tuple[int, int]:
 @pytest.mark.skipif(not find_cuobjdump(), reason="needs cuobjdump")
 @pytest.mark.parametrize("provider", WITH_MACHINE_CODE)
 def test_resources_are_those_that_cuobjdump_reads(recorder: LaunchRecorder, provider: str) -> None:
-    call = recorder.record(softmax(provider)).launched
-    assert call
-    for each in call.launches:
-        assert (each.kernel.registers, each.kernel.local_bytes) == resources(each.kernel)
+    recorded = recorder.record(softmax(provider))
+    assert recorded.launched
+    for launch in recorded.launched.launches:
+        kernel = launch.kernel
+        assert (kernel.registers, kernel.local_bytes) == resources(kernel, recorded.code_files)
 
 
 def test_torch_jit_fuses_two_of_its_five_operators(recorder: LaunchRecorder) -> None:
