@@ -50,11 +50,7 @@ class Standing:
     @property
     def geomean(self) -> float | None:
         """The geometric mean of its speed-ups over the baseline, weighted if there are weights: 2.0 is twice as fast."""
-        return self.geomean_of(self.over_baseline)
-
-    def geomean_of(self, cases: Iterable[CaseKey]) -> float | None:
-        """The geometric mean of the speed-ups in some cases; None for no case."""
-        logs = {key: math.log(self.over_baseline[key].ratio) for key in cases}
+        logs = {key: math.log(comparison.ratio) for key, comparison in self.over_baseline.items()}
         return math.exp(-weighted_mean(logs.values(), [self.weights.get(key, 1.0) for key in logs])) if logs else None
 
     def count(self, outcome: Outcome) -> int:
