@@ -24,6 +24,7 @@ from kbench.contract.tensor import Layout, total_bytes
 from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import LaunchedCall
 from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value, configuration_name, format_params
+from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS, timers_in_words
 from kbench.results.vocabulary import Status
@@ -342,59 +343,6 @@ class PluginError:
 
 
 @dataclass(frozen=True)
-class AcceleratorInfo:
-    """What only a machine with an accelerator reports. Sizes in bytes; None where the device does not tell.
-
-    device_id     hash that identifies the device without naming it
-    device_count  devices of this type that the process sees
-    """
-
-    total_memory: int | None
-    multi_processor_count: int | None
-    major: int | None
-    minor: int | None
-    gcn_arch_name: str | None
-    device_id: str
-    device_count: int
-
-
-@dataclass(frozen=True)
-class MachineInfo:
-    """What a reader needs to believe, repeat or distrust a row. Sizes in bytes, clocks in MHz, power in watts.
-
-    None and "" mean that the machine does not tell. `limits` are clock and power limits, `packages` versions,
-    `variables` environment variables that affect the measurement.
-    """
-
-    device: str
-    device_type: str
-    cache_bytes: int | None
-    driver: str | None
-    telemetry: str | None
-    limits: Mapping[str, int | float | None]
-    peak_gbps: int | float | None
-    other_processes: int | None
-    cuda: str | None
-    hip: str | None
-    nvcc: str | None
-    triton_interpreter: bool
-    python: str
-    platform: str
-    cpu_count: int | None
-    threads: int
-    packages: Mapping[str, str]
-    variables: Mapping[str, str]
-    accelerator: AcceleratorInfo | None = None
-
-    def to_record(self) -> dict[str, Any]:
-        """The entries of the environment file that describe the machine."""
-        record = dataclasses.asdict(self)
-        accelerator = record.pop("accelerator") or {}
-        architecture = accelerator.pop("gcn_arch_name", None)
-        return record | accelerator | ({"gcnArchName": architecture} if architecture else {})
-
-
-@dataclass(frozen=True)
 class Catalog:
     """What exists on a machine.
 
@@ -411,7 +359,7 @@ class Catalog:
     devices: tuple[DeviceInfo, ...]
     operators: Mapping[str, OperatorInfo]
     plugin_errors: tuple[PluginError, ...]
-    machine: MachineInfo
+    machine: Machine
     sweeps: tuple[SourceSweep, ...] = ()
     memory_bytes: int | None = None
 
@@ -558,7 +506,11 @@ class ProtocolError(ValueError):
 
 def encode(message: Message | Request, secret: str) -> bytes:
     """The line of a message. Raises TypeError and ValueError for content that JSON cannot hold."""
-    return f"{secret} {type(message).__name__} {json.dumps(dataclasses.asdict(message), default=Measure.model_dump)}\n".encode()
+    return f"{secret} {type(message).__name__} {json.dumps(dataclasses.asdict(message), default=_entries)}\n".encode()
+
+
+def _entries(model: BaseModel) -> dict[str, Any]:
+    return model.entries() if isinstance(model, Machine) else model.model_dump()
 
 
 def decode(line: bytes, secret: str) -> Message:

@@ -8,7 +8,7 @@ that start one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbench.config.load import Config
@@ -19,7 +19,6 @@ from kbench.protocol import (
     CallRecorded,
     Catalog,
     DeviceInfo,
-    MachineInfo,
     OperatorInfo,
     ProviderInfo,
     RoundTimed,
@@ -28,6 +27,7 @@ from kbench.protocol import (
     Task,
 )
 from kbench.results.case import Case, format_params
+from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Role, Status
@@ -37,12 +37,11 @@ UNAVAILABLE = "needs a device of type cuda; this machine has cpu"
 HOST = DeviceInfo("cpu", "made-up host")
 
 
-def machine_info(name: str = "made-up host", **known: Any) -> MachineInfo:
+def machine_info(name: str = "made-up host", **known: Any) -> Machine:
     """A machine about which little is known, and `known`."""
-    unknown = dict.fromkeys(field.name for field in fields(MachineInfo))
     found: dict[str, Any] = {"device_type": "cpu", "limits": {}, "packages": {}, "variables": {}}
     found |= {"triton_interpreter": True, "python": "3.11", "platform": "Linux", "cpu_count": 2, "threads": 1}
-    return MachineInfo(**(unknown | found | {"device": name} | known))
+    return Machine(**(found | {"device": name} | known))
 
 
 @dataclass

@@ -10,7 +10,6 @@ from fake_executor import machine_info
 
 from kbench.contract.tensor import Layout
 from kbench.protocol import (
-    AcceleratorInfo,
     Catalog,
     CatalogRequest,
     CheckRequest,
@@ -48,8 +47,6 @@ CONFIGURATIONS = (
     Configuration("cuda", {}),
 )
 
-ACCELERATOR = AcceleratorInfo(1 << 36, 132, 9, 0, None, "5e1f", 8)
-
 CATALOG = Catalog(
     DeviceInfo("cuda", "A card", 1, "GPU-1"),
     (DeviceInfo("cuda", "A card", 1, "GPU-1", {"CUDA_VISIBLE_DEVICES": "1"}),),
@@ -69,7 +66,7 @@ CATALOG = Catalog(
         )
     },
     (PluginError("mine.py", "mine.py:3", "NameError"),),
-    machine_info(limits={"power_limit_w": 700.0, "max_sm_mhz": 1980, "bus_bits": None}, accelerator=ACCELERATOR),
+    machine_info(limits={"power_limit_w": 700.0, "max_sm_mhz": 1980, "bus_bits": None}, major=9, gcnArchName=None),
 )
 
 ANSWERS = [
@@ -131,7 +128,7 @@ def test_no_field_takes_a_value_of_another_type(message: Any) -> None:
     secret, name, text = encode(message, "secret").decode().split(" ", 2)
     data = json.loads(text)
     for field in data:
-        for wrong in ([[]], {"of": ["no", {"kind": []}]}):
+        for wrong in ([[]], {"device": ["no", {"kind": []}]}):
             line = f"{secret} {name} {json.dumps(data | {field: wrong})}".encode()
             with pytest.raises(ProtocolError, match=field):
                 decode_request(line) if message in REQUESTS else decode(line, "secret")
@@ -154,11 +151,3 @@ def test_what_a_worker_says_is_one_printable_line_of_limited_length() -> None:
     sent = DeviceFailed(Status.CRASHED, "\x1b[31mred\x1b[0m\n\x07 bell" + "x" * 9999)
     reason = getattr(decode(encode(sent, "secret"), "secret"), "reason", "")
     assert reason.startswith("red \\x07 bellxxx") and reason.isprintable() and len(reason) < 2100
-
-
-def test_the_environment_file_lists_the_accelerator_beside_the_machine() -> None:
-    record = CATALOG.machine.to_record()
-    assert list(record)[:3] == ["device", "device_type", "cache_bytes"]
-    assert (record["major"], record["device_count"], record["limits"]["max_sm_mhz"]) == (9, 8, 1980)
-    assert "accelerator" not in record and "gcnArchName" not in record
-    assert "major" not in machine_info().to_record()

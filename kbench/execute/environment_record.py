@@ -19,7 +19,7 @@ from kbench.clocks import LockedClock
 from kbench.config.resolve import MAX_TASKS
 from kbench.errors import ResultsError
 from kbench.execute.plan import Plan
-from kbench.protocol import Catalog, MachineInfo
+from kbench.protocol import Catalog
 from kbench.results.environment import Environment, Git, Machine, environment_path, read_environment
 from kbench.results.stamps import digest, now
 from kbench.version import __version__
@@ -65,12 +65,12 @@ class EnvironmentRecord:
         self._write(self._environment)
         self.written = True
 
-    def add_machine(self, machine: MachineInfo) -> str:
+    def add_machine(self, machine: Machine) -> str:
         """Make sure that the file on disk describes a machine that has made rows. Returns its `env_id`."""
         name, others = env_id(machine), self._environment.environments
         known = name == self._environment.env_id or name in others
         if not known:
-            self._environment.environments = {**others, name: Machine(**machine.to_record())}
+            self._environment.environments = {**others, name: machine}
         if not known or not self.written:
             self.save()
         return name
@@ -82,9 +82,9 @@ class EnvironmentRecord:
             self.save()
 
 
-def env_id(machine: MachineInfo) -> str:
+def env_id(machine: Machine) -> str:
     """The hash by which rows name a machine."""
-    record = machine.to_record()
+    record = machine.entries()
     kind = {name: value for name, value in record.items() if name not in CHANGING}
     variables = {name: value for name, value in machine.variables.items() if name not in SELECTING}
     return digest(kind | {"variables": variables})
@@ -107,11 +107,11 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[Lock
     return describe_command(catalog.machine, sweep.path.parent, **run)
 
 
-def describe_command(machine: MachineInfo, folder: Path, **run: Any) -> Environment:
+def describe_command(machine: Machine, folder: Path, **run: Any) -> Environment:
     """What every environment file holds: the machine, the command, and the revision of the code in a folder. `run` are more
     entries."""
     common = {"kbench": __version__, "command": command_line(), "started_at": now(), "git": find_revision(folder)}
-    return Environment.model_validate({"env_id": env_id(machine), **machine.to_record(), **common, **run})
+    return Environment.model_validate({"env_id": env_id(machine), **machine.entries(), **common, **run})
 
 
 def find_revision(folder: Path) -> Git | None:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, MachineInfo, Message, Task
+from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, Message, Task
 from kbench.results.case import Case, format_params
+from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
@@ -31,7 +32,7 @@ class Finished:
     task: Task
     rows: list[Row]
     device: DeviceInfo
-    machine: MachineInfo
+    machine: Machine
     place: str = ""
     calls: tuple[CallRecorded, ...] = ()
 

@@ -73,7 +73,7 @@ class ExistingResults:
 def read_existing(
     path: Path, plan: Plan, machine: Mapping[str, Any], mode: ResumeMode, scope: str = "device"
 ) -> ExistingResults:
-    """Read a file and decide how to continue it. `machine` comes from `MachineInfo.to_record`; `scope` is a key of SCOPES.
+    """Read a file and decide how to continue it. `machine` has the entries of this machine; `scope` is a key of SCOPES.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """

@@ -21,7 +21,8 @@ from kbench.errors import UsageError
 from kbench.execute.environment_record import EnvironmentRecord, describe_command
 from kbench.execute.run import RunResult
 from kbench.execute.writer import Writer, check_writable
-from kbench.protocol import Catalog, MachineInfo, ProtocolError, Rows, decode
+from kbench.protocol import Catalog, ProtocolError, Rows, decode
+from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.sources.scripts import in_place_variables
 
@@ -87,7 +88,7 @@ class _Written:
     def __init__(self, messages: Path, result: RunResult, note: Callable[[str], None]) -> None:
         self._messages, self._result, self._note = messages, result, note
         self._read, self._rest = 0, b""
-        self._machines: dict[str, MachineInfo] = {}
+        self._machines: dict[str, Machine] = {}
         self._writer: Writer | None = None
         self._record: EnvironmentRecord | None = None
 
@@ -110,7 +111,7 @@ class _Written:
             elif isinstance(message, Rows) and message.rows and process in self._machines:
                 self._write(message.rows, self._machines[process], list(self._machines).index(process))
 
-    def _write(self, rows: Sequence[Row], machine: MachineInfo, session: int) -> None:
+    def _write(self, rows: Sequence[Row], machine: Machine, session: int) -> None:
         if self._writer is None or self._record is None:
             self._writer = Writer(self._result.csv, tuple(rows[0].case.axes))
             self._writer.note = self._note

@@ -119,7 +119,7 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     with _locked(executor, path, options, note):
         existing = None
         if options.continuing and path.exists():
-            machine = executor.catalog.machine.to_record()
+            machine = executor.catalog.machine.entries()
             existing = existing_results.read_existing(path, layout, machine, options.continuing, executor.scope)
         for line in existing.notes if existing else ():
             note(line)

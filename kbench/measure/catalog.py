@@ -23,16 +23,15 @@ from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.plugins import Running, unwatched
 from kbench.protocol import (
-    AcceleratorInfo,
     Catalog,
     DeviceInfo,
-    MachineInfo,
     OperatorInfo,
     PluginError,
     ProviderInfo,
     as_decoded,
 )
 from kbench.results.case import INTEGER_LIMIT, MODES, Value
+from kbench.results.environment import Machine
 from kbench.results.stamps import digest
 from kbench.text.exception_text import describe_exception
 from kbench.version import __version__
@@ -146,10 +145,10 @@ def _plugin(operator: Operator) -> str | None:
     return next((provider.plugin for provider in operator.providers.values()), None)
 
 
-def describe_machine(device: Device, telemetry: Telemetry) -> MachineInfo:
+def describe_machine(device: Device, telemetry: Telemetry) -> Machine:
     """The machine as this process sees it."""
     others = telemetry.others()
-    return MachineInfo(
+    return Machine(
         device=device.name,
         device_type=device.type,
         cache_bytes=device.cache_bytes,
@@ -172,21 +171,16 @@ def describe_machine(device: Device, telemetry: Telemetry) -> MachineInfo:
             for name, value in sorted(os.environ.items())
             if name.startswith(RECORDED_VARIABLES)
         },
-        accelerator=_describe_accelerator(device) if device.accelerated else None,
+        **(_describe_accelerator(device) if device.accelerated else {}),
     )
 
 
-def _describe_accelerator(device: Device) -> AcceleratorInfo:
+def _describe_accelerator(device: Device) -> dict[str, Any]:
     properties = torch.get_device_module(device.type).get_device_properties(device.torch_device)
-    return AcceleratorInfo(
-        total_memory=getattr(properties, "total_memory", None),
-        multi_processor_count=getattr(properties, "multi_processor_count", None),
-        major=getattr(properties, "major", None),
-        minor=getattr(properties, "minor", None),
-        gcn_arch_name=properties.gcnArchName if torch.version.hip else None,
-        device_id=digest(str(getattr(properties, "uuid", ""))),
-        device_count=torch.accelerator.device_count(),
-    )
+    sizes = ("total_memory", "multi_processor_count", "major", "minor", *(["gcnArchName"] if torch.version.hip else []))
+    known = {name: getattr(properties, name, None) for name in sizes}
+    device_id = digest(str(getattr(properties, "uuid", "")))
+    return known | {"device_id": device_id, "device_count": torch.accelerator.device_count()}
 
 
 def _version(package: str) -> str | None:

@@ -31,8 +31,15 @@ class Record(BaseModel):
 
 
 class Machine(Record):
-    """A machine. Sizes in bytes, clocks in MHz, power in watts. `limits` are clock and power limits, `packages` versions,
-    `variables` environment variables that affect the measurement."""
+    """What a reader needs to believe, repeat or distrust a row: a worker reports it. Sizes in bytes, clocks in MHz, power in
+    watts. Only an accelerator has what stands from `total_memory` on.
+
+    limits        clock and power limits
+    packages      versions
+    variables     environment variables that affect the measurement
+    device_id     hash that identifies the device without naming it
+    device_count  devices of this type that the process sees
+    """
 
     device: str | None = None
     device_type: str | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from fake_executor import machine_info
@@ -72,7 +71,7 @@ for line in source:
 
 def command(measure: str = "pass", start: str = "pass") -> list[str]:
     """The command line of a stand-in. `measure` is its code for a measurement, `start` its code before it sends its catalog."""
-    source = SOURCE.replace("ROWS", ROWS).replace("MACHINE", repr(asdict(machine_info("stand-in"))))
+    source = SOURCE.replace("ROWS", ROWS).replace("MACHINE", repr(machine_info("stand-in").entries()))
     for name, body in (("MEASURE", measure), ("START", start)):
         source = source.replace(name, "\n".join(f"    {line}" for line in body.splitlines()))
     return [sys.executable, "-S", "-c", source]
