@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 
@@ -11,10 +11,9 @@ from kbench.comparison import report
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.verdict import Verdict
 from kbench.comparison.wording import Paint, painted, plus_minus, unpainted
-from kbench.text.terminal import GAP, table_lines
 from kbench.text.words import plural
 
-INDENT = "    "
+GAP, INDENT = "  ", "    "
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}95%"
 """The head of a column that is narrower than the interval."""
@@ -57,7 +56,7 @@ def text(
     return "\n\n".join("\n".join(map(str.rstrip, block)) for block in blocks if block) + "\n"
 
 
-def _paragraphs(texts: Iterable[str], width: int, first: str = "", others: str = " " * GAP) -> list[str]:
+def _paragraphs(texts: Iterable[str], width: int, first: str = "", others: str = GAP) -> list[str]:
     """The lines of wrapped paragraphs, with what precedes the first line of each and its other lines. Words are never split, so
     that paths and names can be found and copied."""
     wrapper = textwrap.TextWrapper(
@@ -81,7 +80,7 @@ def _gate(comparison: Comparison, width: int, paint: Paint) -> list[str]:
 
 def _head(comparison: Comparison, common: dict[str, str], width: int) -> list[str]:
     facts = report.facts(comparison, common)
-    size = max(len(name) for name, _ in facts) + GAP
+    size = max(len(name) for name, _ in facts) + len(GAP)
     named = (f"{name:{size}}{value}" for name, value in facts)
     return _paragraphs([report.title(comparison)], width) + _paragraphs(named, width, others=" " * size)
 
@@ -89,7 +88,8 @@ def _head(comparison: Comparison, common: dict[str, str], width: int) -> list[st
 def _differences(comparison: Comparison, width: int) -> list[str]:
     """What differs between the files: in columns, or a line each where columns are too wide."""
     rows = [(each.name, each.old, each.new, report.WEIGHTS[each.weight]) for each in comparison.differences]
-    lines = table_lines(("not the same", comparison.old, comparison.new, ""), rows) if rows else []
+    heads = ("not the same", comparison.old, comparison.new, "")
+    lines = _aligned([heads, *rows]) if rows else []
     if all(cell_len(line) <= width for line in lines):
         return lines
     return _paragraphs((f"{name}: {old} -> {new} ({weight})" for name, old, new, weight in rows), width)
@@ -110,38 +110,49 @@ def _groups(
 def _table(
     rows: Sequence[JudgedRow], comparison: Comparison, common: Collection[str], width: int, paint: Paint
 ) -> list[str]:
-    """A line for each row: name, old and new value, change, and verdict with its reason. Where that is too wide, a paragraph
-    for each row. A short reason follows its verdict; a long one becomes a footnote, which rows share."""
+    """A line for each row: name, old and new value, change, and verdict with its reason. Where that is too wide, the first
+    parts of names stand on a line above the rows that share them. A short reason follows its verdict; a long one becomes a
+    footnote, which rows share."""
     names = [report.with_short_dtype(report.name_parts(row, common)) for row in rows]
     numbers = _columns(report.number_cells(rows, comparison))
-    verdicts = list(map(_verdict, rows))
+    verdicts = {"verdict": [_verdict(row) for row in rows]}
     reasons = list(dict.fromkeys(row.reason for row in rows if row.reason))
     mark = len(f" ({len(reasons)})") if reasons else 0
-    room = width - _width(_columns(names) | {"verdict": verdicts}) - mark
-    chosen = next((fewer for fewer in _fewer(numbers, rows) if _width(fewer) + GAP <= room), None)
-    if chosen is None:
+    for chosen, above in _layouts(numbers, rows, len(names[0])):
+        indent = GAP if above else ""
+        beside = dict(list(_columns(names).items())[above:])
+        table = {**beside, **chosen, **verdicts}
+        room = width - len(indent) - _width(table)
+        if room >= mark:
+            break
+    else:
         return _stacked(rows, names, comparison, width)
-    left = width - _width(_columns(names) | chosen | {"verdict": verdicts})
-    long = [reason for reason in reasons if cell_len(f": {reason}") > left]
+    long = [reason for reason in reasons if cell_len(f": {reason}") > room]
     footnotes = {reason: f"({number})" for number, reason in enumerate(long, start=1)}
-    columns = _columns(names) | chosen
-    endings = [f" {footnotes[row.reason]}" if row.reason in footnotes else f": {row.reason}" for row in rows]
-    columns["verdict"] = [
-        paint(row.verdict, verdict) + (ending if row.reason else "")
-        for row, verdict, ending in zip(rows, verdicts, endings, strict=True)
-    ]
-    sizes = [name for name in names[0] if all(parts[name].isdigit() for parts in names)]
-    lines = table_lines(list(columns), zip(*columns.values(), strict=True), numeric=[*sizes, *chosen])
+    for place, row in enumerate(rows):
+        ending = f" {footnotes[row.reason]}" if row.reason in footnotes else f": {row.reason}" if row.reason else ""
+        table["verdict"][place] = paint(row.verdict, table["verdict"][place]) + ending
+    sizes = {name for name, cells in beside.items() if all(cell.isdigit() for cell in cells)}
+    header, *body = _aligned([list(table), *zip(*table.values(), strict=True)], {*sizes, *chosen})
+    headings = [report.format_parts(dict(list(parts.items())[:above])) for parts in names]
+    lines = [indent + header]
+    for place, line in enumerate(body):
+        if above and headings[place] not in headings[max(place - 1, 0) : place]:
+            lines += _paragraphs([headings[place]], width)
+        lines.append(indent + line)
     return [*lines, *_paragraphs((f"{number} {reason}" for reason, number in footnotes.items()), width)]
 
 
-def _fewer(numbers: Columns, rows: Sequence[JudgedRow]) -> list[Columns]:
-    """The columns of numbers, and narrower choices of them."""
+def _layouts(numbers: Columns, rows: Sequence[JudgedRow], parts: int) -> Iterator[tuple[Columns, int]]:
+    """The columns of numbers, and how many parts of a name stand above its row; the widest layout first."""
     without_q = {name: cells for name, cells in numbers.items() if name != report.Q}
     narrow = {(PLUS_MINUS if name == report.INTERVAL else name): cells for name, cells in without_q.items()}
     if PLUS_MINUS in narrow:
         narrow[PLUS_MINUS] = [plus_minus(row.ratio, row.ci) if row.ratio and row.ci else "" for row in rows]
-    return [numbers, without_q, narrow]
+    yield numbers, 0
+    yield without_q, 0
+    for above in range(parts + 1):
+        yield narrow, above
 
 
 def _columns(cells: Sequence[dict[str, str]]) -> Columns:
@@ -149,9 +160,22 @@ def _columns(cells: Sequence[dict[str, str]]) -> Columns:
 
 
 def _width(columns: Columns) -> int:
-    """The width of columns with their heads and the gaps between them, in terminal cells: a CJK character takes two."""
+    """The width of columns with their heads and the gaps between them."""
     sizes = [max(map(cell_len, [name, *cells])) for name, cells in columns.items()]
-    return sum(sizes) + GAP * (len(sizes) - 1)
+    return sum(sizes) + len(GAP) * (len(sizes) - 1)
+
+
+def _aligned(lines: Sequence[Sequence[str]], right: Collection[str] = ()) -> list[str]:
+    """Cells in columns; a CJK character takes two columns of the terminal. The first line has the heads. `rich.table` needs
+    ten times as long for thousands of rows, most of it to wrap cells, which never wrap here."""
+    columns = []
+    for cells in zip(*lines, strict=True):
+        size = max(map(cell_len, cells))
+        blanks = [" " * (size - cell_len(cell)) for cell in cells]
+        columns.append(
+            [blank + cell if cells[0] in right else cell + blank for cell, blank in zip(cells, blanks, strict=True)]
+        )
+    return [GAP.join(line) for line in zip(*columns, strict=True)]
 
 
 def _stacked(

@@ -16,7 +16,6 @@ from kbench.text.streams import Stream
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 UNLIMITED_WIDTH = 10_000
 """Columns that rich gets where there is no terminal. Without them it would assume 80 and crop."""
@@ -104,24 +103,6 @@ def print_paragraph(text: str, *, indent: int = 0) -> None:
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[str] = ()) -> None:
     """Print a table to stdout. Columns named in `numeric` are right-aligned. If the table is too wide for the terminal, its
     text is wrapped between words. Nothing is cropped."""
-    for line in _lines(_table(header, rows, numeric), console(), _window()):
-        print(line)
-
-
-def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[str] = ()) -> list[str]:
-    """The lines of the same table as plain text, each as long as it needs to be."""
-    from rich.console import Console
-
-    return _lines(_table(header, rows, numeric), Console(color_system=None, width=UNLIMITED_WIDTH), None)
-
-
-def _lines(table: Table, out: Console, width: int | None) -> list[str]:
-    with out.capture() as captured:
-        out.print(table, width=width, crop=False)
-    return [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[str]) -> Table:
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
@@ -137,7 +118,11 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterab
                 line[place] = line[place].rjust(size)
     for number, line in enumerate(lines):
         table.add_row(*map(Text, line), style="" if number else "bold")
-    return table
+    out = console()
+    with out.capture() as captured:
+        out.print(table, width=_window(), crop=False)
+    for printed in captured.get().rstrip("\n").split("\n"):
+        print(printed.rstrip())
 
 
 def microseconds(ms: float) -> str:

@@ -215,3 +215,13 @@ def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
     lines = terminal.text(compare_results(write("a", rows), write("b", rows)), 200).splitlines()
     found = [line for line in lines if "unclear" in line and "1000" in line]
     assert len({cell_len(line.partition("1000")[0]) for line in found}) == 1 and len(found) == 2
+
+
+def test_the_first_parts_of_names_stand_above_the_rows_that_share_them_where_a_line_is_too_narrow(write: Write) -> None:
+    several = [row(n, dtype=dtype, provider=f"torch-inductor-x{i}") for n in (1024, 65536) for dtype in
+               ("float32", "bfloat16") for i in "ab"]  # fmt: skip
+    comparison = compare_results(write("c", several), write("d", [replace(r, ms=1.05) for r in several]))
+    text = terminal.text(comparison, 72)
+    table = text[text.index("  N  provider") : text.index("\n(1) ")].splitlines()
+    assert [line for line in table if "1000" not in line][1:] == ["bf16", "fp32"]
+    assert len([line for line in table if re.search(r"^ +(1024|65536)  torch-inductor-x[ab] +1000 ", line)]) == 8
