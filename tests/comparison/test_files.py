@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import jsonschema
-import pandas as pd
 from making import Write
 
 from kbench.comparison import json_report
@@ -43,16 +41,6 @@ def test_nasty_text_comes_back_from_json(nasty: tuple[str, Comparison]) -> None:
 
 
 # ---- CSV
-
-
-def test_csv_is_the_same_rows_for_pandas(every: Comparison) -> None:
-    frame = pd.read_csv(io.StringIO(FORMATS["csv"](every)), keep_default_na=False, na_values={"ratio": ""})
-    assert list(frame["verdict"]) == [verdict.verdict for verdict in every.rows]
-    assert list(frame.columns[:6]) == ["operator", "provider", "params", "M", "N", "dtype"]
-    assert frame["ratio"][0] == every.rows[0].ratio  # to the last digit
-    assert frame["ratio"].isna().sum() == 7
-    assert set(frame["baseline"]) == {"main"} and set(frame["contender"]) == {"pr 7"} and set(frame["metric"]) == {"ms"}
-    assert list(frame["new_sessions"][:3]) == [3, 3, 0]
 
 
 def test_csv_of_no_rows_has_a_header(write: Write) -> None:

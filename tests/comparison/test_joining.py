@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
-from making import Write, row
+from making import Write, failed, row
 from verdicts import Judge, words
 
 from kbench.comparison.compare import compare_results
@@ -52,6 +53,16 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
 
 
 # ---- keys
+
+
+def test_the_order_of_rows_changes_nothing(write: Write) -> None:
+    old = [row(n, 1.0 + n / 100, session=s, provider=p) for n in (9, 10, 80) for s in (0, 1, 2) for p in ("a", "b")]
+    new = [failed(9, provider="a") if r.session == 0 and r.case.N == 9 and r.provider == "a" else r for r in old]
+    before = compare_results(write("old", old), write("new", new))
+    random.Random(0).shuffle(old)
+    random.Random(1).shuffle(new)
+    assert compare_results(write("old", old), write("new", new)) == before
+    assert [(v.key.axes[1][1], v.key.provider) for v in before.rows] == [(n, p) for n in (9, 10, 80) for p in "ab"]
 
 
 def test_controls_are_not_compared(write: Write) -> None:

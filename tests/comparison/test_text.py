@@ -101,12 +101,6 @@ def test_the_worst_change_comes_first_whichever_way_the_metric_improves(write: W
         assert [line.split()[0] for line in lines if re.match(r"\d .*[!+] ", line)] == ["2", "1"]
 
 
-def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -> None:
-    *_, summary, explain = terminal.text(every, 300).splitlines()
-    assert summary == report.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
-    assert explain == "to understand failed rows: kbench explain wrong"
-
-
 def test_below_the_summary_is_what_may_decide_unclear_rows(write: Write) -> None:
     old = write("old", [row(ms=ms, session=session) for session, ms in enumerate((1.0, 1.02, 0.99))])
     new = write("new", [row(ms=ms, session=session) for session, ms in enumerate((1.01, 1.03, 1.0))])

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from making import Write, failed, row, sessions
 from verdicts import Judge, words
 
 from kbench.comparison.compare import compare_results
 from kbench.comparison.options import CompareOptions
-
-
-@pytest.mark.parametrize("status", ["wrong", "error", "oom", "timeout", "crashed"])
-def test_a_failure_is_never_slower(verdict: Judge, status: str) -> None:
-    word, reason = verdict([row()], [failed(status=status)])
-    assert word == "failed" and reason == f"{status}: differs at 3 elements"
-    assert verdict([failed(status=status)], [row()])[0] == "fixed"
-
-
-@pytest.mark.parametrize("status", ["unavailable", "unsupported", "checked"])
-def test_what_was_not_measured_is_missing_and_not_failed(verdict: Judge, status: str) -> None:
-    assert verdict([row()], [failed(status=status)])[0] == "missing"
-    assert verdict([failed(status=status)], [row()])[0] == "new"
-    assert verdict([failed(status=status)], [failed(status=status)])[0] == "untimed"
-
-
-def test_failed_before_and_now_is_not_a_change(verdict: Judge) -> None:
-    assert verdict([failed()], [failed()]) == ("untimed", "failed on both sides: wrong: differs at 3 elements")
 
 
 def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:
