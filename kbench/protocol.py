@@ -193,7 +193,7 @@ class Task:
     @property
     def baseline_index(self) -> int | None:
         """The index of the baseline among the configurations."""
-        names = [one.name for one in self.configurations]
+        names = [configuration.name for configuration in self.configurations]
         return names.index(self.baseline) if self.baseline in names else None
 
 
@@ -309,7 +309,7 @@ class OperatorInfo:
         inputs = list(self.inputs.values())
         if case.mode == FORWARD:
             return inputs
-        return inputs + [each for each in self.outputs.values() if each.dtype_in(case) in FLOATING]
+        return inputs + [output for output in self.outputs.values() if output.dtype_in(case) in FLOATING]
 
     def _returned(self, case: Case) -> list[Layout]:
         """The outputs, the gradients of inputs, or both."""
@@ -365,8 +365,8 @@ class Catalog:
 
     def providers(self, operator: str) -> Mapping[str, ProviderInfo]:
         """The providers of an operator by name; none for an unknown operator."""
-        found = self.operators.get(operator)
-        return found.providers if found else {}
+        info = self.operators.get(operator)
+        return info.providers if info else {}
 
 
 # -- what a worker reports while it answers
@@ -515,8 +515,8 @@ def _entries(model: BaseModel) -> dict[str, Any]:
 
 def decode(line: bytes, secret: str) -> Message:
     """The message of a worker. Raises ProtocolError."""
-    found, kind, data = _parts(line)
-    if found != secret:
+    repeated, kind, data = _parts(line)
+    if repeated != secret:
         raise ProtocolError("a line without the secret of the request")
     message: Message = _decoded(_MESSAGES.get(kind), json.dumps(_printable(_loaded(data))))
     return message

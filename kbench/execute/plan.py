@@ -47,7 +47,11 @@ class Plan:
 
     @property
     def runnable(self) -> tuple[Configuration, ...]:
-        return tuple(one for one in self.sweep.configurations if one.name not in self.unavailable and not one.error)
+        return tuple(
+            configuration
+            for configuration in self.sweep.configurations
+            if configuration.name not in self.unavailable and not configuration.error
+        )
 
     def progress(self, finished: int) -> str:
         """How many tasks are finished: `5 of 9 cases`, or `5 of 9 measurements (3 cases in 3 sessions)`."""
@@ -73,7 +77,7 @@ class Plan:
         if not self.runnable:
             return 0.0
         rounds = measure.rounds if measure.precision is None else measure.rounds * MORE_ROUNDS
-        timed = sum(one.name not in self.interpreted for one in self.runnable)
+        timed = sum(configuration.name not in self.interpreted for configuration in self.runnable)
         round_ms = timed * measure.rep_ms + CONTROLS * min(measure.rep_ms, CONTROL_MS)
         warmup_ms = (timed + CONTROLS) * measure.warmup_ms
         return (rounds * round_ms * OVERHEAD + warmup_ms) * 1e-3 + CHECK_S * len(self.runnable)
@@ -91,9 +95,9 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
     sweep."""
     measure = sweep.measure
     providers = catalog.providers(sweep.operator)
-    known = [one for one in sweep.configurations if not one.error]
-    reasons = {one.name: providers[one.provider].unavailable for one in known}
-    required = requirements(catalog, sweep.operator, {one.provider for one in known})
+    configurations = [configuration for configuration in sweep.configurations if not configuration.error]
+    reasons = {configuration.name: providers[configuration.provider].unavailable for configuration in configurations}
+    required = requirements(catalog, sweep.operator, {configuration.provider for configuration in configurations})
     return Plan(
         sweep=sweep,
         tasks=tuple(
@@ -103,7 +107,9 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
         ),
         unavailable={name: reason for name, reason in reasons.items() if reason},
         interpreted=frozenset(
-            one.name for one in known if providers[one.provider].interpreted and not reasons[one.name]
+            configuration.name
+            for configuration in configurations
+            if providers[configuration.provider].interpreted and not reasons[configuration.name]
         ),
         device=catalog.device.name,
         memory_bytes=catalog.memory_bytes,

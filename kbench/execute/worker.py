@@ -115,9 +115,9 @@ class Worker:
         self._stderr: collections.deque[str] = collections.deque(maxlen=STDERR_LINES_KEPT)
         try:
             self._process = spawn(worker_environment() | dict(variables or {}))
-            self._readers = [_thread(self._read_messages), _thread(self._read_stderr)]
-        except (OSError, RuntimeError) as error:  # the system is out of descriptors, processes or threads
+        except OSError as error:  # the system is out of descriptors or processes
             raise WorkerFailed(Status.CRASHED, f"no worker process can be started: {error}") from None
+        self._readers = [_thread(self._read_messages), _thread(self._read_stderr)]
         try:
             self.catalog = self._start(request)
         except BaseException:
@@ -238,10 +238,7 @@ class Worker:
                 while left:
                     left = left[os.write(pipe.fileno(), left) :]
 
-        try:
-            _thread(write)
-        except RuntimeError as error:
-            raise self._lost(Status.CRASHED, f"cannot send a request to the worker: {error}") from None
+        _thread(write)
 
     def _read_messages(self) -> None:
         """Queue the worker's lines. Lines before its first answer are ignored: code that Python runs at its start

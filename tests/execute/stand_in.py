@@ -87,13 +87,13 @@ say("Rows", rows=rows())
 
 CULPRIT = """
 for number, name in enumerate(names()):
-    begin(number, limit_s=LIMIT)
+    begin(number)
     if name == "culprit":
         DEED
     say("StepEnded", index=number)
 say("Rows", rows=rows())
 """
-"""A worker that does a DEED at the turn of the provider `culprit`, in a step with a LIMIT in seconds."""
+"""A worker that does a DEED at the turn of the provider `culprit`."""
 
 
 SETTINGS = Measure(timer="do_bench", cache="warm", warmup_ms=1, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60)

@@ -101,14 +101,6 @@ def refused(
     return str(caught.value)
 
 
-def test_rows_survive_the_file(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path)
-    path, _ = write_finished(layout, tmp_path)
-    past = existing_results.read_existing(path, layout, MACHINE, "resume")
-    assert past.rows == [row for rows in rows_of(layout) for row in rows]
-    assert past.left == ()
-
-
 @pytest.mark.slow
 def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Path) -> None:
     layout = plan_in(tmp_path, N="64")

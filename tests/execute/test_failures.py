@@ -124,18 +124,6 @@ def test_a_broken_installed_plugin_costs_its_own_rows(
 
 
 @pytest.mark.slow
-def test_a_broken_installed_plugin_that_nobody_misses_is_a_warning(
-    kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install_broken(tmp_path, monkeypatch)
-    path = sweep(write_config, "wrong.py", ["zeros"])
-    for command in (["run", path, "--dry-run"], ["check", path, "--only", "torch-native"]):
-        done = kbench(*command)
-        assert done.returncode == 0, done.stderr
-        assert "warning: plug-in theirs (broken) failed: " in done.stderr and "broken.py:7: NameError" in done.stderr
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("command", [["run"], ["run", "--dry-run"], ["check"]])
 def test_a_plugin_that_was_asked_for_and_is_broken_ends_it(
     kbench: Kbench, write_config, tmp_path: Path, command: list[str]

@@ -3,7 +3,6 @@ one."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -123,18 +122,6 @@ def test_a_signal_during_worker_startup_ends_the_run(start: Start) -> None:
     assert run.end("TERM") == 130, run.stderr
     assert "Traceback" not in run.stderr and "interrupted" in run.stderr
     assert left_in(run.folder) == [] and not (run.folder / "results" / "sweep.csv").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["HUP", "QUIT"])
-def test_a_signal_ends_the_run_and_it_says_how_to_go_on(start: Start, name: str) -> None:
-    run = start("run", "--only", "torch-native,cuda", case_s=600)
-    run.wait((run.folder / "measuring").exists)
-    assert run.end(name) == 130, run.stderr
-    assert "continue with: kbench run sweep.yaml --no-plot --only torch-native,cuda --resume" in run.stderr
-    assert "Traceback" not in run.stderr
-    environment = json.loads((run.folder / "results" / "sweep.env.json").read_text())
-    assert environment["interrupted"] is True and environment["finished_at"]
 
 
 @pytest.mark.slow

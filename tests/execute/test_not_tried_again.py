@@ -70,28 +70,6 @@ def case(number: int, *providers: str, keep_trying: bool = False, session: int =
     return replace(made, case=replace(made.case, axes=axes), keep_trying=keep_trying, session=session)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "status", "why"),
-    [
-        ("exits", Status.CRASHED, "the process exited with code 5 while building"),
-        ("hangs", Status.TIMEOUT, "took longer than 0.3 s while building"),
-    ],
-)
-def test_it_costs_two_cases(name: str, status: Status, why: str, bad: Bad) -> None:
-    rows = [bad.measure(case(number, "mine", name)) for number in (1, 2, 3, 4)]
-    assert [row["mine"].status for row in rows] == 4 * [Status.OK]
-    assert [row[name].status for row in rows] == 4 * [status]
-    assert [row[name].reason for row in rows[:2]] == 2 * [why]
-    word = status.value
-    assert (
-        rows[2][name].reason
-        == rows[3][name].reason
-        == f"not tried again: {word} on softmax M=1 N=64 float32, {word} on softmax M=2 N=64 float32 ({why})"
-    )
-    assert bad.requests == [f"mine {name}", "mine", f"mine {name}", "mine", "mine", "mine"]
-
-
 def test_a_new_session_does_not_try_it_either(bad: Bad) -> None:
     rows = [bad.measure(case(number, "mine", "exits", session=number // 3)) for number in (1, 2, 3)]
     assert rows[2]["exits"].reason.startswith("not tried again: ")

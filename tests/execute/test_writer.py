@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -36,36 +35,12 @@ def sizes(path: Path) -> list[object]:
     return [row.case.axes["N"] for row in read_results(path).rows]
 
 
-@pytest.mark.parametrize("folder_too", [False, True])
-def test_a_file_that_has_gone_is_written_again(tmp_path: Path, folder_too: bool) -> None:
-    writer, notes = begun(tmp_path)
-    if folder_too:
-        shutil.rmtree(writer.path.parent)
-    else:
-        writer.path.rename(tmp_path / "mine.csv")
-    writer.write([row(3)])
-    writer.write([row(4)])
-    assert sizes(writer.path) == [1, 2, 3, 4]
-    assert notes == [f"{writer.path}: was removed during the run; all rows were written again"]
-
-
 def test_rows_go_into_a_file_that_an_editor_saved_meanwhile(tmp_path: Path) -> None:
     writer, _ = begun(tmp_path)
     (tmp_path / "saved").write_text(writer.path.read_text().replace("torch-native", "mine", 1))
     (tmp_path / "saved").replace(writer.path)
     writer.write([row(3)])
     assert [row.provider for row in read_results(writer.path).rows] == ["mine", "torch-native", "torch-native"]
-
-
-def test_a_continued_file_keeps_the_given_rows_only(tmp_path: Path) -> None:
-    first, _ = begun(tmp_path)
-    kept = first.path.read_bytes()
-    with first.path.open("a") as file:
-        file.write("softmax,torch-na")
-    writer = Writer(first.path, ("M", "N"), read_results(first.path).rows)
-    assert first.path.read_bytes() == kept and writer.moved == []
-    writer.write([row(3)])
-    assert sizes(first.path) == [1, 2, 3]
 
 
 def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,13 +56,6 @@ def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monke
     assert sizes(writer.path) == [1, 2]
     writer.write([row(4)])
     assert sizes(writer.path) == [1, 2, 4] and notes == []
-
-
-def test_earlier_results_are_moved_with_the_files_beside_them(tmp_path: Path) -> None:
-    earlier = [begun(tmp_path)[0].path.read_bytes() for _ in range(3)][-1]
-    moved = Writer(tmp_path / "results" / "s.csv", ("M", "N")).moved
-    assert [path.name.split(".", 2)[2] for path in moved] == ["csv", "env.json"]
-    assert moved[0].read_bytes() == earlier and len(list(tmp_path.glob("results/s.*.csv"))) == 3
 
 
 def test_a_link_to_earlier_results_is_moved_and_not_followed(tmp_path: Path) -> None:
