@@ -23,184 +23,162 @@ from kbench.results.vocabulary import Status
 
 Interval = tuple[float, float]
 
-closed = with_config(ConfigDict(extra="forbid"))
-"""A file has no other keys than these."""
+documented = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
+"""A file has no other keys than these. The text below a key is its description in the schema."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Settings:
     """The settings of the comparison. The verdicts depend on them."""
 
-    metric: Annotated[str, Field(description="The column of the results that was compared.")]
-    better: Annotated[
-        Literal["less", "more"], Field(description="Whether a smaller or a larger value of the metric is better.")
-    ]
-    margin: Annotated[float, Field(description="The smallest change that matters, as a share.")]
-    error_rate: Annotated[
-        float, Field(description="A row that has a q is slower or faster only if its q is at most this.")
-    ]
-    confidence: Annotated[float, Field(description="The confidence level of every interval.")]
-    vary: Annotated[list[str], Field(description="The conditions that the caller allowed to differ.")]
+    metric: str
+    """The column of the results that was compared."""
+    better: Literal["less", "more"]
+    """Whether a smaller or a larger value of the metric is better."""
+    margin: float
+    """The smallest change that matters, as a share."""
+    error_rate: float
+    """A row that has a q is slower or faster only if its q is at most this."""
+    confidence: float
+    """The confidence level of every interval."""
+    vary: list[str]
+    """The conditions that the caller allowed to differ."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Gate:
     """The gate, and whether the comparison passed. Without a gate it passes if at least one row is clear."""
 
-    fail_on: Annotated[list[str], Field(description="The verdicts that fail the gate.")]
-    strict: Annotated[
-        bool,
-        Field(description="Whether a row that was measured in different ways on the two sides also fails the gate."),
-    ]
+    fail_on: list[str]
+    """The verdicts that fail the gate."""
+    strict: bool
+    """Whether a row that was measured in different ways on the two sides also fails the gate."""
     passed: bool
-    text: Annotated[
-        str,
-        Field(
-            description="The result in one sentence, as the report begins with it. It says how many rows are unclear. "
-            "Empty if the comparison passed without a gate."
-        ),
-    ]
+    text: str
+    """The result in one sentence, as the report begins with it. It says how many rows are unclear. Empty if the comparison
+    passed without a gate."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Side:
     """The measurements of a row on one side."""
 
-    status: Annotated[
-        Status, Field(description="ok if every session has a time, otherwise the status of a session without one.")
-    ]
-    value: Annotated[
-        float | None,
-        Field(
-            description="The geometric mean of the metric over the sessions. Null if no session has a time and the metric."
-        ),
-    ]
-    sessions: Annotated[int, Field(description="The number of sessions, with and without a time.")]
-    timed: Annotated[int, Field(description="The number of sessions with a time.")]
-    kernels: Annotated[
-        list[int],
-        Field(
-            description="How many kernels a call launches. Several numbers if sessions differ; empty if it is not known."
-        ),
-    ]
+    status: Status
+    """ok if every session has a time, otherwise the status of a session without one."""
+    value: float | None
+    """The geometric mean of the metric over the sessions. Null if no session has a time and the metric."""
+    sessions: int
+    """The number of sessions, with and without a time."""
+    timed: int
+    """The number of sessions with a time."""
+    kernels: list[int]
+    """How many kernels a call launches. Several numbers if sessions differ; empty if it is not known."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Row:
     """The verdict on one provider and case."""
 
-    key: Annotated[dict[str, Value], Field(description="The columns that identify the row on both sides.")]
-    contender: Annotated[str, Field(description="The label of the new side.")]
+    key: dict[str, Value]
+    """The columns that identify the row on both sides."""
+    contender: str
+    """The label of the new side."""
     verdict: Annotated[str, Field(json_schema_extra={"enum": [verdict.value for verdict in Verdict]})]
-    reason: Annotated[str, Field(description="The reason for the verdict, and how to get a clear one. May be empty.")]
-    ratio: Annotated[
-        float | None,
-        Field(description="The new value divided by the old value, without the machine's drift if the drift is known."),
-    ]
-    ci: Annotated[Interval | None, Field(description="The confidence interval of the ratio.")]
-    q: Annotated[
-        float | None,
-        Field(
-            description="The lowest false discovery rate at which the row still counts as changed (Benjamini and Hochberg)."
-        ),
-    ]
-    code: Annotated[
-        CodeChange | None,
-        Field(
-            description="Whether both sides ran the same machine code. same-names: kbench knows the kernels only by their "
-            "names and the versions of packages. mixed: it differs between the sessions of a side. Null if it is not known."
-        ),
-    ]
-    old: Annotated[Side | None, Field(description="The old side. Null if it does not have the row.")]
-    new: Annotated[Side | None, Field(description="The new side. Null if it does not have the row.")]
+    reason: str
+    """The reason for the verdict, and how to get a clear one. May be empty."""
+    ratio: float | None
+    """The new value divided by the old value, without the machine's drift if the drift is known."""
+    ci: Interval | None
+    """The confidence interval of the ratio."""
+    q: float | None
+    """The lowest false discovery rate at which the row still counts as changed (Benjamini and Hochberg)."""
+    code: CodeChange | None
+    """Whether both sides ran the same machine code. same-names: kbench knows the kernels only by their names and the
+    versions of packages. mixed: it differs between the sessions of a side. Null if it is not known."""
+    old: Side | None
+    """The old side. Null if it does not have the row."""
+    new: Side | None
+    """The new side. Null if it does not have the row."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Geomean:
     """The geometric mean of the ratios."""
 
-    contender: Annotated[str, Field(description="The label of the new side.")]
+    contender: str
+    """The label of the new side."""
     ratio: float | None
     ci: Interval | None
-    rows: Annotated[int, Field(description="The number of rows that have a ratio.")]
-    total: Annotated[int, Field(description="The number of rows that one of the sides has.")]
-    weighted: Annotated[bool, Field(description="Whether rows count by how often their case occurs (column weight).")]
+    rows: int
+    """The number of rows that have a ratio."""
+    total: int
+    """The number of rows that one of the sides has."""
+    weighted: bool
+    """Whether rows count by how often their case occurs (column weight)."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Drift:
     """How much slower or faster the machine became, measured by the copy controls and the unchanged baseline of both files."""
 
-    contender: Annotated[str, Field(description="The label of the new side.")]
-    device: Annotated[str | None, Field(description="The device that drifted. Null if the files have one device.")]
-    ratio: Annotated[
-        float | None,
-        Field(
-            description="The time of a control on the new side, divided by its time on the old side. It is the geometric "
-            "mean of the copies and the unchanged baseline."
-        ),
-    ]
-    cases: Annotated[
-        int, Field(description="The number of cases that have a control. The ratio is the median over them.")
-    ]
-    noise: Annotated[
-        float,
-        Field(
-            description="The noise floor, as a share: in 95 % of the cases of a run, two measurements of the baseline differ "
-            "by at most this. Between two files, it is the larger floor of the two."
-        ),
-    ]
-    taken_out: Annotated[bool, Field(description="Whether the drift was subtracted from the changes of the rows.")]
+    contender: str
+    """The label of the new side."""
+    device: str | None
+    """The device that drifted. Null if the files have one device."""
+    ratio: float | None
+    """The time of a control on the new side, divided by its time on the old side. It is the geometric mean of the copies and
+    the unchanged baseline."""
+    cases: int
+    """The number of cases that have a control. The ratio is the median over them."""
+    noise: float
+    """The noise floor, as a share: in 95 % of the cases of a run, two measurements of the baseline differ by at most this.
+    Between two files, it is the larger floor of the two."""
+    taken_out: bool
+    """Whether the drift was subtracted from the changes of the rows."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Difference:
     """A property that differs between the two files."""
 
-    contender: Annotated[str, Field(description="The label of the new side.")]
+    contender: str
+    """The label of the new side."""
     name: str
     old: str
     new: str
-    weight: Annotated[
-        Weight,
-        Field(
-            description="refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary "
-            "allows it."
-        ),
-    ]
+    weight: Weight
+    """refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary allows it."""
 
 
-@closed
+@documented
 @dataclass(frozen=True)
 class Report:
     """What `kbench compare --export json=FILE` writes."""
 
-    schema: Annotated[
-        Literal["kbench.compare/1"],
-        Field(description="The version of this format. It changes if programs that read it have to change."),
-    ]
-    baseline: Annotated[str, Field(description="The label of the old side.")]
-    contenders: Annotated[list[str], Field(description="The label of the new side, alone in its list.")]
-    comparable: Annotated[
-        bool,
-        Field(description="False if no row has values that were measured under the same conditions on both sides."),
-    ]
+    schema: Literal["kbench.compare/1"]
+    """The version of this format. It changes if programs that read it have to change."""
+    baseline: str
+    """The label of the old side."""
+    contenders: list[str]
+    """The label of the new side, alone in its list."""
+    comparable: bool
+    """False if no row has values that were measured under the same conditions on both sides."""
     settings: Settings
     gate: Gate
-    summary: Annotated[
-        dict[str, int], Field(description="The number of rows with each verdict. Every verdict is listed.")
-    ]
+    summary: dict[str, int]
+    """The number of rows with each verdict. Every verdict is listed."""
     geomeans: list[Geomean]
     drifts: list[Drift]
     differences: list[Difference]
-    notes: Annotated[list[str], Field(description="Assumptions, and what the comparison left out.")]
+    notes: list[str]
+    """Assumptions, and what the comparison left out."""
     rows: list[Row]
 
 
