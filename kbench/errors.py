@@ -11,11 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from kbench.text.words import plural
-
-MOST_ISSUES = 50
-"""How many issues of a config are shown. The rest are counted."""
-
 
 class ExitStatus(enum.IntEnum):
     """The exit codes of `kbench`."""
@@ -76,10 +71,7 @@ class ConfigError(KbenchError):
 
     def __init__(self, issues: Sequence[ConfigIssue]) -> None:
         self.issues = tuple(sorted(set(issues)))
-        lines = [str(issue) for issue in self.issues[:MOST_ISSUES]]
-        if (more := len(self.issues) - MOST_ISSUES) > 0:
-            lines.append(f"{self.issues[MOST_ISSUES].where.source}: and {plural(more, 'more problem')}")
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join(map(str, self.issues)))
 
 
 class ExecutionError(KbenchError):

@@ -40,14 +40,10 @@ else:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A provider with values for its parameters.
-
-    `error` says why the provider could not be looked up. A worker gets no such configuration.
-    """
+    """A provider with values for its parameters."""
 
     provider: str
     params: Mapping[str, Value]
-    error: str | None = None
 
     @property
     def name(self) -> str:

@@ -57,7 +57,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         )
         print()
     for one in sweep.configurations:
-        reason = one.error or plan.unavailable.get(one.name)
+        reason = plan.unavailable.get(one.name)
         mark = " (baseline)" if one.name == sweep.baseline else ""
         will = f"will be {ONLY_CHECKED}" if one.name in plan.interpreted else "will run"
         print(f"{one.name}{mark}: {f'cannot run: {reason}' if reason else will}")

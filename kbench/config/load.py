@@ -68,8 +68,7 @@ class Config:
     def resolve(self, catalog: Catalog) -> Sweep:
         """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
 
-        A plug-in that the user names has to import. An unknown provider is an error, unless a plug-in of an installed
-        package failed and may have contained it: then its configuration carries that error, and kbench measures the others.
+        A plug-in that the user names has to import. That of an installed package may fail: the run may not need it.
         """
         if named := [(place, error) for error in catalog.plugin_errors if (place := self._place(error.plugin))]:
             raise ConfigError(
@@ -188,9 +187,6 @@ def load_config(
         except ConfigError as error:
             issues += error.issues
     profiles = document.section("profiles")
-    if "none" in profiles:
-        what = "a profile cannot have the name `none`, because `--profile none` means no profile; rename it"
-        issues.append(ConfigIssue(profiles["none"].key, what))
     if profile not in (None, "none", *profiles):
         where = SourceLocation(f"--profile {profile}")
         issues.append(ConfigIssue(where, unknown("profile", profile, [*profiles, "none"])))

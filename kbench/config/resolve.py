@@ -71,7 +71,7 @@ class Resolver:
     """Resolves the parts of a config against one operator. It collects in `issues` what is wrong with them, and the cases with
     their models and weights as in `Sweep`.
 
-    `failures` describes the installed plug-ins that could not be imported: an unknown provider may belong to one.
+    `failures` describes the plug-ins that could not be imported: an unknown provider may belong to one.
     """
 
     def __init__(self, operator: str, info: OperatorInfo, failures: str) -> None:
@@ -213,29 +213,28 @@ class Resolver:
 
     def _configurations_of(self, name: str, entry: Node) -> list[Configuration]:
         params, info = entry.entries, self.info
-        if name not in info.providers and not self.failures:
-            self.report(entry.key, unknown("provider", name, list(info.providers)))
+        if name not in info.providers:
+            self._report_provider(entry.key, name, list(info.providers))
             return []
-        if name in info.providers:
-            known = list(info.providers[name].parameters)
-            for param, node in params.items():
-                if param in info.columns:
-                    kind = "a scalar" if param in info.scalars else "an axis" if param in info.axes else "a choice"
-                    self.report(node.key, f"{param} is {kind} of {self.operator}; move it to sweep")
-                elif not known:
-                    self.report(node.key, f"{name} takes no parameters; remove {as_written(param)}")
-                elif param not in known:
-                    self.report(node.key, unknown(f"{name} parameter", param, known))
-            # in the provider's own order, so that a configuration has the same name in every config
-            params = {param: params[param] for param in known if param in params}
+        known = list(info.providers[name].parameters)
+        for param, node in params.items():
+            if param in info.columns:
+                kind = "a scalar" if param in info.scalars else "an axis" if param in info.axes else "a choice"
+                self.report(node.key, f"{param} is {kind} of {self.operator}; move it to sweep")
+            elif not known:
+                self.report(node.key, f"{name} takes no parameters; remove {as_written(param)}")
+            elif param not in known:
+                self.report(node.key, unknown(f"{name} parameter", param, known))
+        # in the provider's own order, so that a configuration has the same name in every config
+        params = {param: params[param] for param in known if param in params}
         for param, element in ((param, element) for param, node in params.items() for element in node.elements):
             if isinstance(element.value, str) and (why := value_fault(element.value)):
                 self.report(element.where, f"{name} parameter {param}: {why}")
         values = [[element.plain for element in node.elements] for node in params.values()]
-        error = None if name in info.providers else self.failures
-        return [
-            Configuration(name, dict(zip(params, point, strict=True)), error) for point in itertools.product(*values)
-        ]
+        return [Configuration(name, dict(zip(params, point, strict=True))) for point in itertools.product(*values)]
+
+    def _report_provider(self, where: SourceLocation, name: str, known: Sequence[str]) -> None:
+        self.report(where, "; ".join(filter(None, [unknown("provider", name, known), self.failures])))
 
     def baseline(self, node: Node | None, configurations: Sequence[Configuration]) -> str | None:
         """The name of the baseline. Without a node it is the first configuration."""
@@ -274,7 +273,7 @@ class Resolver:
                     named = [Configuration(name, {})]
                 elif not named and configurations:
                     known = list(dict.fromkeys([*_names(configurations), *self.info.providers]))
-                    self.report(where, "; ".join(filter(None, [unknown("provider", name, known), self.failures])))
+                    self._report_provider(where, name, known)
                 kept.update((one.name, one) for one in named)
         listed = [one for one in configurations if not options or one.name in kept]
         return (*listed, *(one for one in kept.values() if one not in listed))

@@ -17,7 +17,6 @@ from kbench.contract.sizes import axes_of
 from kbench.contract.tensor import SAME, Tensor, Tolerance, total_bytes
 from kbench.results.case import (
     BACKWARD,
-    FLOATING,
     FORWARD,
     FULL,
     INTEGER_LIMIT,
@@ -217,7 +216,6 @@ class Operator:
         Raises ValueError for a name that is taken or not allowed, and for a file of `sources` that does not exist. A name has
         no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/names.py.
         """
-        self._check_named("provider", name)
         where = f"provider {_shown(name)} of {self.name!r}"
         for each in (name, label or name):
             if why := fault(each):
@@ -323,19 +321,10 @@ class Operator:
 
         return register
 
-    def _check_named(self, method: str, name: object) -> None:
-        """Raises ValueError for a decorator that was written without the name of the provider: it gets the function instead."""
-        if callable(name):
-            function = getattr(name, "__name__", type(name).__name__)
-            example = function if method == "provider" else "NAME"
-            what = f"{method} of {self.name!r}: the name of the provider is missing above {function}"
-            raise ValueError(f'{what}; write @{self.name}.{method}("{example}")')
-
     def _check_kernel(
         self, method: str, kind: str, provider: str, mutates: Sequence[str] | Mapping[str, str]
     ) -> tuple[str, dict[str, str]]:
         """How messages about a kernel for gradients begin, and what it mutates. Raises ValueError."""
-        self._check_named(method, provider)
         where, holds = f"{kind} of provider {provider!r} of {self.name!r}", held(mutates)
         if not self.gradients:
             what = "the operator declares no gradients"
@@ -496,11 +485,6 @@ def _gradient_faults(operator: Operator) -> Iterator[str]:
     for name in operator.gradients:
         if name not in operator.inputs:
             yield f"gradients: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
-        elif not any(dtype in FLOATING for dtype in operator.dtypes_of(operator.inputs[name])):
-            dtypes = "/".join(operator.dtypes_of(operator.inputs[name]))
-            yield f"gradients: {name} is {dtypes}, which has no gradient"
-    if operator.gradients and not any(d in FLOATING for t in operator.outputs.values() for d in operator.dtypes_of(t)):
-        yield "gradients: no output has a floating-point dtype; leave gradients out"
 
 
 def _mutates_faults(

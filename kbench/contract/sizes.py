@@ -47,7 +47,7 @@ def shape(sizes: Iterable[Size], axes: Mapping[str, object]) -> tuple[int, ...]:
 def _parsed(text: str) -> ast.expr:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError):
         raise SizeError(f"{text!r:.80} is not a size; write an axis, a number, or arithmetic on both") from None
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Constant) and type(node.value) is not int):

@@ -48,9 +48,7 @@ class Plan:
     @property
     def runnable(self) -> tuple[Configuration, ...]:
         return tuple(
-            configuration
-            for configuration in self.sweep.configurations
-            if configuration.name not in self.unavailable and not configuration.error
+            configuration for configuration in self.sweep.configurations if configuration.name not in self.unavailable
         )
 
     def progress(self, finished: int) -> str:
@@ -95,7 +93,7 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
     sweep."""
     measure = sweep.measure
     providers = catalog.providers(sweep.operator)
-    configurations = [configuration for configuration in sweep.configurations if not configuration.error]
+    configurations = sweep.configurations
     reasons = {configuration.name: providers[configuration.provider].unavailable for configuration in configurations}
     required = requirements(catalog, sweep.operator, {configuration.provider for configuration in configurations})
     return Plan(

@@ -29,7 +29,7 @@ from kbench.protocol import (
     TrialRequest,
 )
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Role
 
 MOST_STARTS = 2
 """How often a new worker may fail to start before the device counts as lost."""
@@ -119,11 +119,6 @@ class WorkerSupervisor:
         that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
         says so."""
         rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
-        for configuration in task.configurations:
-            if configuration.error:
-                row = make_failed_row(task, configuration, Status.ERROR, configuration.error)
-                rows[configuration.name, RANDOM] = replace(row, edge=RANDOM)
-                yield rows[configuration.name, RANDOM]
         unblamed = 0
         while left := [
             configuration for configuration in task.configurations if self._is_checked(configuration, task, rows)
@@ -161,7 +156,7 @@ class WorkerSupervisor:
     def _is_checked(self, configuration: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
         random = rows.get((configuration.name, RANDOM))
         declined = random is not None and random.status.declined
-        return not declined and not configuration.error and not self._not_tried(configuration, task)
+        return not declined and not self._not_tried(configuration, task)
 
     def _add_death(self, configuration: Configuration, where: str, lost: WorkerFailed) -> None:
         self._deaths.setdefault(configuration.name, []).append((where, lost))
@@ -199,9 +194,7 @@ class WorkerSupervisor:
         """One row per configuration, then the controls; and what their calls launch."""
         failed: dict[str, Row] = {}
         for configuration in task.configurations:
-            if configuration.error:
-                failed[configuration.name] = make_failed_row(task, configuration, Status.ERROR, configuration.error)
-            elif row := self._not_tried(configuration, task):
+            if row := self._not_tried(configuration, task):
                 failed[configuration.name] = row
         rows, calls = list[Row](), list[CallRecorded]()
         unblamed = 0

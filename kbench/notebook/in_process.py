@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ import torch
 from kbench.contract import registry
 from kbench.contract.origin import registering_for
 from kbench.errors import ConfigError, ConfigIssue, ExecutionError, SourceLocation
-from kbench.execute.executor import Finished, Listener, make_failed_row
+from kbench.execute.executor import Finished, Listener
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
@@ -25,7 +24,6 @@ from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import CallRecorded, DeviceInfo, Message, Task
 from kbench.results.case import Case
-from kbench.results.vocabulary import Status
 
 NOTEBOOK = "the notebook"
 """Stands for the plug-in of the functions."""
@@ -106,12 +104,11 @@ class InProcess:
 
         listener.begin(task, "")
         self._device.use_threads(task.settings.threads)
-        known = replace(task, configurations=tuple(one for one in task.configurations if not one.error))
         run = CaseRun(
             registry.operator(task.case.operator),
             task.case,
-            known.configurations,
-            baseline=known.baseline_index,
+            task.configurations,
+            baseline=task.baseline_index,
             session=task.session,
             ceilings=self._ceilings,
             settings=task.settings,
@@ -122,15 +119,10 @@ class InProcess:
             guard=self._guard,
         )
         try:
-            measured = iter(run.run())
+            rows = list(run.run())
         except DeviceLost as lost:
             raise ExecutionError(f"{lost.contender.name}: {lost.contender.reason}; start Python again") from None
         self._device.release_case()
-        rows = [
-            make_failed_row(task, one, Status.ERROR, one.error) if one.error else next(measured)
-            for one in task.configurations
-        ]
-        rows += measured  # those of the controls
         return Finished(task, rows, self.catalog.device, self.catalog.machine, calls=tuple(calls))
 
     def stop(self) -> None:

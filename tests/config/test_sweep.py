@@ -82,13 +82,8 @@ def sizes(sweep: Sweep) -> list[tuple[Any, ...]]:
         ("eps: [1e-6, 1e-5]", "eps", [1e-6, 1e-5]),
         ("eps: [1e-6, 0.000001, 1.0E-6, '1e-6']", "eps", [1e-6]),  # one case
         ("eps: [1, 0, -0.0]", "eps", [1.0, 0.0]),
-        ("eps: .5", "eps", [0.5]),
         ("causal: [true, false]", "causal", [True, False]),
-        ("causal: true", "causal", [True]),
         ("window: [-1, 64]", "window", [-1, 64]),
-        ("window: {pow2: [6, 7]}", "window", [64, 128]),
-        ("window: {start: 1, stop: 5, step: 2}", "window", [1, 3, 5]),
-        ("mode: [full, backward]", "mode", ["full", "backward"]),
     ],
 )
 def test_values(written: str, name: str, expected: list[Any]) -> None:
@@ -101,17 +96,13 @@ def test_values(written: str, name: str, expected: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("eps: [1e-6, small]", 'x.yaml:2:33: eps: expected a number; got "small"'),
         ("eps: {pow2: [1, 2]}", 'x.yaml:2:26: eps: expected a number; got {"pow2": [1, 2]}'),
         ("eps: [1e999]", "x.yaml:2:27: eps: expected a finite number; got Infinity"),
         ("eps: 'nan'", 'x.yaml:2:26: eps: expected a number; got "nan"'),
-        ("causal: 1", "x.yaml:2:29: causal: expected true or false; got 1"),
         ("causal: [true, maybe]", 'x.yaml:2:36: causal: expected true or false; got "maybe"'),
         ("window: [1, 0.5]", "x.yaml:2:33: window: expected an integer, like the default -1; got 0.5"),
         ("window: '7'",
          'x.yaml:2:29: window: expected an integer, like the default -1; got "7"'),
-        ("mode: both", 'x.yaml:2:27: mode: unknown value "both"; choose from forward, backward, full'),
-        ("esp: 1", 'x.yaml:2:21: unknown scalar "esp"; did you mean "eps"?'),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_told_what_is_allowed(written: str, message: str) -> None:
@@ -130,21 +121,10 @@ def test_set_and_mappings() -> None:
     assert (values(sweep, "eps"), values(sweep, "causal")) == ([1e-6, 1e-5], [True, True])
     assert values(sweep, "mode") == ["backward", "backward"]
     assert errors("{M: 1, N: 2}", sets=["causal=on"]) == ['--set causal=on: causal: expected true or false; got "on"']
-    assert errors("{M: 1, N: 2}", sets=["epss=1"]) == ['--set epss=1: unknown scalar "epss"; did you mean "eps"?']
     mapping = {"M": 1, "N": 2, "eps": [np.float64(1e-6), "1e-5", 1], "causal": np.True_, "window": np.int64(3)}
     sweep = resolve(mapping)
     assert values(sweep, "eps") == [1e-6, 1e-5, 1.0] and values(sweep, "causal")[0] is True
     assert errors({"M": 1, "N": 2, "eps": ["x"]}) == ['config["sweep"]["eps"][0]: eps: expected a number; got "x"']
-
-
-def test_a_size_without_a_value_is_an_error_at_its_place() -> None:
-    assert values(resolve("{M: 2, N: [4, 10]}", "halves"), "N") == [4, 10]
-    assert errors("{M: [2, 4], N: [4, 7, 9]}", "halves") == [
-        "x.yaml:2:27: sweep: N/2 is not a whole number at N=7, so y has no shape; the first such case is "
-        "halves M=2 N=7 float32; leave such sizes out",
-    ]
-    [line] = errors("{M: 1, N: {start: 2, stop: 5, step: 3}}", "halves")
-    assert line.startswith("x.yaml:2:8: sweep: N/2 is not a whole number at N=5, so y has no shape")
 
 
 # ---------------------------------------------------------------- shapes of models
@@ -217,13 +197,11 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
             "scores",
             "x.yaml:2:8: sweep: no values for S; give sizes, for example S: [1024, 4096]",
         ),
-        ("{model: llama-3-8b, tokens: -1}", "norm", "x.yaml:2:36: tokens: expected at least 0; got -1"),
         (
             "{model: llama-3-8b, tokens: 4}",
             "halves",
             "x.yaml:2:9: halves takes no sizes from a model; give sizes of M and N instead",
         ),
-        ("{modell: llama-3-8b, tokens: 4}", "norm", 'x.yaml:2:9: unknown axis "modell"; did you mean "model"?'),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_model_is_told_with_its_place(sweep: str, name: str, told: str) -> None:
@@ -256,14 +234,6 @@ def weights(sweep: Sweep) -> dict[tuple[Any, ...], float | None]:
     return {(case.M, case.N, case.eps, case.dtype): sweep.weights.get(case) for case in sweep.cases}
 
 
-def test_the_shapes_replace_the_sizes_and_the_config_gives_what_has_no_column() -> None:
-    found = of_file("M,N,weight\n16,4096,2.5\n1,7,100\n")
-    assert weights(found) == {
-        (16, 4096, 1e-5, "bfloat16"): 2.5,
-        (1, 7, 1e-5, "bfloat16"): 100.0,
-    }
-
-
 def test_columns_may_be_dtypes_modes_choices_scalars_and_models() -> None:
     csv = "model,tokens,dtype,mode,order,eps,causal\nqwen3-8b,5,fp32,backward,down,0.5,true\n"
     found = of_file(csv)
@@ -289,8 +259,6 @@ def test_a_list_of_sweeps_does_not_count_a_line_twice() -> None:
     [
         '"M","N","weight"\r\n"1", "2" ,"3"\r\n\r\n',
         "\ufeffM, N, weight\n1, 2, 3",
-        "N,weight,M\n2,3.0,1\n",
-        "M,N,weight\n1,2,3e0\n",
         "M,\tN,\tweight\n1,\t2,\t3\t\n",
     ],
 )
@@ -305,20 +273,12 @@ HEAD = "trace.csv: expected the names of the columns, for example M,N,weight, an
     ("csv", "told"),
     [
         ("", HEAD),
-        ("M,N\n", HEAD),
-        ("M,N,weight\n1,2,0\n3,4,-1", "trace.csv:2:5: weight: expected a positive number; got 0"),
         ("M,N,weight\n1,2,often\n", 'trace.csv:2:5: weight: expected a positive number; got "often"'),
         ("M,N\n1,2\n10,x\n1,y\n", 'trace.csv:3:4: N: expected an integer; got "x"'),
-        (
-            "M,N\n1,2\n1,2,3\n",
-            "trace.csv:3:1: this line has 3 fields, and the first line has 2 fields; repair the line",
-        ),
         ("M,N\n1,\n", "trace.csv:2:3: N: expected an integer; got nothing"),
         ("M,N,M\n1,2,3\n", "trace.csv:1:1: two columns have the same name"),
         ("M,N,K\n1,2,3\n", 'trace.csv:1:5: unknown key "K"; choose from '),
-        ("M,N,wieght\n1,2,3\n", 'trace.csv:1:5: unknown key "wieght"; did you mean "weight"?'),
         ("M,weight\n1,2\n", "trace.csv:2:1: sweep: no values for N; give sizes"),
-        ("M,N,dtype\n1,2,bf61\n", 'trace.csv:2:5: unknown dtype "bf61"; did you mean "bf16"?'),
         ("model,tokens\nquen3-8b,1\n", 'trace.csv:2:1: unknown model "quen3-8b"; did you mean "qwen3-8b"?'),
         (b"M,N\n1,\xff\n", "trace.csv: is no CSV in UTF-8: "),
     ],

@@ -35,17 +35,6 @@ def noted(*inputs: Any, **keywords: Any) -> tuple[Any, ...]:
     return (*inputs, keywords)
 
 
-def test_scalars_and_choices_come_from_the_case_and_parameters_from_the_config(mine: Operator) -> None:
-    @mine.provider("p")
-    def p(x: Any, w: Any, *, eps: float, form: str, block: int = 64) -> Any:
-        return noted(x, w, eps=eps, form=form, block=block)
-
-    provider, case = mine.providers["p"], mine.case(M=1, N=2, eps=0.5, form="none")
-    assert provider.parameters == {"block": 64} and provider.from_case == ("eps", "form") and provider.fixed == {}
-    assert provider.bind(case, {"block": 32})(1, 2) == (1, 2, {"eps": 0.5, "form": "none", "block": 32})
-    assert provider.declines(case) is None
-
-
 def test_one_device_type_and_one_source_can_be_given_by_themselves(mine: Operator) -> None:
     mine.provider("p", devices="cpu", sources=__file__)(noted)
     provider = mine.providers["p"]
@@ -58,19 +47,6 @@ def test_one_device_type_and_one_source_can_be_given_by_themselves(mine: Operato
 def test_a_source_that_does_not_exist_is_an_error(mine: Operator, sources: Any) -> None:
     with pytest.raises(ValueError, match=r"sources= names no\.cu, which does not exist"):
         mine.provider("p", sources=sources)
-
-
-def test_what_is_available_is_said_by_none_or_a_reason(mine: Operator) -> None:
-    mine.provider("p", available=lambda: True)(noted)  # type: ignore[arg-type, return-value]
-    assert mine.providers["p"].unavailable("cpu") == (
-        "available= returned True; return None, or a string with the reason why it cannot run"
-    )
-
-
-def test_a_function_that_takes_any_keyword_gets_all_that_the_case_has(mine: Operator) -> None:
-    mine.provider("p")(noted)
-    case = mine.case(M=1, N=2)
-    assert mine.providers["p"].bind(case, {})(1, 2) == (1, 2, {"eps": 1e-6, "form": "tanh"})
 
 
 def test_a_function_that_takes_any_keyword_gets_no_choice_that_only_sets_a_dtype(no_operators: None) -> None:
@@ -160,18 +136,6 @@ WHERE = "provider 'p' of 'mine'"
 KERNEL = f"backward kernel of {WHERE}"
 
 REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
-    "twice": (
-        lambda op: op.provider("again")(noted),
-        "'mine' has a provider 'again' already; choose another name",
-    ),
-    "no name": (
-        lambda op: op.provider(noted),
-        "provider of 'mine': the name of the provider is missing above noted; write @mine.provider(\"noted\")",
-    ),
-    "no name of a backward kernel": (
-        lambda op: op.backward(noted),
-        "backward of 'mine': the name of the provider is missing above noted; write @mine.backward(\"NAME\")",
-    ),
     "buffer for no output": (
         lambda op: op.provider("p", out="z"),
         f"{WHERE}: out= names 'z', which is not one of the outputs y, h",

@@ -20,8 +20,6 @@ PLUGINS = {
     "number": OPERATOR.format("5"),
     "long": EXTENDS + "register('long', available=lambda: 'no' * 1000000)(lambda x: x)",
     "escapes": EXTENDS + "register('escapes', available=lambda: 'no: \\x1b]0;owned\\x07')(lambda x: x)",
-    "fifo": EXTENDS
-    + "os.path.exists('fifo') or os.mkfifo('fifo')\nregister('fifo', sources=[pathlib.Path('fifo')])(lambda x: x)",
     "binary": EXTENDS
     + "path = pathlib.Path('binary')\npath.write_bytes(bytes(range(256)))\nregister('binary', sources=[path])(lambda x: x)",
     "odd": EXTENDS + "register('odd', sources=[object()])(lambda x: x)",
@@ -59,7 +57,6 @@ CONFIG = (
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a FIFO")
 def test_whatever_they_do_other_providers_are_measured(
     kbench: Kbench, write_config: Callable[[str], Path], install: Callable[[str, str], None]
 ) -> None:

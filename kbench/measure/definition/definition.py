@@ -98,7 +98,7 @@ class Definition:
     def _units(self, where: str, declared: contract.Tolerance) -> float:
         """A declared tolerance for this case."""
         if not callable(declared):
-            return self._number(where, self.operator.reference, declared)
+            return float(declared)
         with self._blamed(where, declared):
             units = declared(self.case)
         return self._number(where, declared, units)
