@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "contract": "files results text",
     "dispatching": "analysis errors files plotting results text version",
     "disturbances": "clocks nvml",
-    "errors": "text",
+    "errors": "",
     "execute": "clocks config contract errors files interrupts launches protocol results sources/scripts summary text version",
     "explain": "comparison results",
     "files": "",
