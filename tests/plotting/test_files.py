@@ -140,7 +140,7 @@ def test_ugly_files_are_pictures(tmp_path: Path, rows: list[object], kind: str) 
 @pytest.mark.slow
 def test_drawing_needs_neither_torch_nor_pyplot_nor_plotext() -> None:
     code = (
-        "import sys, kbench.plotting, kbench.plotting.terminal.chart;"
+        "import sys, kbench.plotting, kbench.plotting.terminal;"
         "print({'torch', 'triton', 'matplotlib.pyplot', 'plotext'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
