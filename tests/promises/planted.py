@@ -114,6 +114,13 @@ def write_planted(path: Path, sessions: int = 1) -> Path:
     return write_results(path, planted(sessions))
 
 
+def write_slower(folder: Path) -> tuple[Path, Path]:
+    """Two files of three sessions. In the second, `fast` takes 10 % longer."""
+    new = [{**each, "ms": 1.1 * float(str(each["ms"]))} if each["provider"] == "fast" else each for each in planted(3)]
+    new = [{**each, "started_at": "2026-11-21T10:00:00+00:00"} for each in new]
+    return write_planted(folder / "old.csv", 3), write_results(folder / "new.csv", new)
+
+
 def picture_words(path: Path) -> list[str]:
     """The texts of an SVG. Programs that draw letters as outlines leave each text beside them as a comment."""
     svg = path.read_text(encoding="utf-8")

@@ -97,6 +97,13 @@ class Cluster:
             process.wait()
 
 
+EXPECTED = sorted((n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items())
+
+
+def rows_in(path: Path) -> list[tuple[str, ...]]:
+    return sorted((row["N"], row["session"], row["provider"], row["status"]) for row in rows_of(path))
+
+
 def sizes_in(path: Path) -> list[str]:
     return [row["N"] for row in rows_of(path)]
 
@@ -145,12 +152,7 @@ def cluster(made_once: MadeOnce) -> Path:
 
 def test_a_cluster_gives_the_rows_of_a_plain_run_none_lost_and_none_twice(cluster: Path) -> None:
     """The worker was killed in the middle of a case, and another one took it."""
-    found = sorted(
-        (row["N"], row["session"], row["provider"], row["status"]) for row in rows_of(cluster / "results" / "sweep.csv")
-    )
-    assert found == sorted(
-        (n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items()
-    )
+    assert rows_in(cluster / "results" / "sweep.csv") == EXPECTED
     ended = kept(cluster, "ran")
     assert ended.code == 1 and "Traceback" not in ended.text  # `raises` failed, as in a plain run
 
@@ -218,12 +220,8 @@ def test_all_devices_of_a_host_give_the_rows_of_a_plain_run(kbench: Kbench, writ
     write("sweep.yaml", CONFIG)
     write("kernels.py", PLUGIN)
     ended = kbench(*RUN, "--devices", "all", "--sessions", 2)
-    rows = rows_of(folder / "results" / "sweep.csv")
-    found = sorted((row["N"], row["session"], row["provider"], row["status"]) for row in rows)
-    assert ended.code == 1
-    assert found == sorted(
-        (n, session, *item) for n in ("16", "24", "32") for session in "01" for item in STATUSES.items()
-    )
-    devices = {(row["N"], row["device_index"], row["device_uuid"]) for row in rows}
+    results = folder / "results" / "sweep.csv"
+    assert ended.code == 1 and rows_in(results) == EXPECTED
+    devices = {(row["N"], row["device_index"], row["device_uuid"]) for row in rows_of(results)}
     assert len(devices) == 3  # all rows of a case are of one device
     assert all(0 <= int(index) < torch.accelerator.device_count() and uuid for _, index, uuid in devices)

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
 from promises.outside import QUICK, ROOT, Kbench, MadeOnce, Write, folder_of, kept, lines_with, providers_of, words_of
@@ -112,29 +111,6 @@ def test_the_experiments_of_the_write_ups_are_built_in() -> None:
     for name, (sweep, providers) in experiments.items():
         config = yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text())
         assert config["sweep"] == sweep and set(providers) <= set(config["providers"])
-
-
-def test_dry_run_prints_every_case_and_measures_nothing(kbench: Kbench, folder: Path) -> None:
-    ended = kbench("run", "softmax", "--profile", "none", "--dry-run")
-    cases = re.findall(r"^4096 +(\d+) +forward +float32", ended.out, re.M)
-    assert ended.code == 0 and list(map(int, cases)) == list(range(256, 12673, 128))
-    assert "98 cases" in ended.out and not any(folder.iterdir())
-
-
-def test_every_combination_of_num_warps_and_num_stages_is_a_configuration(kbench: Kbench) -> None:
-    ended = kbench("run", "softmax-warps", "--profile", "none", "--dry-run")
-    found = set(re.findall(r"triton-row\[num_warps=(\d+),num_stages=(\d+)\]", ended.out))
-    assert found == {(str(warps), str(stages)) for warps in (1, 2, 4, 8, 16, 32) for stages in (1, 2, 3, 4)}
-    assert re.findall(r"^4096 +(\d+) ", ended.out, re.M) == ["1024", "4096", "8192", "16384"]
-
-
-def test_the_plan_of_the_ladder_on_a_host_says_which_steps_it_cannot_climb(kbench: Kbench) -> None:
-    if torch.accelerator.is_available():
-        pytest.skip("this machine measures an accelerator")
-    ended = kbench("run", "softmax-ladder", "--dry-run")
-    for step in ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "cuda"):
-        assert lines_with(ended.out, step, "cannot", "cuda"), ended.out
-    assert lines_with(ended.out, "torch-native", "run") and "profile cpu" in ended.err
 
 
 # ---------------------------------------------------------------- init

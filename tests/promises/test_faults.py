@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from promises.outside import (
+    QUICK,
     Ended,
     Kbench,
     MadeOnce,
@@ -24,7 +25,6 @@ from promises.outside import (
 
 PLUGIN = """
 import os
-import signal
 import sys
 import threading
 import time
@@ -47,11 +47,6 @@ first_case = dict(supports=lambda case: None if case.N == 16 else "tried once, t
 @double.provider("honest")
 def honest(x):
     return 2 * x
-
-
-@double.provider("all-wrong")
-def all_wrong(x):
-    return 2.001 * x
 
 
 @double.provider("one-element")
@@ -144,11 +139,6 @@ def aborts(x):
     os.abort()
 
 
-@double.provider("killed", **first_case)
-def killed(x):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 @double.provider("os-exit")
 def os_exit(x):
     os._exit(7)
@@ -157,12 +147,6 @@ def os_exit(x):
 @double.provider("default-dtype")
 def default_dtype(x):
     torch.set_default_dtype(torch.float16)
-    return 2 * x
-
-
-@double.provider("threads")
-def threads(x):
-    torch.set_num_threads(2)
     return 2 * x
 
 
@@ -187,7 +171,6 @@ def asks_settings(x):
 
 STATUSES = {
     "honest": "ok",
-    "all-wrong": "wrong",
     "one-element": "wrong",
     "nan": "wrong",
     "second-call": "wrong",
@@ -202,15 +185,13 @@ STATUSES = {
     "too-large": "oom",
     "hangs": "timeout",
     "aborts": "crashed",
-    "killed": "crashed",
     "os-exit": "crashed",
     "default-dtype": "ok",
-    "threads": "ok",
     "no-grad": "ok",
     "prints": "ok",
     "asks-settings": "ok",
 }
-ONLY_IN_THE_FIRST_CASE = ("hangs", "aborts", "killed")
+ONLY_IN_THE_FIRST_CASE = ("hangs", "aborts")
 FIRST, SECOND, THIRD = "16", "24", "32"
 
 CONFIG = f"""
@@ -270,7 +251,6 @@ def test_a_faulty_provider_has_no_time_and_a_reason(rows: Rows) -> None:
 
 
 REASONS = {
-    "all-wrong": ["every element", "[0, 0]"],
     "one-element": ["1 of 128", "[3, 5]"],
     "nan": ["1 of 128", "NaN", "[1, 2]"],
     "second-call": ["first call"],
@@ -284,7 +264,6 @@ REASONS = {
     "too-large": ["memory", f"faults.py:{line_of('return torch.ones')}"],
     "hangs": ["3 s"],
     "aborts": ["SIGABRT", f"faults.py:{line_of('os.abort')}"],
-    "killed": ["SIGKILL"],
     "os-exit": ["7"],
 }
 
@@ -307,7 +286,7 @@ def test_a_provider_that_takes_its_process_down_in_two_cases_in_a_row_is_not_tri
 
 
 def test_a_setting_that_a_provider_leaves_changed_is_flagged_named_and_put_back(rows: Rows) -> None:
-    settings = {"default-dtype": "default_dtype", "threads": "num_threads", "no-grad": "grad_enabled"}
+    settings = {"default-dtype": "default_dtype", "no-grad": "grad_enabled"}
     for provider, setting in settings.items():
         for row in rows_with(rows, provider):
             assert "altered-state" in row["flags"].split(";") and setting in row["reason"]
@@ -388,13 +367,8 @@ def far(x):
 def misaligned(x):
     return launched(load_between_two, x)
 """
-BREAKING = """
-operator: softmax
-sweep: {M: 4, N: [128, 256], dtype: float32}
-providers: [far, torch-native, misaligned]
-baseline: torch-native
-measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
-"""
+BREAKING = ("softmax", "--plugin", "broken.py", "--only", "far,torch-native,misaligned")
+SIZES = ("--set", "M=4", "--set", "N=128,256", "--set", "dtype=fp32")
 
 
 @pytest.fixture
@@ -403,9 +377,8 @@ def broken(made_once: MadeOnce) -> Path:
 
     def make(folder: Path) -> None:
         (folder / "broken.py").write_text(BREAKS_DEVICE)
-        (folder / "broken.yaml").write_text(BREAKING)
-        for command in (("run", "broken.yaml", "--no-plot"), ("check", "broken.yaml")):
-            keep(run_kbench(*command, "--plugin", "broken.py", folder=folder), folder, command[0])
+        for command in (("run", *QUICK, "--no-plot"), ("check",)):
+            keep(run_kbench(*command, *BREAKING, *SIZES, folder=folder), folder, command[0])
 
     return made_once("broken-device", make)
 
@@ -417,7 +390,7 @@ def broken(made_once: MadeOnce) -> Path:
 def test_the_reason_of_a_kernel_that_breaks_the_device_has_the_words_of_the_driver(
     broken: Path, provider: str, words: str
 ) -> None:
-    rows = [row for row in providers_of(broken / "results" / "broken.csv") if row["provider"] == provider]
+    rows = [row for row in providers_of(broken / "results" / "softmax.csv") if row["provider"] == provider]
     assert len(rows) == 2
     for row in rows:
         assert row["status"] not in ("ok", "checked") and not row["ms"]
@@ -426,7 +399,7 @@ def test_the_reason_of_a_kernel_that_breaks_the_device_has_the_words_of_the_driv
 
 @pytest.mark.gpu
 def test_the_other_providers_are_measured_in_a_new_process(broken: Path) -> None:
-    rows = [row for row in providers_of(broken / "results" / "broken.csv") if row["provider"] == "torch-native"]
+    rows = [row for row in providers_of(broken / "results" / "softmax.csv") if row["provider"] == "torch-native"]
     assert [row["status"] for row in rows] == ["ok", "ok"] and all(float(row["ms"]) > 0 for row in rows)
     assert kept(broken, "run").code == 1
 

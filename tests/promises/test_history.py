@@ -224,16 +224,9 @@ def test_a_change_between_states_without_a_time_fails_no_gate(
 # -- choices and mistakes
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [(("--where", "provider=min"), ("mine, torch",)), (("--fail-on", "slow"), ('"slow"', "slower"))],
-    ids=["a value", "a kind of change"],
-)
-def test_a_word_that_chooses_nothing_is_named_with_the_choices(
-    kbench: Kbench, steady: Path, options: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    ended = kbench("history", "check", steady, *options)
-    assert ended.code == 2 and all(word in ended.err for word in words)
+def test_a_kind_of_change_that_does_not_exist_is_named_with_a_near_one(kbench: Kbench, steady: Path) -> None:
+    ended = kbench("history", "check", steady, "--fail-on", "slow")
+    assert ended.code == 2 and '"slow"' in ended.err and "slower" in ended.err
 
 
 def test_a_folder_without_results_is_named(kbench: Kbench, folder: Path) -> None:

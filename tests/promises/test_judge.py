@@ -186,12 +186,11 @@ def test_the_rows_of_a_judgement_are_kept_where_out_says_and_nowhere_else(judged
     "arguments, words",
     [
         (["absent.py", "--against", "softmax"], ["absent.py", "no such file"]),
-        (["mine.py", "--against", "sofmax"], ["sofmax", "softmax"]),
         (["mine.py", "--against", "gelu"], ["mine.py", "gelu", "softmax"]),
         (["mine.py", "--against", "softmax", "--provider", "hones"], ["hones", "honest"]),
         (["mine.py"], ["--against"]),
     ],
-    ids=["no file", "no config", "another operator", "no such provider", "no config named"],
+    ids=["no file", "another operator", "no such provider", "no config named"],
 )
 def test_a_judgement_that_cannot_be_made_is_a_sentence_and_exit_code_2(
     kbench: Kbench, write: Write, arguments: list[str], words: list[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, ROOT, Ended, Kbench, MadeOnce, Rows, Write, folder_of, kept, rows_of
+from promises.outside import ROOT, Ended, Kbench, MadeOnce, Rows, Write, folder_of, kept, rows_of
 
 OPERATORS = Path(__file__).with_name("operators")
 
@@ -160,7 +160,6 @@ def test_a_provider_that_cannot_run_is_no_failure_and_its_row_says_why(pairs: Ro
 @pytest.mark.parametrize(
     ("provider", "words"),
     [
-        ("second-wrong", ("picked", "ulp")),
         ("one-output", ("picked", "1")),
         ("expanded", ("picked", "memory")),
     ],
@@ -231,14 +230,14 @@ def test_gbps_of_a_backward_pass_counts_the_gradients_and_of_a_full_pass_both_pa
 
 
 def test_the_check_of_an_operator_judges_the_values_and_gives_the_reason(dropout: Rows) -> None:
-    [row], [keeps_all], [adds] = of(dropout, "torch"), of(dropout, "keeps-all"), of(dropout, "adds")
+    [row], [keeps_all], [adds] = (of(dropout, provider, N="1000") for provider in ("torch", "keeps-all", "adds"))
     assert row["status"] == "ok" and row["max_ulp"] == ""
     assert keeps_all["status"] == "wrong" and "all elements were treated alike" in keeps_all["reason"]
     assert adds["status"] == "wrong" and "neither 0 nor twice the input" in adds["reason"]
 
 
 def test_kbench_checks_the_shapes_beside_a_check_of_an_operator(dropout: Rows) -> None:
-    [row] = of(dropout, "short")
+    [row] = of(dropout, "short", N="1000")
     assert row["status"] == "wrong" and "999" in row["reason"]
 
 
@@ -259,67 +258,18 @@ def test_an_integer_output_may_be_off_by_the_ulps_that_it_declares(rounded: Ende
     assert "positive-only" in rounded.text and "sign" in rounded.text
 
 
-# ---------------------------------------------------------------- an axis of outputs only, such as K of top-k
-
-TOP_K = """
-import kbench
-
-top_k = kbench.Operator(
-    "top_k",
-    axes=("M", "N", "K"),
-    inputs={"logits": kbench.Tensor("M", "N")},
-    outputs={"values": kbench.Tensor("M", "K")},
-    reference=lambda logits, *, K: logits.topk(K).values,
-)
-
-
-@top_k.provider("torch-native", factory=True)
-def torch_native(case):
-    return lambda logits: logits.topk(case.K).values
-"""
-
-
-def test_a_factory_gets_the_size_of_an_axis_that_no_input_has_from_the_case(kbench: Kbench, write: Write) -> None:
-    write("top_k.py", TOP_K)
-    config = "operator: top_k\nplugins: [top_k.py]\nsweep: {M: 4, N: 9, K: 3}\nproviders: [torch-native]\n"
-    ended = kbench("check", write("top_k.yaml", config))
-    assert ended.code == 0 and "ok" in ended.out
-
-
 # ---------------------------------------------------------------- a count that is wrong, and the hash of the code
 
-COUNTS = """
-import kbench
 
-counts = kbench.Operator(
-    "counts",
-    axes=("N",),
-    inputs={"x": kbench.Tensor("N")},
-    outputs={"y": kbench.Tensor("N")},
-    reference=lambda x: x * 2,
-    bytes=lambda case: 10**12 if case.axes["N"] == 64 else 2 * case.axes["N"] * 4,
-)
-
-
-@counts.provider("mine")
-def mine(x):
-    return x * 2
-"""
-
-
-@pytest.fixture
-def suspect(made_once: MadeOnce) -> Path:
-    config = "operator: counts\nplugins: [counts.py]\nsweep: {N: [64, 128]}\nproviders: [mine]\n"
-    files = {"counts.py": COUNTS, "counts.yaml": config}
-    return folder_of(made_once, "suspect", files, "run", "counts.yaml", *QUICK, "--no-plot") / "results" / "counts.csv"
-
-
-def test_a_row_faster_than_the_device_is_suspect_and_names_the_wrong_count(suspect: Path, kbench: Kbench) -> None:
-    wrong, right = of(rows_of(suspect), "mine")
+def test_a_row_faster_than_the_device_is_suspect_and_names_the_wrong_count(
+    dropout: Rows, made_once: MadeOnce, kbench: Kbench
+) -> None:
+    right, wrong = of(dropout, "torch")
     assert "suspect" in wrong["flags"].split(";")
     assert "bytes=" in wrong["reason"] and "1,000,000,000,000" in wrong["reason"] and "GB/s" in wrong["reason"]
     assert "suspect" not in right["flags"] and right["reason"] == ""
-    out = kbench("show", suspect, "--where", "N=64").out
+    folder = made_once("dropout", lambda folder: None)
+    out = kbench("show", folder / "results" / "dropout.csv", "--where", "N=64").out
     assert "suspect" in out and not any(line.lstrip().startswith(":") for line in out.splitlines())
 
 
@@ -328,28 +278,27 @@ from pathlib import Path
 
 import kbench
 
-twice = kbench.Operator(
-    "twice", axes=("N",), inputs={"x": kbench.Tensor("N")}, outputs={"y": kbench.Tensor("N")}, reference=lambda x: x * 2
-)
 KERNELS = Path(__file__).with_name("mine.cu")
 
 
-@twice.provider("mine", sources=[Path(__file__).with_name("table.txt")], available=lambda: "to save time")
+@kbench.operator("softmax").provider("mine", sources=[Path(__file__).with_name("table.txt")], available=lambda: "to save time")
 def mine(x):
     return x + x
 """
 
 
+ONE_CASE = ("--set", "M=4", "--set", "N=8", "--set", "dtype=fp32")
+
+
 def test_the_source_hash_covers_all_files_of_a_provider(kbench: Kbench, write: Write, folder: Path) -> None:
     write("twice.py", TWICE)
-    write("twice.yaml", "operator: twice\nplugins: [twice.py]\nsweep: {N: 8}\nproviders: [mine]\n")
     write("mine.cu", '#include "mine.cuh"\n')
     for name in ("mine.cuh", "table.txt", "other.cuh", "helper.py"):
         write(name, "")
 
     def source_hash() -> str:
-        assert kbench("run", "twice.yaml", "--no-plot").code == 3
-        [row] = of(rows_of(folder / "results" / "twice.csv"), "mine")
+        assert kbench("run", "softmax", "--plugin", "twice.py", "--only", "mine", *ONE_CASE, "--no-plot").code == 3
+        [row] = of(rows_of(folder / "results" / "softmax.csv"), "mine")
         return row["source_hash"]
 
     hashes = [source_hash()]
@@ -369,6 +318,8 @@ X = kbench.Tensor("M", "N")
 SOUND = {"axes": ("M", "N"), "inputs": {"x": X}, "outputs": {"y": X}, "reference": lambda x: x}
 K = {"axes": ("M", "N", "K"), "outputs": {"y": kbench.Tensor("M", "K")}, "reference": lambda x, *, K: x[:, :K]}
 """
+
+FACTORY = 'mine.provider("a", factory=True)(lambda case: lambda x: x[:, : case.K].clone())\n'
 
 # The faulty statement of a plug-in that begins with SOUND, and the words that the sentence about it must hold.
 DECLARATIONS = [
@@ -442,3 +393,10 @@ def test_a_fault_of_an_edge_input_is_named_with_the_file_and_the_line_of_the_ope
     assert ended.code == 2
     [line] = [line for line in ended.err.splitlines() if "mine.py:6:" in line]
     assert "mine" in line and "zeros" in line
+
+
+def test_a_factory_gets_the_size_of_an_axis_that_no_input_has_from_the_case(kbench: Kbench, write: Write) -> None:
+    write("mine.py", f'{SOUND}mine = kbench.Operator("mine", **SOUND | K)\n{FACTORY}')
+    write("x.yaml", "operator: mine\nplugins: [mine.py]\nsweep: {M: 4, N: 9, K: 3}\nproviders: [a]\n")
+    ended = kbench("check", "x.yaml")
+    assert ended.code == 0 and "ok" in ended.out

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from promises.outside import ROOT, Ended, Kbench, MadeOnce, run_kbench, write_results
-from promises.planted import NOISE, SIZES, case, picture_words, planted, write_planted
+from promises.planted import NOISE, SIZES, case, picture_words, write_planted, write_slower
 
 H200 = ROOT / "results" / "h200"
 METRICS = {
@@ -188,28 +188,11 @@ def test_the_heat_map_has_the_winners_and_leads_of_show(kbench: Kbench, pictures
     assert any(f"at most {NOISE}" in text for text in texts)
 
 
-def test_show_and_the_heat_map_agree_on_committed_results(kbench: Kbench, folder: Path) -> None:
-    shown = kbench("show", H200 / "softmax-backward.csv").out
-    ended = kbench("plot", H200 / "softmax-backward.csv", "--kind", "heatmap", "--format", "svg", "--out", ".")
-    texts = [text for path in drawn(ended, folder) for text in picture_words(path)]
-    mapped = counts_of_map(texts)
-    assert mapped and mapped == {key: found for key, found in counts_of_show(shown).items() if key in mapped}
-    [noise] = [line for line in shown.splitlines() if line.startswith("noise floor")]
-    assert noise in texts
-
-
 # -- changes
 
 
-@pytest.fixture
-def two(folder: Path) -> tuple[Path, Path]:
-    """Two files of three sessions. In the second, `fast` takes 10 % longer."""
-    new = [{**each, "ms": 1.1 * float(str(each["ms"]))} if each["provider"] == "fast" else each for each in planted(3)]
-    new = [{**each, "started_at": "2026-11-21T10:00:00+00:00"} for each in new]
-    return write_planted(folder / "old.csv", 3), write_results(folder / "new.csv", new)
-
-
-def test_a_picture_of_changes_has_the_verdicts_of_compare(kbench: Kbench, folder: Path, two: tuple[Path, Path]) -> None:
+def test_a_picture_of_changes_has_the_verdicts_of_compare(kbench: Kbench, folder: Path) -> None:
+    two = write_slower(folder)
     lines = kbench("compare", *two).out.splitlines()
     [counts] = [line.split(", ") for line in lines if re.fullmatch(r"\d+ [a-z]+(, \d+ [a-z]+)*", line)]
     assert "4 slower" in counts

@@ -9,7 +9,7 @@ import pytest
 
 from promises.outside import Kbench, write_results
 
-NAMES = ("::add-mask::a", "=HYPERLINK(1)", "@SUM(1)", "a%0A::error::b", "##[error]c", "\x1b[2Jd")
+NAMES = ("::add-mask::a", "=HYPERLINK(1)", "@SUM(1)", "a%0A::error::b", "##[error]c", "\x1b[2Jd", "<script>![x](y)")
 
 
 @pytest.fixture
@@ -20,20 +20,31 @@ def pair(folder: Path) -> tuple[str, str]:
     return "old.csv", "new.csv"
 
 
-@pytest.mark.parametrize("export", [(), ("--export", "markdown=-"), ("--export", "csv=-")])
+COMPARE = "compare old.csv new.csv"
+
+
+@pytest.mark.parametrize(
+    "command", ["show old.csv", COMPARE, f"{COMPARE} --export markdown=-", f"{COMPARE} --export csv=-"]
+)
 def test_no_printed_line_is_a_command_to_github_or_moves_the_cursor(
-    kbench: Kbench, pair: tuple[str, str], export: tuple[str, ...]
+    kbench: Kbench, pair: tuple[str, str], command: str
 ) -> None:
-    ended = kbench("compare", *pair, *export)
+    ended = kbench(*command.split())
     lines = ended.out.splitlines()
     assert len(lines) > 5 and "\x1b" not in ended.text
     assert [line for line in lines if line.lstrip().startswith("::") or "##[" in line] == []
 
 
 def test_an_annotation_of_github_is_one_line(kbench: Kbench, pair: tuple[str, str]) -> None:
-    lines = kbench("compare", *pair, "--export", "github=-").out.splitlines()
+    lines = kbench("compare", *pair, "--export", "github=-", "--fail-on", "slower").out.splitlines()
     begins = tuple(f"::{level} title=kbench compare" for level in ("error", "warning", "notice"))
     assert len(lines) > len(NAMES) and all(line.startswith(begins) for line in lines)
+    assert any(line.startswith("::error") for line in lines)
+
+
+def test_markdown_holds_no_html_and_no_picture(kbench: Kbench, pair: tuple[str, str]) -> None:
+    written = kbench("compare", *pair, "--export", "markdown=-").out
+    assert "<script>" not in written and "![x](" not in written and "script" in written
 
 
 def test_no_cell_of_an_exported_comparison_is_a_formula(kbench: Kbench, pair: tuple[str, str], folder: Path) -> None:

@@ -140,22 +140,15 @@ def test_a_small_kernel_beside_a_large_one_does_not_explain_a_time(kbench: Kbenc
     assert large["reasons"][0]["kind"] == "many-kernels"
 
 
-@pytest.fixture
-def with_code(folder: Path) -> Path:
-    """Committed results in a folder of their own, with the PTX of a kernel of Triton beside them."""
-    for suffix in (".csv", ".kernels.jsonl"):
-        copy = folder / f"softmax{suffix}"
-        copy.write_bytes(PROVIDERS.with_suffix(suffix).read_bytes())
-    return folder / "softmax.csv"
-
-
-def test_code_is_shown_from_the_folder_kernels_beside_the_results(kbench: Kbench, with_code: Path) -> None:
+def test_code_is_shown_from_the_folder_kernels_beside_the_results(kbench: Kbench, folder: Path) -> None:
     [row] = why(kbench, "provider=triton,M=4096,N=4096,dtype=fp32")
     kernel = row["launches"][0]["kernel"]
-    arguments = ["why", with_code, "--row", "provider=triton,M=4096,N=4096,dtype=fp32", "--code", "ptx"]
+    for suffix in (".csv", ".kernels.jsonl"):
+        (folder / f"softmax{suffix}").write_bytes(PROVIDERS.with_suffix(suffix).read_bytes())
+    arguments = ["why", "softmax.csv", "--row", "provider=triton,M=4096,N=4096,dtype=fp32", "--code", "ptx"]
     missing = kbench(*arguments)
     assert missing.code == 3 and "kernels" in missing.err and f"{kernel['code']}.cubin" in missing.err
-    code = with_code.parent / "kernels" / kernel["code"]
+    code = folder / "kernels" / kernel["code"]
     code.parent.mkdir()
     code.with_suffix(".cubin").write_bytes(b"machine code")
     code.with_suffix(".ptx").write_text(f".visible .entry {kernel['symbol']}(\n)\n{{\n  ret;\n}}\n")

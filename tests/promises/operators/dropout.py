@@ -1,4 +1,4 @@
-"""An operator that judges the values itself."""
+"""An operator that judges the values itself, and that counts too many bytes for N=64."""
 
 import torch
 
@@ -19,6 +19,7 @@ dropout = kbench.Operator(
     outputs={"y": kbench.Tensor("N")},
     reference=lambda x: 2 * x,
     check=check,
+    bytes=lambda case: 10**12 if case.N == 64 else 2 * case.N * 4,
 )
 
 

@@ -96,12 +96,6 @@ def other_device(x, weight, index, *, factor, form):
     return compute(x, weight, index, factor, form)
 
 
-@pairs.provider("second-wrong")
-def second_wrong(x, weight, index, *, factor, form):
-    y, picked = compute(x, weight, index, factor, form)
-    return y, picked + 1
-
-
 @pairs.provider("one-output")
 def one_output(x, weight, index, *, factor, form):
     return compute(x, weight, index, factor, form)[0]
