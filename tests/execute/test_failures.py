@@ -110,17 +110,14 @@ def install_broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_broken_installed_plugin_costs_its_own_rows(
+def test_a_config_that_needs_a_broken_installed_plugin_is_refused_with_the_cause(
     kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_broken(tmp_path, monkeypatch)
     done = kbench("run", sweep(write_config, "wrong.py", ["theirs"]))
-    assert done.returncode == 1, done.stderr
-    rows = rows_of(tmp_path).set_index("provider")
-    assert rows.loc["torch-native"].status == "ok"
-    assert rows.loc["theirs"].status == "error"
-    assert "broken.py:7" in rows.loc["theirs"].reason
-    assert "undefined_name" in rows.loc["theirs"].reason
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert 'unknown provider "theirs"' in done.stderr
+    assert "broken.py:7: NameError: name 'undefined_name' is not defined" in done.stderr
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import pytest
 import torch
 from common import PLUGINS, Kbench, register_plugin
 
-from kbench import Operator, Tensor
 from kbench.contract.registry import operator
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
@@ -40,9 +39,6 @@ MISCOUNTS = {
     "nothing": "flops returned None on",
     "nan": "flops returned nan on",
     "infinite": "flops returned inf on",
-    "huge": "flops returned an integer of 1329 bits on M=16 N=16 K=32 float32; it must return a number below 2^63",
-    "unprintable": "flops returned an integer of 16610 bits on",
-    "large": "flops returned 1e+300 on",
 }
 
 
@@ -145,12 +141,6 @@ def test_a_miscount_is_the_fault_of_the_operator(name: str) -> None:
 
 def test_an_integer_of_numpy_is_a_count() -> None:
     assert rows("numpy")["torch"].tflops
-
-
-@pytest.mark.parametrize("name", ["flops", "bytes"])
-def test_a_count_that_is_no_function_is_refused_where_the_operator_is_made(name: str) -> None:
-    with pytest.raises(ValueError, match=f"operator 'fixed': {name} is int; it must be a function"):
-        Operator("fixed", ("N",), {"x": Tensor("N")}, {"y": Tensor("N")}, lambda x: x, **{name: 7})  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
