@@ -367,8 +367,13 @@ def far(x):
 def misaligned(x):
     return launched(load_between_two, x)
 """
-BREAKING = ("softmax", "--plugin", "broken.py", "--only", "far,torch-native,misaligned")
-SIZES = ("--set", "M=4", "--set", "N=128,256", "--set", "dtype=fp32")
+BREAKING = """
+operator: softmax
+plugins: [broken.py]
+sweep: {M: 4, N: [128, 256], dtype: float32}
+providers: [far, torch-native, misaligned]
+baseline: torch-native
+"""
 
 
 @pytest.fixture
@@ -377,8 +382,9 @@ def broken(made_once: MadeOnce) -> Path:
 
     def make(folder: Path) -> None:
         (folder / "broken.py").write_text(BREAKS_DEVICE)
-        for command in (("run", *QUICK, "--no-plot"), ("check",)):
-            keep(run_kbench(*command, *BREAKING, *SIZES, folder=folder), folder, command[0])
+        (folder / "broken.yaml").write_text(BREAKING)
+        for command in (("run", "broken.yaml", *QUICK, "--no-plot"), ("check", "broken.yaml")):
+            keep(run_kbench(*command, folder=folder), folder, command[0])
 
     return made_once("broken-device", make)
 
@@ -390,7 +396,7 @@ def broken(made_once: MadeOnce) -> Path:
 def test_the_reason_of_a_kernel_that_breaks_the_device_has_the_words_of_the_driver(
     broken: Path, provider: str, words: str
 ) -> None:
-    rows = [row for row in providers_of(broken / "results" / "softmax.csv") if row["provider"] == provider]
+    rows = [row for row in providers_of(broken / "results" / "broken.csv") if row["provider"] == provider]
     assert len(rows) == 2
     for row in rows:
         assert row["status"] not in ("ok", "checked") and not row["ms"]
@@ -399,7 +405,7 @@ def test_the_reason_of_a_kernel_that_breaks_the_device_has_the_words_of_the_driv
 
 @pytest.mark.gpu
 def test_the_other_providers_are_measured_in_a_new_process(broken: Path) -> None:
-    rows = [row for row in providers_of(broken / "results" / "softmax.csv") if row["provider"] == "torch-native"]
+    rows = [row for row in providers_of(broken / "results" / "broken.csv") if row["provider"] == "torch-native"]
     assert [row["status"] for row in rows] == ["ok", "ok"] and all(float(row["ms"]) > 0 for row in rows)
     assert kept(broken, "run").code == 1
 

@@ -103,10 +103,6 @@ def case_of(row: Row) -> tuple[str, ...]:
     return row["N"], row["dtype"], row["session"]
 
 
-def by_case(rows: Rows, provider: str) -> dict[tuple[str, ...], Row]:
-    return {case_of(row): row for row in rows if row["provider"] == provider}
-
-
 # --- the rows
 
 
@@ -148,7 +144,7 @@ def test_a_row_has_a_time_or_a_status_with_its_reason(rows: Rows) -> None:
 
 
 def test_speedup_is_the_time_of_the_baseline_in_the_same_case_and_session_divided_by_the_time(rows: Rows) -> None:
-    baselines = by_case(rows, "torch-native")
+    baselines = {case_of(row): row for row in rows if row["provider"] == "torch-native"}
     for row in timed(rows):
         baseline = float(baselines[case_of(row)]["ms"])
         assert isclose(float(row["speedup"]), baseline / float(row["ms"]), rel_tol=1e-9)
