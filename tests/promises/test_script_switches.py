@@ -90,17 +90,26 @@ def benchmark_of(provider, x):
 LINES = @LINES@
 
 
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        x_names=["N"], x_vals=[64], line_arg="provider", line_vals=LINES, line_names=LINES, plot_name="switches", ylabel="ms",
-        args={},
+def sweep(name, lines):
+    return triton.testing.Benchmark(
+        x_names=["N"], x_vals=[64], line_arg="provider", line_vals=lines, line_names=lines, plot_name=name, ylabel="ms", args={}
     )
-)
+
+
+@triton.testing.perf_report(sweep("switches", LINES))
 def benchmark(N, provider):
     return benchmark_of(provider, torch.ones(N))
 
 
+@triton.testing.perf_report(sweep("decorated", ["a"]))
+@torch.inference_mode()
+def decorated(N, provider):
+    y = torch.zeros(N)
+    return time(lambda: y.add_(1))
+
+
 benchmark.run()
+decorated.run()
 '''
 
 
@@ -124,6 +133,11 @@ def test_a_line_of_a_script_is_timed_with_its_own_switches_and_none_is_noted_as_
     assert "changed" not in kept(measured.parent).text
     controls = [row for row in rows_of(measured / "switches.csv") if row["role"] == "control"]
     assert controls and all(row["status"] == "ok" for row in controls)
+
+
+def test_a_function_below_a_mode_of_torch_is_timed_in_that_mode(measured: Path) -> None:
+    (row,) = providers_of(measured / "decorated.csv")
+    assert row["status"] == "ok" and float(row["ms"]) > 0, row["reason"]
 
 
 STREAMS = """
