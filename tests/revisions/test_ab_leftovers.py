@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import threading
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def test_two_at_once_do_not_share_a_folder(repository: Path, machine: Machine, m
     monkeypatch.chdir(repository)
     out = Path("results/shared")
     lines: list[str] = []
-    waits = threading.Event()
+    has_it, waits = threading.Event(), threading.Event()
 
     def note(line: str) -> None:
         lines.append(line)
@@ -31,12 +30,16 @@ def test_two_at_once_do_not_share_a_folder(repository: Path, machine: Machine, m
             assert not machine.sides
             waits.set()
 
-    with ExitStack() as other:
-        other.enter_context(alone_in(out, note))
-        thread = threading.Thread(target=lambda: (waits.wait(30), other.close()))
-        thread.start()
-        measure_revisions(RevisionOptions("old", None, Path(CONFIG), out=out), CompareOptions(), note)
-        thread.join()
+    def other() -> None:
+        with alone_in(out, note):
+            has_it.set()
+            waits.wait(30)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert has_it.wait(30)
+    measure_revisions(RevisionOptions("old", None, Path(CONFIG), out=out), CompareOptions(), note)
+    thread.join()
     [line] = [line for line in lines if "is in use by" in line]
     assert line.startswith("results/shared is in use by ")
     assert line.endswith("waiting for it to end (Ctrl-C gives up; --out names another folder)")
