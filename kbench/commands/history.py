@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from kbench.commands.options import RowTerms, parse_share, split_words
+from kbench.commands.options import PictureFormats, RowTerms, Theme, parse_share, split_words
 from kbench.errors import ExitStatus, ResultsError
 from kbench.text import terminal
 
@@ -96,10 +96,8 @@ def history_plot(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the history."),
     ] = None,
-    formats: Annotated[
-        str, typer.Option("--format", metavar="FORMATS", help="png, svg or pdf, or several with commas.")
-    ] = "png,svg",
-    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
+    formats: PictureFormats = "png,svg",
+    theme: Theme = "light",
 ) -> ExitStatus:
     """Draw a history: a picture for each operator and machine.
 

@@ -85,6 +85,10 @@ ResultsFiles = Annotated[
         help="Results files, or folders with one each. Default: the newest file in results/.",
     ),
 ]
+PictureFormats = Annotated[
+    str, typer.Option("--format", metavar="FORMATS", help="png, svg or pdf, or several with commas.")
+]
+Theme = Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")]
 RowTerms = Annotated[
     str,
     typer.Option(

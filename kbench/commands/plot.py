@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.commands.options import ResultsFiles, RowTerms, newest_results, parse_share, split_words
+from kbench.commands.options import (
+    PictureFormats,
+    ResultsFiles,
+    RowTerms,
+    Theme,
+    newest_results,
+    parse_share,
+    split_words,
+)
 from kbench.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -59,10 +67,8 @@ def plot(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the CSV."),
     ] = None,
-    formats: Annotated[
-        str, typer.Option("--format", metavar="FORMATS", help="png, svg or pdf, or several with commas.")
-    ] = "png,svg",
-    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
+    formats: PictureFormats = "png,svg",
+    theme: Theme = "light",
 ) -> ExitStatus:
     """Draw results as lines, bars or a heat map.
 

@@ -19,9 +19,6 @@ from kbench.errors import Busy
 from kbench.protocol import DeviceInfo
 from kbench.results.stamps import digest, now
 
-IN_USE = "is in use by"
-"""What a note says of a device or a file for which the run waits."""
-
 
 def device_lock(device: DeviceInfo) -> Path:
     """The path of a device's lock. All devices of a type share one when they have no UUID."""
@@ -59,7 +56,7 @@ def _acquire(lock: FileLock, path: Path, what: str, wait: bool, note: Callable[[
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        sentence = f"{what} {IN_USE} {_holder(path)}"
+        sentence = f"{what} is in use by {_holder(path)}"
         if not wait:
             raise Busy(f"{sentence}; try again when it has ended") from None
         note(f"{sentence}; waiting for it to end (Ctrl-C gives up{hint})")

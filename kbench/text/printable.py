@@ -51,11 +51,6 @@ def safe_reason(text: str) -> str:
     return printable(no_formula(without_colours(text)), REASON_LIMIT) or ("(no message)" if text else "")
 
 
-def safe_name(text: str) -> str:
-    """A name from a machine or a worker, safe for rows: one line of about NAME_LIMIT characters at most, never a formula."""
-    return printable(no_formula(text), NAME_LIMIT)
-
-
 def no_formula(text: str) -> str:
     """The text with a leading apostrophe if a spreadsheet would compute it as a formula."""
     return f"'{text.lstrip()}" if text.lstrip().startswith(FORMULA_SIGNS) else text
