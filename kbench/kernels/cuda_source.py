@@ -76,24 +76,6 @@ def rowwise(kernel: Launch, mailbox: Callable[[Tensor], Tensor | None] | None = 
     return call
 
 
-MOST_PARTIAL_SUMS = 2**24
-"""Elements of the tensor that `partial_sums` makes: 64 MiB."""
-
-
-def partial_sums(x: Tensor, vectors: int) -> Tensor:
-    """Memory in which the kernels of rows/gradients add up the gradients of this many vectors: (some, vectors, N) in float32.
-    With more partial sums, more blocks take part.
-    """
-    M, N = x.shape
-    some = max(
-        1,
-        min(
-            M, 16 * torch.cuda.get_device_properties(x.device).multi_processor_count, MOST_PARTIAL_SUMS // N // vectors
-        ),
-    )
-    return x.new_empty(some, vectors, N, dtype=torch.float32)
-
-
 def _values(kernel: str, declared: Sequence[str], given: Mapping[str, float | None]) -> tuple[float, ...]:
     """The values of a kernel's options in the order in which its table declares them, as `eps` or `threads=0`."""
     defaults = {name: default for name, _, default in (text.partition("=") for text in declared)}

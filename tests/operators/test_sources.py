@@ -40,7 +40,7 @@ def test_it_covers_the_cuda_sources_that_a_file_names_and_what_they_include() ->
                     name,
                 )
     assert {"softmax.cu", "softmax_backward.cu", "ladder.cuh", "rows/registers.cuh"} < files_of("softmax", "cuda")
-    assert {"rmsnorm_backward.cu", "rows/turns/spread.cuh"} < files_of("rmsnorm", "cuda")
+    assert {"rmsnorm.cu", "rows/columns.cuh"} < files_of("rmsnorm", "cuda")
 
 
 def test_it_covers_no_code_that_a_provider_does_not_run() -> None:

@@ -11,16 +11,12 @@ namespace kbench {
 // For operators that need a vector before they write, or that have no `prepare`: they fetch nothing ahead.
 constexpr int kNeverAhead = 1024;
 
-// The type of the vectors beside rows of type T. MIXED: rows in 16 bits, vectors in fp32.
-template <typename T, bool MIXED>
-using VectorOf = std::conditional_t<MIXED, float, T>;
-
-// The elements of one vector that belong to a thread. With KEEP, the thread fetches them before the row arrives and
+// The elements of one vector that belong to a thread. MIXED: rows in 16 bits, vectors in fp32. With KEEP, the thread fetches them before the row arrives and
 // keeps them in registers. Otherwise it fetches them when it writes, or, if it has at least AHEAD accesses, one access
 // ahead: the first one while the totals are exchanged.
 template <typename S, bool MIXED, int AHEAD = 4>
 struct Columns {
-  using W = VectorOf<typename S::T, MIXED>;
+  using W = std::conditional_t<MIXED, float, typename S::T>;
   static constexpr bool ahead = !S::keep && !S::edges && !S::group && S::packs >= AHEAD;
   const W* values;
   Pack<W, S::vector> packs[S::keep || ahead ? S::packs : 1];
@@ -65,31 +61,5 @@ struct Columns {
     return part.has_edge(e) ? to_float(load_constant(values + part.edge[e])) : 0.0f;
   }
 };
-
-// Calls function(place, in) for each access of a thread and each of its elements outside the accesses; `in` has their
-// elements of every input, in fp32. Elements beyond the end of the row count as 0, if they count at all.
-template <typename S, typename Packs, typename Edges, typename Function>
-__device__ __forceinline__ void for_each_place(const Packs& packs, const Edges& edges, const Part<S>& part,
-                                               Function function) {
-  constexpr int inputs = std::extent_v<Packs>;
-#pragma unroll
-  for (int p = 0; p < S::packs; ++p) {
-    if (part.has(p)) {
-      float in[inputs][S::vector];
-#pragma unroll
-      for (int i = 0; i < inputs; ++i) to_floats(packs[i][p], in[i]);
-      function(InPack{p}, in);
-    }
-  }
-#pragma unroll
-  for (int e = 0; e < S::thread_edges; ++e) {
-    if (part.has_edge(e)) {
-      float in[inputs][1];
-#pragma unroll
-      for (int i = 0; i < inputs; ++i) in[i][0] = edges[i][e];
-      function(InEdge{e}, in);
-    }
-  }
-}
 
 }  // namespace kbench

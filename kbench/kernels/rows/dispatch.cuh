@@ -101,8 +101,8 @@ Sharing share_mixed_norm(std::int64_t bytes, std::int64_t rows, int inputs, int 
   return {0, std::max(sharing.packs, 2), sharing.blocks, sharing.keep};
 }
 
-// Which kernels are compiled, as an operator's kKernels says: those of launch_all, of launch_some, or of launch_few.
-enum class Kernels { all, some, few };
+// Which kernels are compiled, as an operator's kKernels says: those of launch_all or of launch_some.
+enum class Kernels { all, some };
 
 // With KEEP, a thread has registers for the vectors of at most Op::kMostKept accesses.
 template <int PACKS, bool EDGES, typename T, typename Op>
@@ -111,18 +111,6 @@ cudaError_t launch_kept(const RowsCall<T, Op>& call, Sharing sharing) {
     if (sharing.keep) return launch_blocks<kVector<T>, PACKS, EDGES, true>(call, sharing.blocks);
   }
   return launch_blocks<kVector<T>, PACKS, EDGES, false>(call, sharing.blocks);
-}
-
-// Few kernels, for operators that need this path for rare shapes only.
-template <bool EDGES, typename T, typename Op>
-cudaError_t launch_few(const RowsCall<T, Op>& call, Sharing sharing) {
-  constexpr int V = kVector<T>;
-  if (sharing.group) return launch_groups<V, 3, 32, EDGES, false>(call);
-  const std::int64_t accesses = ceil_div(call.columns, V);
-  if (accesses <= 1024) return launch_blocks<V, 2, EDGES, false, false>(call, 1);
-  int blocks = 1;
-  while (blocks < largest_cluster() && blocks * 1024 < accesses) blocks *= 2;
-  return launch_blocks<V, 4, EDGES, false>(call, blocks);
 }
 
 // What share_mixed_norm chooses.
@@ -177,7 +165,6 @@ template <bool EDGES, typename T, typename Op>
 cudaError_t launch_sharing(const RowsCall<T, Op>& call, Sharing sharing) {
   if constexpr (Op::kKernels == Kernels::all) return launch_all<EDGES>(call, sharing);
   if constexpr (Op::kKernels == Kernels::some) return launch_some<EDGES>(call, sharing);
-  if constexpr (Op::kKernels == Kernels::few) return launch_few<EDGES>(call, sharing);
 }
 
 // The options of a kernel that `launch_rows` launches. By default share_row chooses; see Sharing.
@@ -194,7 +181,7 @@ inline Sharing requested(const Call& call, int inputs) {
 [[noreturn]] inline void refuse(Sharing sharing, std::int64_t columns, bool fewer) {
   throw Unsupported("packs=" + std::to_string(sharing.packs) + ", blocks=" + std::to_string(sharing.blocks) +
                     " cannot hold a row of N=" + std::to_string(columns) + " on this device" +
-                    (fewer ? ", or there is no such kernel: weights in float32 and the gradients have fewer" : ""));
+                    (fewer ? ", or there is no such kernel: weights in float32 have fewer" : ""));
 }
 
 // Whether an address is as far beyond a multiple of 16 bytes as another.

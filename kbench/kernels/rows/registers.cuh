@@ -11,7 +11,6 @@
 //     threads, blocks  limits of registers, see Bounds
 //     kept             the first accesses whose values `reduce` keeps in the Row: `write` needs no elements for them
 //     begin(arguments, part)               before the elements arrive
-//     look_up(number, part)                if it exists: after that, with the number of the row
 //     prepare(p, part)                     if it exists: before the access p - 1 is written; for 0, before the totals are
 //                                          exchanged
 //     Total reduce(packs, edges, part)     the total of the elements that a warp or a group of threads holds
@@ -48,14 +47,6 @@ struct InEdge {
 
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
 using RowOf = typename Op::template Row<Shape<T, VECTOR, PACKS, GROUP, EDGES, KEEP>>;
-
-template <typename Row, typename Part>
-__device__ __forceinline__ auto look_up(Row& row, std::int64_t number, const Part& part, int)
-    -> decltype(row.look_up(number, part)) {
-  row.look_up(number, part);
-}
-template <typename Row, typename Part>
-__device__ __forceinline__ void look_up(Row&, std::int64_t, const Part&, long) {}
 
 template <typename Row, typename Part>
 __device__ __forceinline__ auto prepare(Row& row, int p, const Part& part, int) -> decltype(row.prepare(p, part)) {
@@ -131,7 +122,6 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
 
   Row row;
   row.begin(arguments, part);
-  look_up(row, number, part, 0);
   Total total = row.reduce(packs, edges, part);
   prepare(row, 0, part, 0);
   if constexpr (!S::group && kExchanged<Total>) {

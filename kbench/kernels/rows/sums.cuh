@@ -16,25 +16,6 @@ struct Sum {
   }
 };
 
-// Several sums: one or two.
-template <int COUNT>
-struct alignas(4 * COUNT) Sums {
-  float values[COUNT];
-
-  static __device__ __forceinline__ Sums none() { return {}; }
-  __device__ __forceinline__ void add(Sums other) {
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) values[i] += other.values[i];
-  }
-  template <int WIDTH>
-  __device__ __forceinline__ Sums reduce() const {
-    Sums all;
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) all.values[i] = shuffle_sum<WIDTH>(values[i]);
-    return all;
-  }
-};
-
 // The number of some elements, their mean, and the sum of the squares of their distances from the mean. Parts are
 // combined with the formulas of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing
 // sample variances", 1979). Unlike a sum of squares, they lose no digits when the mean is large.

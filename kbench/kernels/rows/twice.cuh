@@ -35,7 +35,6 @@ __global__ void __launch_bounds__(kMaxThreads)
       for (int p = 0; p < PACKS; ++p) packs[i][p].load_if(part.has(p), first + part.offset(p), Op::kPadding);
     }
     row.begin(arguments, part);
-    look_up(row, number, part, 0);
     return row.reduce(packs, no_edges, part);
   };
 

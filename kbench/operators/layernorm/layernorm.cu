@@ -1,19 +1,17 @@
 // Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, for each row of a matrix. The arithmetic is
 // fp32.
 #include "rows/dispatch.cuh"
-#include "rows/gradients/statistics.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
 
-// MIXED: weights in fp32 beside rows in 16 bits. SAVES: the statistics of each row are stored for the backward pass.
-template <bool MIXED, bool SAVES>
+template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct Layernorm {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = 0.0f;
-  static constexpr Kernels kKernels = MIXED || SAVES ? Kernels::some : Kernels::all;
+  static constexpr Kernels kKernels = MIXED ? Kernels::some : Kernels::all;
   static constexpr int kMostKept = 2;
-  struct Arguments : SavedStatistics<SAVES> {
+  struct Arguments {
     const void *weight, *bias;
     float eps;
   };
@@ -24,19 +22,17 @@ struct Layernorm {
     using Total = Moments;
     static constexpr int kept = 0;
     // Two vectors of rows that begin anywhere take more registers. So do two in fp32, before sm_90.
-    static constexpr bool wide = MIXED && !KBENCH_CLUSTERS && S::packs >= (SAVES ? 2 : 4);
+    static constexpr bool wide = MIXED && !KBENCH_CLUSTERS && S::packs >= 4;
     static constexpr bool more = !S::keep && S::packs < 8 && (S::edges || wide);
     static constexpr int blocks = Bounds<S>::blocks - (!more ? 0 : S::group ? 2 : 1);
     // With fewer than 8 accesses, or in fp32, two vectors ahead would take more registers than Bounds allows.
     Columns<S, MIXED, MIXED ? kNeverAhead : 8> weight, bias;
     float eps, mean, rstd;
-    SavedStatistics<SAVES> saved;
 
     __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
       weight.begin(arguments.weight, part);
       bias.begin(arguments.bias, part);
       eps = arguments.eps;
-      saved.begin(arguments, part);
     }
 
     __device__ __forceinline__ void prepare(int p, const Part<S>& part) {
@@ -71,10 +67,9 @@ struct Layernorm {
       return {count, middle, shuffle_sum<S::width>(squares)};
     }
 
-    __device__ __forceinline__ void finish(Moments all, int columns, std::int64_t number) {
+    __device__ __forceinline__ void finish(Moments all, int columns, std::int64_t) {
       mean = all.mean;
       rstd = rsqrtf(all.squares / columns + eps);
-      saved.store(number, {mean, rstd});
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
@@ -90,20 +85,17 @@ struct Layernorm {
   };
 };
 
-template <bool SAVES>
-cudaError_t normalise(const Call& call) {
+cudaError_t layernorm(const Call& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1], &bias = call.inputs[2], &y = call.outputs[0];
   require_rows(x, {&y}, {&weight, &bias});
-  RowStatistics* statistics = SAVES ? statistics_of(call.outputs[1], x) : nullptr;
   return with_types(x, weight, [&](auto zero, auto mixed) {
-    using Op = Layernorm<mixed.value, SAVES>;
-    const typename Op::Arguments arguments = {statistics, weight.address, bias.address, float(call.real("eps"))};
+    using Op = Layernorm<mixed.value>;
+    const typename Op::Arguments arguments = {weight.address, bias.address, float(call.real("eps"))};
     return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"layernorm", normalise<false>, {"x", "weight", "bias"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}},
-    {"layernorm_saving", normalise<true>, {"x", "weight", "bias"}, {"y", "statistics"}, {"eps", KBENCH_ROW_OPTIONS}}};
+    {"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

@@ -1,15 +1,12 @@
-"""Layer normalisation in CUDA C++. The kernels are in `layernorm.cu` and `layernorm_backward.cu`."""
+"""Layer normalisation in CUDA C++. The kernel is in `layernorm.cu`."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
-from kbench.kernels.cuda_source import CudaSource, partial_sums
+from kbench.kernels.cuda_source import CudaSource
 from kbench.operators.layernorm.operator import layernorm
 
 if TYPE_CHECKING:
@@ -18,7 +15,6 @@ if TYPE_CHECKING:
     from kbench.results.case import Case
 
 SOURCE = CudaSource(Path(__file__).with_name("layernorm.cu"))
-BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("layernorm_backward.cu"))
 
 
 @layernorm.provider(
@@ -41,35 +37,3 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
         return y
 
     return call
-
-
-def cuda_saving(
-    x: Tensor, weight: Tensor, bias: Tensor, *, eps: float, packs: int | None = None, blocks: int | None = None
-) -> tuple[Tensor, Tensor]:
-    """The output, and for the backward pass the statistics of each row, (M, 2) in float32: its mean and 1 / sqrt(var + eps)."""
-    y, statistics = x.new_empty(x.shape), x.new_empty(x.shape[0], 2, dtype=torch.float32)
-    _saving_kernel(eps, packs, blocks)((x, weight, bias), (y, statistics))
-    return y, statistics
-
-
-@layernorm.backward("cuda", saves=cuda_saving)
-def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor) -> tuple[Tensor, ...]:
-    """The sums over the rows are deterministic: persistent blocks add up their rows, and a second launch adds up the blocks'
-    sums.
-    """
-    dx = x.new_empty(x.shape)
-    if dx.numel() == 0:
-        return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
-    dweight, dbias = weight.new_empty(weight.shape), bias.new_empty(bias.shape)
-    _backward_kernel()((dy, x, weight, statistics), (dx, dweight, dbias, partial_sums(x, 2)))
-    return dx, dweight, dbias
-
-
-@functools.cache
-def _saving_kernel(eps: float, packs: int | None, blocks: int | None) -> Callable[..., None]:
-    return SOURCE.kernel("layernorm_saving", eps=eps, packs=packs, blocks=blocks)
-
-
-@functools.cache
-def _backward_kernel() -> Callable[..., None]:
-    return BACKWARD_SOURCE.kernel("layernorm_backward")

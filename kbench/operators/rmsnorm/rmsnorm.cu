@@ -1,18 +1,16 @@
 // RMS normalisation: y = x / sqrt(mean(x^2) + eps) * weight, for each row of a matrix. The arithmetic is fp32.
 #include "rows/dispatch.cuh"
-#include "rows/gradients/statistics.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
 
-// MIXED: weights in fp32 beside rows in 16 bits. SAVES: the statistics of each row are stored for the backward pass.
-template <bool MIXED, bool SAVES>
+template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct Rmsnorm {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = 0.0f;
-  static constexpr Kernels kKernels = MIXED || SAVES ? Kernels::some : Kernels::all;
+  static constexpr Kernels kKernels = MIXED ? Kernels::some : Kernels::all;
   static constexpr int kMostKept = 4;
-  struct Arguments : SavedStatistics<SAVES> {
+  struct Arguments {
     const void* weight;
     float eps;
   };
@@ -25,12 +23,10 @@ struct Rmsnorm {
     static constexpr int blocks = Bounds<S>::blocks - (MIXED && S::edges ? 1 : 0);
     Columns<S, MIXED> weight;
     float eps, rstd;
-    SavedStatistics<SAVES> saved;
 
     __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
       weight.begin(arguments.weight, part);
       eps = arguments.eps;
-      saved.begin(arguments, part);
     }
 
     __device__ __forceinline__ void prepare(int p, const Part<S>& part) {
@@ -45,9 +41,8 @@ struct Rmsnorm {
       return {shuffle_sum<S::width>(squares)};
     }
 
-    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t number) {
+    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) {
       rstd = rsqrtf(squares.sum / columns + eps);
-      saved.store(number, {0.0f, rstd});
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
@@ -62,20 +57,17 @@ struct Rmsnorm {
   };
 };
 
-template <bool SAVES>
-cudaError_t normalise(const Call& call) {
+cudaError_t rmsnorm(const Call& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   require_rows(x, {&y}, {&weight});
-  RowStatistics* statistics = SAVES ? statistics_of(call.outputs[1], x) : nullptr;
   return with_types(x, weight, [&](auto zero, auto mixed) {
-    using Op = Rmsnorm<mixed.value, SAVES>;
-    const typename Op::Arguments arguments = {statistics, weight.address, float(call.real("eps"))};
+    using Op = Rmsnorm<mixed.value>;
+    const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
     return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"rmsnorm", normalise<false>, {"x", "weight"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}},
-    {"rmsnorm_saving", normalise<true>, {"x", "weight"}, {"y", "statistics"}, {"eps", KBENCH_ROW_OPTIONS}}};
+    {"rmsnorm", rmsnorm, {"x", "weight"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

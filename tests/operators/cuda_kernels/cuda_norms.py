@@ -17,8 +17,6 @@ from kbench.measure.machine.device import Device
 
 OPERATORS = ("rmsnorm", "add_rmsnorm", "layernorm")
 
-WITH_GRADIENTS = ("rmsnorm", "layernorm")
-
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 PRECISIONS = [(dtype, dtype) for dtype in DTYPES] + [(dtype, torch.float32) for dtype in DTYPES[1:]]
@@ -46,14 +44,13 @@ def dense(name: str, M: int, N: int, dtype: torch.dtype, weights: torch.dtype | 
     return inputs_of(name, [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype)], weights)
 
 
-def wrong(name: str, inputs: list[Tensor], what: str, mode: str = "forward", provider: str = "cuda") -> list[str]:
-    """Check a provider as `kbench check` does: a sentence for what is wrong, nothing if it is right. In mode backward the
-    gradient of y comes after the inputs."""
+def wrong(name: str, inputs: list[Tensor], what: str, provider: str = "cuda") -> list[str]:
+    """Check a provider as `kbench check` does: a sentence for what is wrong, nothing if it is right."""
     M, N = inputs[0].shape
     op = operator(name)
     alike = inputs[matrices_of(name)].dtype == inputs[0].dtype
     weights = "same" if alike else "float32"
-    case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N, mode=mode, weight_dtype=weights)
+    case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N, weight_dtype=weights)
     definition = Definition(op, case)
     stage = stage_of(definition, op.providers[provider], {})
     fault = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, Device()).wrong
@@ -71,13 +68,6 @@ def kernel(name: str, **options: float) -> Any:
         return outputs[0]
 
     return call
-
-
-def saving(name: str, inputs: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The output, and what the forward pass saves for the backward pass."""
-    function = importlib.import_module(f"kbench.operators.{name}.providers_cuda").cuda_saving
-    y, statistics = function(*inputs, eps=1e-6)
-    return y, statistics
 
 
 def row_counts(N: int, dtype: torch.dtype) -> list[int]:

@@ -29,13 +29,10 @@ TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}
 """Mangled C++ types of the dtypes, and their bytes."""
 
 LADDER = ("softmax_naive", "softmax_online", "softmax_shared", "softmax_shuffle")
-VECTORISED = ("rows_in_registers", "rows_read_twice", "sum_rows", "softmax_streamed", "gelu_rows", "add_rmsnorm_rows")
+VECTORISED = ("rows_in_registers", "rows_read_twice", "softmax_streamed", "gelu_rows", "add_rmsnorm_rows")
 
-NEWER = re.compile(r"Li2048E|rows_in_turnI\d+__\w+?Li8ELi4E")
-"""In the symbols of kernels that have no code before sm_90: for clusters of blocks, or for as much shared memory."""
-
-SAVING = "ELb1EEEEEv"
-"""In the symbols of the norms' kernels that save statistics of each row, for the backward pass."""
+NEWER = "Li2048E"
+"""In the symbols of kernels for clusters of blocks, which have no code before sm_90."""
 
 TORCH_FLAGS = (
     "-D__CUDA_NO_HALF_OPERATORS__",
@@ -129,16 +126,13 @@ def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], l
     expected = {(function, type_, None) for function in LADDER for type_ in TYPES}
     for function in VECTORISED:
         expected |= {(function, type_, 16 // size) for type_, size in TYPES.items()}
-        if function != "sum_rows":
-            expected |= {(function, type_, 1) for type_ in TYPES}
+        expected |= {(function, type_, 1) for type_ in TYPES}
     expected |= {("row_losses", type_, 16 // size) for type_, size in TYPES.items()}
-    expected |= {("rows_in_turn", type_, 16 // size) for type_, size in TYPES.items()}
-    expected |= {("add_partial_sums", type_, None) for type_ in TYPES}
     expected |= {("gelu_dense", type_, bytes_ // size) for type_, size in TYPES.items() for bytes_ in (8, 16)}
     assert found == expected
 
 
-@pytest.mark.parametrize("name", ["rmsnorm", "add_rmsnorm", "layernorm", "rmsnorm_backward", "layernorm_backward"])
+@pytest.mark.parametrize("name", ["rmsnorm", "add_rmsnorm", "layernorm"])
 def test_norms_have_kernels_for_weights_in_float32(compiled: dict[tuple[str, str], list[Kernel]], name: str) -> None:
     """Beside matrices in 16 bits, and not more than for weights in the dtype of the matrices: they take time to compile."""
     counts = Counter(
@@ -155,23 +149,19 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
     gelu's dense matrix, are single accesses: one to load and one to store a thread, or two where 8 threads share a row that
     can have 14 of them."""
     for kernel in [kernel for name in SOURCES for kernel in compiled[name, arch]]:
-        if kernel.vector in (None, 1) or (arch == "sm_80" and NEWER.search(kernel.symbol)):
+        if kernel.vector in (None, 1) or (arch == "sm_80" and NEWER in kernel.symbol):
             continue
         loads = re.findall(r"ld\.global\S*", kernel.ptx)
         stores = re.findall(r"st\.global\S*", kernel.ptx)
         wide = ".v2." if kernel.vector * TYPES[kernel.type] == 8 else ".v4."
         narrow = [access for access in loads + stores if wide not in access]
         assert any(wide in access for access in loads), kernel.symbol
-        if kernel.function not in ("sum_rows", "row_losses"):  # sums of columns, and losses, are stored one by one
+        if kernel.function != "row_losses":  # losses are stored one by one
             assert any(wide in access for access in stores), kernel.symbol
         edges = re.search(r"rows_in_registersI.*?Li(\d+)ELi\d+ELi(\d+)ELb1ELb", kernel.symbol)
         if edges and "7Softmax" not in kernel.symbol:
             continue  # the weights of such rows are fetched in two accesses for each
-        if (
-            re.search("Backward|CrossEntropy", kernel.symbol)
-            or SAVING in kernel.symbol
-            or kernel.function in ("sum_rows", "row_losses")
-        ):
+        if re.search("Backward|CrossEntropy", kernel.symbol) or kernel.function == "row_losses":
             continue  # they read or write statistics of each row, too
         each = 1 if edges or kernel.function == "gelu_dense" else 0
         if edges and int(edges[2]) < 2 * (int(edges[1]) - 1):
@@ -189,7 +179,7 @@ def test_every_access_to_a_row_has_the_policy_of_the_call(
     assert rows
     assert dense
     for kernel in rows + dense:
-        if arch == "sm_80" and NEWER.search(kernel.symbol):
+        if arch == "sm_80" and NEWER in kernel.symbol:
             continue
         packs = re.search(r"rows_in_registersI.*?Li\d+ELi(\d+)E", kernel.symbol)
         loads = kernel.ptx.count("ld.global.nc.L2::cache_hint.v4.u32")
