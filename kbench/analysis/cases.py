@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kbench.results.case import Case
-from kbench.results.row import Row, is_plausible
+from kbench.results.cells import is_plausible
+from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Role
 
 

@@ -23,7 +23,8 @@ from statistics import NormalDist, median
 from kbench.analysis import rounds
 from kbench.analysis.cases import CaseKey, key_of, timed
 from kbench.analysis.pairwise import Limits, TimeDifference, difference
-from kbench.results.row import Row, is_plausible
+from kbench.results.cells import is_plausible
+from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 from kbench.text.words import plural
 

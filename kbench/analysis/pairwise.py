@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from kbench.analysis import rounds
-from kbench.results.row import Row, is_plausible
+from kbench.results.cells import is_plausible
+from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 
 TIE = math.log1p(0.02)

@@ -12,8 +12,9 @@ from kbench.analysis.cases import weight_of
 from kbench.errors import ResultsError, UsageError
 from kbench.launches.code_change import RanKernels
 from kbench.results.case import FORWARD, Value, configuration_name, value_order
+from kbench.results.cells import is_plausible
 from kbench.results.reader import Results
-from kbench.results.row import CONDITION_COLUMNS, Row, is_plausible
+from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
 from kbench.text.words import list_words

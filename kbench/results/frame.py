@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from kbench.results.reader import Results
-from kbench.results.row import COLUMNS, IDENTITY_COLUMNS, LINE, OUTCOME_COLUMNS
+from kbench.results.row import COLUMNS, LINE, Row, csv_header
 
 
 def frame_of(results: Results) -> pd.DataFrame:
@@ -20,39 +19,20 @@ def frame_of(results: Results) -> pd.DataFrame:
     """
     rows = results.rows
     index = pd.Index(list(results.lines), name=LINE, dtype="int64")
-    columns: dict[str, tuple[list[Any], str]] = {
-        "operator": ([row.case.operator for row in rows], "str"),
-        **{name: _column(results, name) for name in IDENTITY_COLUMNS[1:]},
-        **{axis: _axis([row.case.axes[axis] for row in rows]) for axis in results.axes},
-        "dtype": ([row.case.dtype for row in rows], "str"),
-        **{name: _column(results, name) for name in OUTCOME_COLUMNS},
-    }
-    frame = pd.DataFrame({name: pd.Series(values, index, dtype) for name, (values, dtype) in columns.items()}, index)
+    columns = {}
+    for name in csv_header(results.axes):
+        values = [_value(row, name) for row in rows]
+        dtype = COLUMNS[name].cells.dtype if name in COLUMNS else _axis_dtype(values)
+        columns[name] = pd.Series(values, index, dtype)
+    frame = pd.DataFrame(columns, index)
     frame.attrs.update(path=str(results.path))
     return frame
 
 
-def _column(results: Results, name: str) -> tuple[list[Any], str]:
-    """The values of a column, and their dtype."""
-    convert, dtype = _DTYPES[COLUMNS[name].kind]
-    values = [getattr(row, name) for row in results.rows]
-    return [convert(value) for value in values] if convert else values, dtype
+def _value(row: Row, name: str) -> Any:
+    value = row.value(name)
+    return ";".join(value) if name == "flags" else str(value) if isinstance(value, str) else value
 
 
-def _axis(values: Sequence[Any]) -> tuple[list[Any], str]:
-    dtypes = {bool: "bool", int: "Int64", float: "float64"}
-    return list(values), dtypes.get(type(values[0]), "str") if values else "str"
-
-
-_DTYPES: dict[str, tuple[Callable[[Any], Any] | None, str]] = {
-    "text": (None, "str"),
-    "role": (str, "str"),
-    "status": (str, "str"),
-    "words": (";".join, "str"),
-    "count": (None, "int64"),
-    "integer": (None, "Int64"),
-    "number": (None, "float64"),
-    "numbers": (None, "object"),
-    "boolean": (None, "boolean"),
-}
-"""How the values of a kind of column become cells of a frame, and the dtype there."""
+def _axis_dtype(values: list[Any]) -> str:
+    return {bool: "bool", int: "Int64", float: "float64"}.get(type(values[0]), "str") if values else "str"

@@ -6,12 +6,12 @@ To add a column, add a field.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from kbench.results.case import Case, configuration_name
+from kbench.results.case import FORWARD, Case, configuration_name
+from kbench.results.cells import KINDS, Kind, format_cell
 from kbench.results.timers import TIMERS, timers_in_words
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import safe_reason
@@ -21,7 +21,6 @@ from kbench.text.printable import safe_reason
 class Column:
     """A column of the CSV.
 
-    kind         what its cells hold, for the documentation: "number"
     label        a short heading, without the unit
     explanation  what it means, why it matters, what to do
     unit         of its numbers: "ms", "GB/s"; "" for none
@@ -29,11 +28,16 @@ class Column:
     """
 
     name: str
-    kind: str
+    cells: Kind
     label: str
     explanation: str
     unit: str = ""
     optional: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What the cells hold, for the documentation: "number"."""
+        return self.cells.name
 
     def heading(self, unit: str = "") -> str:
         """The label with the unit, `time (ms)`. `unit` is the one that numbers are shown in, if it is another."""
@@ -52,34 +56,21 @@ def word(label: str, explanation: str, *, optional: bool = False) -> Any:
     return column(label, explanation, default="", optional=optional)
 
 
-OPERATOR = Column(
-    "operator",
-    "text",
-    "operator",
-    """What was computed: the name of the operator in the config. The columns
-    between `params` and `dtype` are its axes (whole numbers), scalars (numbers, or True and False), choices (words) and
-    `mode`, which operators with gradients have. With `dtype` they are the case of the row. `kbench list` shows all
-    operators.""",
-)
+OPERATOR = Column("operator", KINDS["str"], "operator", """What was computed: the name of the operator in the config. The
+    columns between `params` and `dtype` are its axes (whole numbers), scalars (numbers, or True and False), choices (words)
+    and `mode`, which operators with gradients have. With `dtype` they are the case of the row.""")  # fmt: skip
 
-DTYPE = Column(
-    "dtype",
-    "text",
-    "dtype",
-    """The dtype of the case, such as float32 or bfloat16. It is the dtype of all
-    inputs and outputs for which the operator does not declare another one. A config may say fp16, bf16 and so
-    on. The file always has the full name.""",
-)
+DTYPE = Column("dtype", KINDS["str"], "dtype", """The dtype of the case, by its full name. All inputs and outputs have it for
+    which the operator does not declare another one.""")  # fmt: skip
 
 _QUANTILES = """The 20th and 80th percentile over all samples of all rounds: in ms for `ms_p20` and `ms_p80`, in GB/s
         for `gbps_p20` and `gbps_p80`. `gbps_p20` is the smaller speed, so it belongs to the longer time, `ms_p80`.
-        Pictures draw them as a band. A row whose percentiles lie far apart is `noisy`."""
+        Pictures draw them as a band."""
 
-_STAGES = """The times of the steps around a kernel in a program, in ms. kbench measures them with `measure: {stages:
-        true}` on an accelerator. `alloc_ms` is the time to allocate the inputs and an output with the driver.
-        `h2d_ms` is the time to copy the inputs to the device, and `d2h_ms` the time to copy an output back. Both copies
-        use ordinary (pageable) host memory. All three are wall times on the host, medians of five, taken once per
-        case. `kernel_ms` is the row's own `ms`."""
+_STAGES = """The times of the steps around a kernel in a program, in ms, measured with `measure: {stages: true}` on an
+        accelerator: to allocate the inputs and an output with the driver (`alloc_ms`), to copy the inputs to the device
+        (`h2d_ms`) and an output back (`d2h_ms`), both with pageable host memory. These are wall times on the host, medians of
+        five, taken once per case. `kernel_ms` is the row's own `ms`."""
 
 
 # fmt: off
@@ -96,192 +87,153 @@ class Row:
 
     case: Case
     provider: str = column("provider", """The implementation of the operator: its name in the config, or
-        the name of a control (the column `role` says which). Each combination of a provider and `params` is one configuration:
-        one line of a plot.""", default=MISSING)
+        the name of a control. A provider with `params` is one configuration: one line of a plot.""", default=MISSING)
     params: str = word("params", """The parameters that the config gave the provider, for example
         `num_warps=4,num_stages=2`. It is empty if the config gave none: the provider then uses its own defaults.""")
     role: Role = column("role", """`provider`, or `control` for the rows that kbench adds to every case: `copy`,
         `empty` and `repeat`. Leave controls out of averages over providers: `query('role ==
         "provider"')`.""", default=Role.PROVIDER)  # noqa: RUF009
     session: int = column("session", """The number of the session that measured the row, from 0. Each session
-        measures the whole sweep in a fresh process. Memory layout, clocks and compilation differ between processes. So a
-        session is one trial, however many samples it takes: `kbench compare` counts sessions.""", default=0)
+        measures the whole sweep in a fresh process. Memory layout, clocks and compilation differ between processes, so a
+        session is one trial, however many samples it takes.""", default=0)
     status: Status = column("status", """How the row ended: ok, checked, unavailable, unsupported, wrong, tampered,
         error, oom, timeout or crashed. Only `ok` rows carry a time. All rows but `ok` and `checked` have a `reason`.
-        `kbench explain` has a paragraph on each status.""", default=Status.OK)  # noqa: RUF009
+        """, default=Status.OK)  # noqa: RUF009
     reason: str = word("reason", """Why the row has its status: what is missing, what was wrong and where, the
-        exception and its place. It is empty for `ok` and `checked`, unless a flag needs one: `altered-state` names
-        the settings that the provider changed, `same-ops` the operators of torch that it shares with the baseline, and
-        `suspect` the numbers that contradict each other. It also says if kbench could not record these operators,
-        or the kernels of a call.""")
+        exception and its place. An `ok` row has one if a flag needs it (`altered-state`, `same-ops`, `suspect`), or if
+        kbench could not record what a call launches.""")
     flags: tuple[str, ...] = column("flags", """Reasons to distrust the row's time, between semicolons: suspect, unchecked,
         same-ops, host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no
-        reason to distrust a row without flags. `kbench explain` has a paragraph on each flag.""", default=())
+        reason to distrust a row without flags.""", default=())
     ms: float | None = column("time", """The time of one call in milliseconds: the median of the rounds' medians, which
-        are in `round_ms`. It includes the timer's own overhead (the case's `empty` control), which kbench records and does
-        not subtract.""", unit="ms")
+        are in `round_ms`. It includes the timer's own overhead (the case's `empty` control).""", unit="ms")
     ms_p20: float | None = column("p20", _QUANTILES, unit="ms")
     ms_p80: float | None = column("p80", _QUANTILES, unit="ms")
-    ms_min: float | None = column("shortest time", """The shortest of all samples, in ms. It shows the kernel at
-        its best. It falls as the number of samples grows, so compare rows by `ms`.""", unit="ms")
+    ms_min: float | None = column("shortest time", """The shortest of all samples, in ms. It falls as the number of samples
+        grows, so compare rows by `ms`.""", unit="ms")
     round_ms: tuple[float, ...] = column("rounds", """The median of each round, in ms, between semicolons, in the order of
-        the rounds. In every round each provider of the case has one turn, in shuffled order. A row whose medians differ
-        much is `noisy`.""", unit="ms", default=())
-    samples: int | None = column("samples", """The number of timed samples of the row, over all its rounds. `rep_ms`,
-        `rounds` and `precision` of the config set it. Samples of one process are not independent trials: to become more
-        certain, add sessions, not samples.""")
+        the rounds. In every round each provider of the case has one turn, in shuffled order.""", unit="ms", default=())
+    samples: int | None = column("samples", """The number of timed samples of the row, over all its rounds. Samples of one
+        process are not independent trials: to become more certain, add sessions, not samples.""")
     precision: float | None = column("precision", """The uncertainty of the row's time, or of its ratio to the
         baseline if that is larger, as a share: 0.005 means ±0.5 %. It is three standard errors of the median of the rounds,
-        but at least the rounding of the clock. With `measure: {precision: 0.5%}` kbench adds
-        rounds until the row has reached this, or has taken `max_ms`. Sessions differ by more: the column says nothing
-        about another process. It is empty if the row has only one round.""", optional=True)
-    launch_ms: float | None = column("launch", """Launch overhead: the host's time to launch one call, in ms. It is the
-        median of ten calls on an idle device. If it exceeds `ms`, a program that only makes these calls waits for the host,
-        however fast the kernel is. See the flag `host-bound`.""", unit="ms")
+        but at least the rounding of the clock. It says nothing about another process. It is empty if the row has only one
+        round.""", optional=True)
+    launch_ms: float | None = column("launch", """Launch overhead: the host's time to launch one call, in ms, the
+        median of ten calls on an idle device. If it exceeds `ms`, a program that only makes these calls waits for the
+        host.""", unit="ms")
     build_ms: float | None = column("build", """The time of the provider's first call, and of its factory if it
-        has one, in ms. It covers compiling, tuning and loading. No other time includes it. It is short if the kernels
-        were already in a compiler's cache.""", unit="ms")
-    gbps: float | None = column("GB/s", """Algorithmic bytes divided by `ms`, in GB/s (1e9 bytes per second).
-        Algorithmic bytes are each input read once and each output written once, however much the provider really moves. For
-        rows of a benchmark script, they are the bytes that the script counts for the baseline. Within one case, GB/s ranks
-        providers exactly as the time does. `copy_fraction` compares it with a copy.""", unit="GB/s")
+        has one, in ms: compiling, tuning and loading. It is short if the kernels were already in a compiler's
+        cache.""", unit="ms")
+    gbps: float | None = column("GB/s", """Algorithmic bytes divided by `ms`, in GB/s (1e9 bytes per second):
+        each input read once and each output written once, however much the provider really moves. For rows of a benchmark
+        script, they are the bytes that the script counts for the baseline.""", unit="GB/s")
     gbps_p20: float | None = column("p20 GB/s", _QUANTILES, unit="GB/s")
     gbps_p80: float | None = column("p80 GB/s", _QUANTILES, unit="GB/s")
     achieved_gbps: float | None = column("achieved GB/s", """Achieved bandwidth: the bytes that the provider says it
-        moves, divided by `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such as one that
-        passes over memory several times, and providers of a benchmark script that counts their bytes. It shows whether a
-        kernel is slow because it moves its bytes slowly or because it moves too many bytes.""", unit="GB/s")
+        moves (`moved_bytes=`, or the count of a benchmark script), divided by `ms`, in GB/s. It tells a kernel that moves
+        its bytes slowly from one that moves too many.""", unit="GB/s")
     copy_fraction: float | None = column("of copy", """A row's GB/s divided by the GB/s of the case's `copy`
         control. Near 1 the kernel moves its bytes as fast as a copy. A little above 1 is possible: a copy is not the
         fastest way to move bytes at every size.""")
     ceiling_gbps: float | None = column("large copy GB/s", """The copy bandwidth of the device in GB/s, measured once
-        per session at a size far beyond its last-level cache (on a host at most 128 MiB): what memory really delivers
-        here. Reads and writes both count.""", unit="GB/s")
+        per session at a size far beyond its last-level cache (on a host at most 128 MiB). Reads and writes both
+        count.""", unit="GB/s")
     tflops: float | None = column("TFLOP/s", """The floating-point operations of a call divided by `ms`, in
-        TFLOP/s (1e12 operations per second). Only operators that state their operations (`flops=`) and benchmark
-        scripts that count them have it. The count is the operator's, or the script's for its baseline, whatever the
-        provider really computes. Within one case, TFLOP/s ranks providers exactly as the time does. `ceiling_tflops`
-        is what the device reaches.""", unit="TFLOP/s", optional=True)
+        TFLOP/s (1e12 operations per second). The operator (`flops=`) or the script counts them, whatever the provider really
+        computes. It is empty if neither does.""", unit="TFLOP/s", optional=True)
     ceiling_tflops: float | None = column("large matmul TFLOP/s", """The TFLOP/s of the best large matrix product
-        of the row's dtype that torch computes on the device. kbench tries several shapes and sizes, once per session and
-        dtype. It is empty if the operator states no operations, or if torch cannot multiply matrices of this dtype here.
-        float32 products use TF32 only if torch's setting allows it (`torch.backends.cuda.matmul.allow_tf32`), as
-        providers do.""", unit="TFLOP/s", optional=True)
+        of the row's dtype that torch computes on the device, of several shapes, once per session and dtype. float32 products
+        use TF32 only if torch's setting allows it. It is empty if the operator states no operations, or if torch cannot
+        multiply matrices of this dtype here.""", unit="TFLOP/s", optional=True)
     sol: float | None = column("sol", """The share of the speed of light: the shortest possible time of a call divided
         by `ms`. The shortest possible time is the larger of two times: the algorithmic bytes divided by `ceiling_gbps`, and
-        the floating-point operations divided by `ceiling_tflops`. For operators without `flops=` only the bytes count. Near
-        1 there is little left to gain. Both ceilings are measured, so a row may come out a little above 1, and well above 1
-        if it finds its data in the cache. It is empty if a ceiling that it needs is not known.""", optional=True)
+        the floating-point operations, if they are known, divided by `ceiling_tflops`. Both ceilings are measured, so a row
+        may come out a little above 1, and well above 1 if it finds its data in the cache.""", optional=True)
     speedup: float | None = column("speed-up", """The baseline's `ms` divided by the row's `ms`, in the same case
-        and session. Above 1 the row is faster. It is empty without a baseline, or if the baseline has no time. This
-        column does not say whether the difference is inside the noise floor: see `tie`.""")
-    max_rel_err: float | None = column("max relative error", """The largest relative error over all finite
-        elements, against the fp64 reference. The error of an element is relative to the magnitude of the terms that
-        the element is computed from, or to the scale that the operator states. `max_ulp` is the same error in units
-        in the last place of the output's dtype, which can be compared between dtypes. Both are empty if the operator judges
-        all its outputs itself (`check=`).""")
+        and session. Above 1 the row is faster. It does not say whether the difference is noise: see `tie`. It is empty if
+        the baseline has no time.""")
+    max_rel_err: float | None = column("max relative error", """The largest error over all finite elements, as in
+        `max_ulp`, but as a relative error: divided by the magnitude at which the unit is taken.""")
     max_ulp: float | None = column("max ulp", """The largest error over all finite elements, against the fp64
         reference, in units in the last place of the output's dtype. The unit is taken at the magnitude of the terms
-        that the element is computed from, or at the scale that the operator states. `max_rel_err` is the same error
-        as a relative error. Both are empty if the operator judges all its outputs itself (`check=`).""", unit="ulp")
+        that the element is computed from, or at the scale that the operator states. It is empty if the operator judges all
+        its outputs itself (`check=`).""", unit="ulp")
     deterministic: bool | None = column("deterministic", """Whether two calls on the same input gave the same
-        output, bit for bit. False is not a fault by itself: atomics and split reductions add in an order that varies.
-        But such a kernel cannot be tested by comparing bits.""")
+        output, bit for bit. False is not a fault by itself: atomics and split reductions add in an order that varies.""")
     agreement: str = word("agreement", """For rows of a benchmark script: whether the provider returns the same
         as the baseline. `agrees`: no element differs by more than 2 units in the last place of its dtype plus 64 units
-        in the last place of float32. `differs by N ulp`: N is the largest difference in units in the last place, taken at the
-        magnitude of the element, but at least at the mean magnitude of the output. `not comparable`: the reason follows. A
-        script has no reference, so kbench cannot tell which of two outputs is right. It is empty for the baseline and for
-        rows of other sources.""", optional=True)
+        in the last place of float32. `differs by N ulp`: the largest difference, taken at the magnitude of the element, but at
+        least at the mean magnitude of the output. `not comparable`: the reason follows. A script has no reference, so
+        kbench cannot tell which of two outputs is right.""", optional=True)
     noticed: str = word("noticed", """For rows of a benchmark script: what kbench noticed in one call, between
         semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
         `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.
-        `allocates`: it allocates its output in the timed call, and the baseline does not. `reuses-memory`: it returns
-        memory that existed before the call, such as a buffer or an input that it changes, and the baseline does not.
-        `do_bench_cudagraph`: the script times it with this function, which leaves the inputs in the cache. `same-as NAME`: it
-        runs the same kernels as that provider, so it may have fallen back to it. `kbench show` turns these words into
-        sentences. It is empty for rows of other sources.""", optional=True)
+        `allocates`: it allocates its output, and the baseline does not. `reuses-memory`: it returns memory that existed
+        before the call, and the baseline does not. `do_bench_cudagraph`: the script times it with this function, which
+        leaves the inputs in the cache. `same-as NAME`: it runs the same kernels as that provider.""", optional=True)
     counted: float | None = column("counted work", """For rows of a benchmark script: the bytes or the floating-point
-        operations that the script counts for one call. kbench computes them from the rate that the script reports, such as
-        GB/s. It is empty if the script reports no rate, or one in an unknown unit.""", optional=True)
+        operations of one call, computed from the rate that the script reports, such as GB/s.""", optional=True)
     script_ms: float | None = column("script's time", """For rows of a benchmark script: the median time that
         `triton.testing.do_bench` reads by itself, with the arguments that the script gives it. If it is much longer than
-        `ms`, the device waited for the host while `do_bench` timed the call. It is empty for
-        rows of other sources.""", unit="ms", optional=True)
-    kernels: int | None = column("kernels", """How many kernels one call launches. Each launch costs the host time, and
-        between two kernels the device waits. Copies and fills by the driver do not count. kbench captures one extra call per
-        provider and case in a CUDA graph, after the last round, and reads the graph; the graph never runs. The
+        `ms`, the device waited for the host while `do_bench` timed the call.""", unit="ms", optional=True)
+    kernels: int | None = column("kernels", """How many kernels one call launches; copies and fills by the driver do not
+        count. kbench captures one extra call per provider and case in a CUDA graph, after the last round, and reads it. The
         `.kernels.jsonl` beside the CSV has the kernels. It is empty without an NVIDIA device, with `measure: {kernels:
         false}`, for rows of a benchmark script, and if the call cannot be captured: then `reason` says why.""", optional=True)
-    code: str = word("code", """Two digests of what one call launches, with a dash between them. The
-        first stands for the machine code of its kernels, the second for how they are launched: grids, blocks, shared memory,
-        copies and fills. If two rows have the same first digest, the device ran the same code. kbench can read the
-        machine code of kernels of Triton, torch.compile and C++ extensions only. A tilde (~) at the beginning says that the
-        call has a kernel of another kind, whose machine code kbench cannot read. The digest then covers its name, its
-        registers and the versions of packages instead. Both digests together
-        are the name of the call in the `.kernels.jsonl`. It is empty if `kernels` is.""", optional=True)
+    code: str = word("code", """Two digests of what one call launches, with a dash between them: of the machine code of its
+        kernels, and of how they are launched. Rows with the same first digest ran the same code. kbench can read the
+        machine code of kernels of Triton, torch.compile and C++ extensions. A tilde (~) at the beginning says that the
+        call has a kernel of another kind; its name, its registers and the versions of packages stand for its
+        code.""", optional=True)
     peak_bytes: int | None = column("peak memory", """The memory that torch holds at most during one call, beyond
-        what it held before the call, in bytes. It includes an output that the call allocates, and not the inputs. Memory that
-        a library takes directly from the driver is not seen. It is recorded in the same step as `kernels`. A call that
-        cannot be captured in a CUDA graph has no `kernels`, but it has this value.""", unit="bytes", optional=True)
+        what it held before the call, in bytes: with an output that the call allocates, without the inputs. Memory that a
+        library takes directly from the driver is not seen.""", unit="bytes", optional=True)
     gap_ms: float | None = column("gaps", """The part of `ms` in which none of the call's kernels, copies and fills
-        ran, in ms: the gaps between them. It is the median of the rounds' medians. Only `timer: cupti` sees it.""",
-        unit="ms", optional=True)
+        ran, in ms: the median of the rounds' medians. Only `timer: cupti` sees it.""", unit="ms", optional=True)
     alloc_ms: float | None = column("allocate", _STAGES, unit="ms")
     h2d_ms: float | None = column("host to device", _STAGES, unit="ms")
     kernel_ms: float | None = column("kernel", _STAGES, unit="ms")
     d2h_ms: float | None = column("device to host", _STAGES, unit="ms")
     timer: str = word("timer", f"""The timer that took the time: {timers_in_words(TIMERS)}. Times of different
-        timers cannot be compared, and `kbench compare` does not compare them.""")
+        timers cannot be compared.""")
     cache: str = word("cache", """Whether calls found their data in the last-level cache. `cold` flushes the cache
         before each call (`timer: graph` rotates over buffers instead; on a host only the caches of a core are flushed).
-        `warm` leaves in the cache what the previous call left there: the default on a host. Use the mode that is like your
-        program.""")
-    device: str = word("device", """The name of the device that measured the row, as its driver reports
-        it. Plots never connect rows of different devices by a line. `kbench compare` compares such rows only with
-        `--vary device`.""")
-    device_index: int | None = column("device index", """The number of the device among those that the worker saw. With
-        `--devices` it tells the devices of a run apart. After a restart the same number may be another device;
-        `device_uuid` does not change.""")
-    device_uuid: str = word("device uuid", """The device's own identifier, if its driver reports one. It tells
-        several devices of the same kind apart. All sessions of a case stay on one device unless `--spread` is given.""")
+        `warm` leaves in the cache what the previous call left there: the default on a host.""")
+    device: str = word("device", """The name of the device that measured the row, as its driver reports it. `kbench compare`
+        compares rows of different devices only with `--vary device`.""")
+    device_index: int | None = column("device index", """The number of the device among those that the worker saw.""")
+    device_uuid: str = word("device uuid", """The device's own identifier, if its driver reports one. All sessions of a case
+        stay on one device unless `--spread` is given.""")
     sm_mhz: float | None = column("SM MHz", """The clock of the device's processors in MHz: the median of
-        readings around the row's rounds. A different clock alone makes the times of two rows differ. It is empty if
-        NVML does not answer.""", unit="MHz")
+        readings around the row's rounds. It is empty if NVML does not answer.""", unit="MHz")
     power_w: float | None = column("power", """The power that the device drew, in watts: the median of readings around the
-        row's rounds. Near its power limit a device lowers its clock: see `throttle`. It is empty if NVML does
-        not answer.""", unit="W")
+        row's rounds. Near its power limit a device lowers its clock. It is empty if NVML does not answer.""", unit="W")
     energy_mj: float | None = column("energy", """The energy that the device drew in the rounds of the row, divided by
-        the number of calls, in millijoules. It includes the work between the calls: the salt, the cache flush and the spin of
-        do_bench. So compare it only within a case, where this work is the same. The first round does not count if there are
-        others, because it includes the warm-up. It is empty unless rounds take half a second on average (`rep_ms: 2000`),
-        because the counter of the device moves only every 0.1 s. It is also empty if the device has no such counter, and
-        for rows of a benchmark script.""", unit="mJ", optional=True)
+        the number of calls, in millijoules. It includes the work between the calls, so compare it only within a case, where
+        this work is the same. It is empty unless rounds take half a second on average (`rep_ms: 2000`), because the counter
+        of the device moves only every 0.1 s, and for rows of a benchmark script.""", unit="mJ", optional=True)
     temp_c: float | None = column("temp", """The temperature of the device in degrees Celsius: the median of readings
         around the row's rounds. It is empty if NVML does not answer.""", unit="°C")
     throttle: str = word("throttle", """Every reason for which the device lowered its clocks around the row's
         rounds, between semicolons. `idle` is harmless. Any other reason makes the row `throttled`.""")
-    other_cores: float | None = column("other cores", """How many cores of the host other processes used
-        while the row's case was measured, on average. kbench's own processes and those that a provider starts do not
-        count. For measurements on the host, a value of 0.1 or less is quiet. With a higher value, times become longer
-        and vary. It is empty if it is not known: outside Linux, and in older files.""", unit="cores", optional=True)
+    other_cores: float | None = column("other cores", """How many cores of the host other processes used on average
+        while the row's case was measured. For measurements on the host, 0.1 or less is quiet. It is empty outside
+        Linux.""", unit="cores", optional=True)
     started_at: str = word("started at", """When kbench began to measure the row's case: UTC to the
-        second, as ISO 8601. If the provider crashed its worker, this is the time at which kbench noticed the crash.""")
+        second, as ISO 8601. If the provider crashed its worker: when kbench noticed that.""")
     case_hash: str = word("case hash", """A hash of the definition of the case: the operator's source, its sizes,
-        bytes and tolerance. If two files differ in it, they measured different things, and their rows are
-        `incomparable`.""")
+        bytes and tolerance. Rows that differ in it are `incomparable`.""")
     source_hash: str = word("source hash", """A hash of the code that was measured: the file that defines the
         provider, the files that it names as `sources`, the `.cu` files that these name with the headers that they include, and
-        kbench's own kernels that they import. If it differs, a change of speed may come from a change of the code. `--resume`
-        and `--append` refuse to mix two hashes.""")
+        kbench's own kernels that they import. `--resume` and `--append` refuse to mix two hashes.""")
     env_id: str = word("environment", """A hash of the machine that measured the row: its kind of device, driver,
-        limits and packages. The `.env.json` beside the CSV describes the machine. Equal machines have the same hash.""")
+        limits and packages. The `.env.json` beside the CSV describes it. Equal machines have the same hash.""")
     model: str = word("model", """The models whose sizes the case has, between semicolons, if the config names
-        models: `llama-3-8b;qwen3-8b`. It does not belong to the case: models with the same sizes are one case, measured
-        once. `--where model=llama-3-8b` chooses rows.""", optional=True)
+        models: `llama-3-8b;qwen3-8b`. Models with the same sizes are one case, measured once.""", optional=True)
     weight: float | None = column("weight", """How often the case occurs: the column `weight` of the file that
-        `--shapes` names. Geometric means over cases are weighted by it; a case without a weight counts once. It is empty
-        for runs without `--shapes`.""", optional=True)
+        `--shapes` names. Geometric means over cases are weighted by it; a case without a weight counts
+        once.""", optional=True)
     # no columns:
     not_tried: bool = False  # this run gave the configuration up after it took the worker down
     edge: str = ""  # of `kbench check`: the inputs that were checked
@@ -292,16 +244,17 @@ class Row:
         self.role, self.status = Role(self.role), Status(self.status)
         if self.reason:
             self.reason = safe_reason(str(self.reason))
+        timed = self.ms is not None or bool(self.round_ms)
+        contradiction = ""
         if self.status is Status.OK and self.ms is None:
-            raise ValueError(f"{self.case.label} {self.provider}: the status is ok, but there is no time")
-        if self.status is not Status.OK and (self.ms is not None or self.round_ms):
-            raise ValueError(
-                f"{self.case.label} {self.provider}: the status is {self.status.value}, but there is a time"
-            )
-        if self.status not in (Status.OK, Status.CHECKED) and not self.reason:
-            raise ValueError(
-                f"{self.case.label} {self.provider}: the status is {self.status.value}, but there is no reason"
-            )
+            contradiction = "there is no time"
+        elif self.status is not Status.OK and timed:
+            contradiction = "there is a time"
+        elif self.status not in (Status.OK, Status.CHECKED) and not self.reason:
+            contradiction = "there is no reason"
+        if contradiction:
+            who = f"{self.case.label} {self.provider}"
+            raise ValueError(f"{who}: the status is {self.status.value}, but {contradiction}")
 
     @property
     def configuration_name(self) -> str:
@@ -317,23 +270,21 @@ class Row:
             return True
         return self.tflops / self.ceiling_tflops >= self.gbps / self.ceiling_gbps
 
+    def value(self, column: str) -> Any:
+        """The value in a column: an axis, a scalar or a choice too, None for one that the case does not have. A case without
+        modes is forward."""
+        if column in ("operator", "dtype"):
+            return getattr(self.case, column)
+        if column in COLUMNS:
+            return getattr(self, column)
+        return self.case.axes.get(column, FORWARD if column == "mode" else None)
+
     def cells(self) -> dict[str, str]:
-        """The row as CSV text: full precision, empty for "not known"."""
-        cells = {"operator": self.case.operator, "provider": self.provider, "params": self.params}
-        cells |= {name: format_cell(value) for name, value in self.case.axes.items()}
-        cells["dtype"] = self.case.dtype
-        return cells | {name: format_cell(getattr(self, name)) for name in OUTCOME_COLUMNS}
+        """The row as CSV text: full precision, "" for what is not known."""
+        return {name: format_cell(self.value(name)) for name in csv_header(self.case.axes)}
 
 
-# -- the columns
-
-_KINDS = {
-    "str": "text", "Role": "role", "Status": "status", "int": "count", "int | None": "integer", "float | None": "number",
-    "bool | None": "boolean", "tuple[str, ...]": "words", "tuple[float, ...]": "numbers",
-}  # fmt: skip
-"""What the cells of a column hold, by the type of its field. `words` and `numbers` stand between semicolons."""
-
-_OF_ROW = [Column(f.name, _KINDS[str(f.type)], **f.metadata) for f in fields(Row) if f.metadata]
+_OF_ROW = [Column(f.name, KINDS[str(f.type)], **f.metadata) for f in fields(Row) if f.metadata]
 
 COLUMNS = {column.name: column for column in (OPERATOR, *_OF_ROW[:2], DTYPE, *_OF_ROW[2:])}
 """Every column by its name, in the order of the file. The operator's axes, scalars and choices stand between `params` and
@@ -342,41 +293,18 @@ COLUMNS = {column.name: column for column in (OPERATOR, *_OF_ROW[:2], DTYPE, *_O
 IDENTITY_COLUMNS = ("operator", "provider", "params")
 """The columns before the axes."""
 
-OUTCOME_COLUMNS = tuple(column.name for column in _OF_ROW[2:])
-"""The columns after the dtype."""
-
 CONDITION_COLUMNS = ("device", "timer", "cache")
 """How a row was measured. Times that differ in one of these cannot be compared."""
 
 LINE = "line"
 """The name of the index of a frame that was read from a CSV: the line of the file. No column has this name."""
 
-PLAUSIBLE = (1e-9, 1e9)
-"""The bounds of plausible times in ms and speeds in GB/s: a picosecond, eleven days."""
-
-
-def is_plausible(number: float) -> bool:
-    return PLAUSIBLE[0] < number < PLAUSIBLE[1]
-
 
 def csv_header(axes: Iterable[str] = ()) -> list[str]:
     """The header of a results file for an operator with these axes, scalars and choices."""
-    return [*IDENTITY_COLUMNS, *axes, "dtype", *OUTCOME_COLUMNS]
+    return [*IDENTITY_COLUMNS, *axes, *(name for name in COLUMNS if name not in IDENTITY_COLUMNS)]
 
 
 def axis_columns(names: Sequence[str]) -> tuple[str, ...]:
     """The axes, scalars and choices in the header of a results file: the columns between `params` and `dtype`."""
     return tuple(names[names.index("params") + 1 : names.index("dtype")])
-
-
-_UNREADABLE = {0: "\\0", ord("\r"): "\\r"}
-"""Characters that a message may contain and a CSV cannot: older csv modules do not quote a lone carriage return."""
-
-
-def format_cell(value: Any) -> str:
-    """A value as CSV text: numbers with full precision, several values between semicolons, "" for "not known"."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, tuple):
-        return ";".join(map(format_cell, value))
-    return repr(value) if isinstance(value, float) else str(value).translate(_UNREADABLE)

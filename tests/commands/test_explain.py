@@ -28,7 +28,7 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
     for kind, words in KINDS.items():
         for word in words:
             found = find_explanation(word)
-            assert found and found.name == word and len(found.text) > (20 if kind == "edge input" else 100)
+            assert found and found.name == word and len(found.text) > (20 if kind == "edge input" else 40)
             assert "\n" not in found.text and "  " not in found.text
 
 

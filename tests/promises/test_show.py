@@ -184,7 +184,7 @@ def test_a_wrong_cell_is_named_with_line_and_column(kbench: Kbench, results: Pat
 
 
 @pytest.mark.parametrize(
-    ("terms", "named", "choices"), [("K=3", "'K'", "M, N"), ("provider=fst", "fst", "broken, even, fast, picky")]
+    ("terms", "named", "choices"), [("K=3", '"K"', "M, N"), ("provider=fst", "fst", "broken, even, fast, picky")]
 )
 def test_an_unknown_column_or_value_in_where_is_named_with_the_choices(
     kbench: Kbench, results: Path, terms: str, named: str, choices: str

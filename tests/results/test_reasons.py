@@ -57,14 +57,3 @@ def test_a_reason_that_was_read_from_a_file_stays_as_it_is() -> None:
     for reason in REASONS.values():
         row = Row(CASE, "mine", status=Status.ERROR, reason=reason)
         assert replace(row).reason == row.reason
-
-
-def test_a_reason_of_somebody_elses_file_is_one_line_too(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "s.csv", ("M", "N"))
-    writer.write([Row(CASE, "mine", status=Status.ERROR, reason="REASON")])
-    text = (tmp_path / "s.csv").read_text()
-    for reason in ("x" * 100_000, "=cmd()", "\x1b[2J"):
-        (tmp_path / "s.csv").write_text(text.replace("REASON", reason))
-        [row] = read_results(tmp_path / "s.csv").rows
-        read = row.reason
-        assert read.isprintable() and 4 < len(read) < REASON_LIMIT + 50 and not read.startswith("=")

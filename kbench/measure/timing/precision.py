@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from kbench.analysis import rounds
-from kbench.results.row import is_plausible
+from kbench.results.cells import is_plausible
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,109 @@
+"""What may be called how: a name that a run accepts is one that every reader of its results shows and stores."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbench import reporting, summary
+from kbench.analysis import analyse
+from kbench.analysis.files import OWN, load_sources
+from kbench.comparison.compare import compare_results
+from kbench.comparison.formats import FORMATS
+from kbench.contract.operator import Operator, registered
+from kbench.contract.tensor import Tensor
+from kbench.execute.writer import Writer
+from kbench.plotting import terminal_charts
+from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
+from kbench.results.case import Case
+from kbench.results.reader import read_results
+from kbench.results.row import Row, csv_header
+
+pytestmark = pytest.mark.usefixtures("no_operators")
+
+
+def operator(name: Any = "scale", axes: Any = ("M", "N"), **others: Any) -> Operator:
+    tensors: dict[str, Any] = {"inputs": {"t": Tensor()}, "outputs": {"u": Tensor()}, "reference": lambda t, **words: t}
+    return Operator(name, axes, **(tensors | others))
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\x1b]0;owned\x07", "a\udcff", "a\u2028b", "", " a ", 7])
+def test_no_ugly_name_is_registered(name: Any) -> None:
+    for arguments in (
+        {"name": name},
+        {"axes": ("M", name)},
+        {"choices": {name: ("a", "b")}},
+        {"choices": {"form": ("a", name)}},
+    ):
+        with pytest.raises(ValueError, match=r"a name|not printable") as refused:
+            operator(**arguments)
+        assert str(refused.value).isprintable()
+    assert registered == {}
+    with pytest.raises(ValueError, match=r"a name|not printable"):
+        operator().provider(name)
+
+
+@pytest.mark.parametrize("axis", [*csv_header([]), *(name for name in dir(Case) if name[0] != "_"), "line", "axes"])
+def test_no_axis_has_the_name_of_a_column_or_of_an_attribute_of_a_case(axis: str) -> None:
+    with pytest.raises(ValueError, match="rename the axis"):
+        operator(axes=("M", axis))
+
+
+@pytest.mark.parametrize("word", ["1", "1e-6", ".5", "true", "False"])
+def test_a_choice_has_no_words_that_a_file_would_read_as_values(word: str) -> None:
+    with pytest.raises(ValueError, match="reads as a number or a boolean; declare a scalar, or use another word"):
+        operator(choices={"kind": ("a", word)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axis", sorted({"x", "index", "T", "values", "level_0", "ratio", "old", "us", "GB/s", *OWN}))
+def test_readers_accept_an_axis_that_they_use_for_something_else(axis: str, tmp_path: Path) -> None:
+    operator(axes=("M", axis))
+    old, new = (written(tmp_path / f"{name}.csv", axis, ms) for name, ms in (("old", 0.1), ("new", 0.2)))
+    assert read_results(old).axes == ("M", axis)
+    comparison = compare_results(str(old), str(new))
+    for text in FORMATS.values():
+        assert text(comparison)
+    cells = list(csv.DictReader(io.StringIO(FORMATS["csv"](comparison))))
+    assert sorted({cell.get(f"axis_{axis}") or cell[axis] for cell in cells}, key=int) == ["64", "128", "256"]
+    for kind in (kind for kind in PICTURE_KINDS if kind != "change"):
+        planned = plan_pictures(load_sources([old]), Choices(kind=kind, x=axis))
+        panels = [panel for page in planned.pages for panel in page.panels]
+        assert len(panels) == (3 if kind == "bars" else 1), kind
+        assert "".join(terminal_charts(load_sources([old]), Choices(kind=kind, x=axis), 80, plain=True))
+    [times] = summary.times_tables(analyse(rows(axis, 0.1), "torch-native"))
+    assert len(times.rows) == 3
+
+
+def test_pictures_and_reports_add_no_columns_but_their_own(tmp_path: Path) -> None:
+    """Else an axis of that name would be overwritten: see OWN."""
+    from kbench.analysis import metrics
+    from kbench.plotting.selection.along import along
+    from kbench.plotting.selection.points import axis_names, points
+
+    loaded = load_sources([written(tmp_path / "a.csv", "N", 0.1)])
+    drawn, _ = along(points(loaded, metrics.metric_by_name("ms")), axis_names(loaded), None, 8)
+    assert set(drawn.columns) - set(csv_header(["M", "N"])) <= set(OWN)
+    for axis in ("file", "curve", "kind"):
+        page = reporting.write_report([written(tmp_path / f"{axis}.csv", axis, 0.1)], tmp_path / "r.html")
+        assert f"axis_{axis}" in Path(page).read_text(encoding="utf-8")
+
+
+def rows(axis: str, ms: float) -> list[Row]:
+    return [
+        Row(
+            Case("scale", {"M": 16, axis: size}, "float32"), provider, ms=ms * size * slower, gbps=5 / ms, speedup=1.0,
+            round_ms=(ms, ms), device="D", timer="do_bench", cache="cold",
+        )
+        for size in (64, 128, 256)
+        for provider, slower in (("torch-native", 1.0), ("mine", 2.0))
+    ]  # fmt: skip
+
+
+def written(path: Path, axis: str, ms: float) -> Path:
+    Writer(path, ("M", axis)).write(rows(axis, ms))
+    return path
