@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "kernels/norms/dispatch": "contract kernels",
     "launches": "files results",
     "measure": (
-        "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/salting "
+        "contract kernels measure/correctness measure/definition measure/launches measure/machine "
         "measure/scripts measure/session measure/tampering measure/timing plugins protocol results sources sources/scripts "
         "text version"
     ),
@@ -55,7 +55,6 @@ MAY_IMPORT = {
         "sources sources/scripts text"
     ),
     "measure/scripts/at_start": "measure/scripts sources/scripts",
-    "measure/salting": "contract measure/correctness measure/definition results",
     "measure/session": "measure/machine measure/timing",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",

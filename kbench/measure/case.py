@@ -25,8 +25,7 @@ from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import CaseContext, make_rows
-from kbench.measure.salting.salts import Salter
-from kbench.measure.salting.watch import Watch
+from kbench.measure.salting import Watch
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import Emit, Steps
@@ -222,9 +221,6 @@ class CaseRun:
         generator = random.SystemRandom()
         placed = False  # in the step of the first contender that needs it: memory may run out
         stages: Mapping[str, float] | None = None  # the same for all contenders
-        salter = Salter(
-            self.definition, shared.pristine, inputs.second.inputs, random.Random(generator.getrandbits(256))
-        )
         for contender in contenders:
             if not contender.running:
                 continue
@@ -235,9 +231,8 @@ class CaseRun:
                     if not placed:
                         shared.place(self.timer.sets(self.call_bytes))
                         placed = True
-                    contender.watch = Watch(
-                        salter, first, shared, random.Random(generator.getrandbits(256)), replayed=self.timer.replays
-                    )
+                    seed = random.Random(generator.getrandbits(256))
+                    contender.watch = Watch(first, shared, inputs.second.inputs, seed, replayed=self.timer.replays)
                     contender.stage_calls = partial(self.stage_calls, contender, shared, first.shapes)
                     contender.stage_calls()
                 blame_for_changes(contender, shared)

@@ -15,7 +15,7 @@ from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.definition.expected_arguments import refused_arguments
 from kbench.measure.launches.recorder import Recorded
 from kbench.measure.machine.telemetry import Quantities
-from kbench.measure.salting.watch import Watch
+from kbench.measure.salting import Watch
 from kbench.measure.tampering.guard import ProviderChanges, listed
 from kbench.measure.tampering.torch_operators import TorchOperators
 from kbench.measure.timing.precision import Precision, precision_of

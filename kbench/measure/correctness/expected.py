@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import prod
 
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.error_scale import SECOND_TRIALS, mean_squares
+from kbench.measure.correctness.error_scale import SECOND_TRIALS, TRIALS, mean_squares
 from kbench.measure.definition.definition import Definition, exactly
 
 KEPT_BYTES = 2**26
@@ -28,6 +29,8 @@ CHUNK_ELEMENTS, CHUNK_LEAST, CHUNK_SHARE = 2**25, 2**20, 16
 has a sixteenth of the elements of the largest tensor, but at least 2^20 and at most 2^25. So the float64 temporaries of a large
 case are small beside its tensors. Smaller slices would cost a device launches."""
 
+SOME_ROWS = " (on some rows, because of rows=)"
+
 ROWS_AGREE = 1e-6
 """A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""
 
@@ -37,9 +40,9 @@ def keep_bytes(free_bytes: int | None) -> int:
     return max(KEPT_BYTES, min(KEPT_MOST, int((free_bytes or 0) * KEPT_SHARE) // EXPECTED_SETS))
 
 
-def slice_elements(largest: int, limit: int = CHUNK_ELEMENTS) -> int:
+def slice_elements(largest: int) -> int:
     """The most elements of a slice of a tensor with `largest` elements."""
-    return min(limit, max(CHUNK_LEAST, -(-largest // CHUNK_SHARE)))
+    return min(CHUNK_ELEMENTS, max(CHUNK_LEAST, -(-largest // CHUNK_SHARE)))
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,16 @@ class OutputPart:
         reference = self.reference.narrow(dimension, start, count)
         return OutputPart(self.position, dimension, first, first + count, reference, scale)
 
-    @property
-    def bytes(self) -> int:
-        return self.reference.nbytes + (self.scale.nbytes if self.scale is not None else 0)
-
 
 class Expected:
     """What a call must deliver for `inputs`, which must not change. Every method raises OperatorFault.
 
-    Only large outputs are sliced, and only along the operator's `rows`. A gradient that has no such axis is the sum over the
-    slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case. Larger ones are computed again
-    for every check. `scales` are scales of the whole outputs to take in place of an estimate.
+    Values are computed in slices along the operator's `rows`; a small case is one slice. A gradient that has no such axis is
+    the sum over the slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case. Larger ones
+    are computed again for every check. `scales` are scales of the whole outputs to take in place of an estimate, which computes
+    the reference `trials` times.
+
+    seams  for each output the dimension of its rows; None if it has none
     """
 
     def __init__(
@@ -90,100 +92,51 @@ class Expected:
         inputs: Sequence[Tensor],
         keep_bytes: int = KEPT_BYTES,
         scales: Sequence[Tensor | None] | None = None,
+        trials: int = TRIALS,
     ) -> None:
-        self.definition, self.inputs, self._keep_bytes, self._given = definition, inputs, keep_bytes, scales
+        self.definition, self.inputs = definition, inputs
+        self._keep_bytes, self._scales, self._trials = keep_bytes, scales, trials
         self._kept: list[OutputPart] | None = None
         self._shapes: tuple[tuple[int, ...], ...] | None = None
         rows = definition.operator.rows
-        self._cuts = [None if rows is None else each.dimension_of(rows) for each in definition.declared_inputs]
-        self._seams = [None if rows is None else each.declared.dimension_of(rows) for each in definition.outputs]
+        self._cuts = [None if rows is None else x.dimension_of(rows) for x in definition.declared_inputs]
+        self.seams = [None if rows is None else output.declared.dimension_of(rows) for output in definition.outputs]
+        self._rows = next((x.shape[cut] for x, cut in zip(inputs, self._cuts, strict=True) if cut is not None), 1)
 
-    def of(self, inputs: Sequence[Tensor]) -> Expected:
-        """The same for other inputs, with scales of these if they are kept."""
-        return Expected(self.definition, inputs, self._keep_bytes, self.kept_scales())
+    def of(self, inputs: Sequence[Tensor], rows: Tensor | None = None, scales: bool = True) -> Expected:
+        """The same for other inputs, or for some rows of them; if `scales`, with the scales of these if they are kept."""
+        kept = [part.scale for part in self._kept] if self._kept and scales else None
+        if rows is None:
+            return Expected(self.definition, inputs, self._keep_bytes, kept)
+        if kept is not None:
+            kept = _select(kept, self.seams, rows)
+        some = [x for x in _select(inputs, self._cuts, rows) if x is not None]
+        return Expected(self.definition, some, self._keep_bytes, kept)
 
     def compute(self) -> None:
         """Compute the shapes and the values now, and keep the values if they fit."""
         for _ in self.parts():
             pass
-        assert self.shapes
-
-    @property
-    def kept_bytes(self) -> int:
-        """The bytes of the values that are kept; 0 if they do not fit."""
-        return sum(part.bytes for part in self._kept or ())
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes that the outputs must have."""
         if self._shapes is None:
-            if self._sliced:
-                row = self.definition.expected(exactly(self._slice(0, 1)), " (on one row alone, because of rows=)")
-                self._shapes = tuple(
-                    tuple(self._rows if d == seam else size for d, size in enumerate(each.shape))
-                    for each, seam in zip(row, self._seams, strict=True)
-                )
-            else:
-                self._in_one_piece()
+            next(self.parts())
         assert self._shapes is not None
         return self._shapes
 
-    def check_rows(self) -> None:
-        """Raises OperatorFault if the reference returns other values on half of the rows than on all of them."""
-        rows = self._rows
-        if rows < 2 or self._sliced:
-            return
-        half = -(-rows // 2)
-        halves = [
-            self.definition.expected(exactly(self._slice(start, stop)), " (on some rows, because of rows=)")
-            for start, stop in ((0, half), (half, rows))
-        ]
-        for whole, first, second, seam in zip(self._in_one_piece(), *halves, self._seams, strict=True):
-            if seam is None and whole.scale is None:
-                continue
-            joined = first + second if seam is None else _joined(first, second, seam)
-            if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
-                name = self.definition.outputs[whole.position].name
-                what = f"the values that reference returned for {name} changed when it was given only half of the rows"
-                raise self.definition.fault(
-                    what, f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
-                )
-
     def parts(self) -> Iterator[OutputPart]:
         """All outputs, each in one part or in slices. One part each, in order, if the operator has a judge of its own."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        if not self._sliced:
-            yield from self._in_one_piece()
-        elif self._sliced_bytes > self._keep_bytes:
-            yield from self._slices()
-        else:
-            self._kept = self._joined_slices()
-            yield from self._kept
-
-    @property
-    def _sliced_bytes(self) -> int:
-        """The bytes of all values and scales, at most: elements have 8 bytes in both."""
-        pairs = zip(self.shapes, self.definition.outputs, strict=True)
-        return sum(prod(shape) * (16 if each.dtype.is_floating_point else 8) for shape, each in pairs)
-
-    def _joined_slices(self) -> list[OutputPart]:
-        """All outputs in one part each, in order. Slices that were kept one by one would leave gaps in memory."""
-        found: dict[int, OutputPart] = {}
-        for part in self._slices():
-            if part.dimension is None:
-                found[part.position] = part
-                continue
-            shape = self.shapes[part.position]
-            if part.position not in found:
-                scale = None if part.scale is None else part.scale.new_empty(shape)
-                found[part.position] = OutputPart(part.position, None, 0, 0, part.reference.new_empty(shape), scale)
-            whole = found[part.position]
-            for target, source in ((whole.reference, part.reference), (whole.scale, part.scale)):
-                if target is not None and source is not None:
-                    target.narrow(part.dimension, part.start, part.stop - part.start).copy_(source)
-        return [found[position] for position in sorted(found)]
+        if self._kept is None:
+            slices = self._slices()
+            first = next(slices)
+            if self._bytes > self._keep_bytes:
+                yield first
+                yield from slices
+                return
+            self._kept = self._joined(chain([first], slices))
+        yield from self._kept
 
     def pieces(self, part: OutputPart) -> Iterator[OutputPart]:
         """A part in slices, so that the temporaries of a comparison are small: along the rows if the output has rows."""
@@ -192,102 +145,120 @@ class Expected:
         if most < 2:
             yield part
             return
-        shape, seam = part.reference.shape, self._seams[part.position]
+        shape, seam = part.reference.shape, self.seams[part.position]
         along = seam if seam is not None else 0 if shape[0] >= most else shape.index(max(shape))
         step = -(-shape[along] // most)
         for start in range(0, shape[along], step):
             yield part.narrowed(along, start, min(step, shape[along] - start))
 
-    def kept_scales(self) -> list[Tensor | None] | None:
-        """The scales of the outputs, if they are kept."""
-        return None if self._kept is None else [part.scale for part in self._kept]
-
     def second_scale(self, part: OutputPart, doubtful: Tensor) -> Tensor:
         """The scale of a part, estimated a second time where `doubtful`, a mask of few elements, holds. It is never smaller
         than the first estimate. Elements elsewhere may keep the first."""
         assert part.scale is not None
-        seam = self._seams[part.position]
+        seam = self.seams[part.position]
         if seam is None:
-            return torch.maximum(part.scale, part.of(self._second_estimate(part.position, self._batches())))
+            again = Expected(self.definition, self.inputs, 0, trials=SECOND_TRIALS)
+            return torch.maximum(part.scale, part.of(again._scale_of(part.position)))
         rows = doubtful.movedim(seam, 0).reshape(doubtful.shape[seam], -1).any(1).nonzero().flatten()
-        some = [self._slice(row, row + 1) for row in (rows + part.start).tolist()]
-        found = self._second_estimate(part.position, [_together(some, self._cuts)])
-        scale = part.scale.clone()
-        return scale.index_copy_(seam, rows, torch.maximum(scale.index_select(seam, rows), found))
+        some = [x for x in _select(self.inputs, self._cuts, rows + part.start) if x is not None]
+        again = Expected(self.definition, some, 0, trials=SECOND_TRIALS)
+        scale = torch.maximum(part.scale.index_select(seam, rows), again._scale_of(part.position))
+        return part.scale.index_copy(seam, rows, scale)
 
-    def _second_estimate(self, position: int, batches: Iterable[Sequence[Tensor]]) -> Tensor:
-        """The scale of an output without |reference|, summed over some batches of rows."""
-        wanted = [each == position for each in range(len(self._seams))]
-        squares = []
-        for batch in batches:
-            exact = exactly(batch)
-            references = self.definition.expected(exact, " (on some rows, because of rows=)")
-            squares.append(mean_squares(self.definition, references, exact, wanted, SECOND_TRIALS)[position])
-        total = sum(square for square in squares if square is not None)
-        assert isinstance(total, Tensor)
-        return total.sqrt()
-
-    def _batches(self) -> Iterator[Sequence[Tensor]]:
-        """The inputs, in slices if they are large."""
-        if not self._sliced:
-            yield self.inputs
-            return
-        for start, stop in self._bounds():
-            yield self._slice(start, stop)
-
-    def _bounds(self) -> list[tuple[int, int]]:
+    def check_rows(self) -> None:
+        """Raises OperatorFault if the reference returns other values on half of the rows than on all of them."""
         rows = self._rows
-        step = max(1, self._step_elements * rows // self._elements)
-        return [(start, min(start + step, rows)) for start in range(0, rows, step)]
-
-    def _in_one_piece(self) -> list[OutputPart]:
-        if self._kept is not None:
-            return self._kept
-        exact = exactly(self.inputs)
-        references = self.definition.expected(exact)
-        self._shapes = tuple(tuple(reference.shape) for reference in references)
-        scales = self._scales(references, exact)
-        parts = [
-            OutputPart(position, None, 0, 0, reference, scale)
-            for position, (reference, scale) in enumerate(zip(references, scales, strict=True))
+        if rows < 2 or len(self._bounds) > 1:
+            return
+        half = -(-rows // 2)
+        halves = [
+            self.definition.expected(exactly(self._slice(start, stop)), SOME_ROWS)
+            for start, stop in ((0, half), (half, rows))
         ]
-        if sum(part.bytes for part in parts) <= self._keep_bytes:
-            self._kept = parts
-        return parts
+        for whole, first, second, seam in zip(self.parts(), *halves, self.seams, strict=True):
+            if seam is None and whole.scale is None:
+                continue
+            joined = first + second if seam is None else _both_halves(first, second, seam)
+            if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
+                name = self.definition.outputs[whole.position].name
+                what = f"the values that reference returned for {name} changed when it was given only half of the rows"
+                raise self.definition.fault(
+                    what, f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
+                )
+
+    @property
+    def _bytes(self) -> int:
+        """The bytes of all values and scales, at most: elements have 8 bytes in both."""
+        pairs = zip(self.shapes, self.definition.outputs, strict=True)
+        return sum(prod(shape) * (16 if output.dtype.is_floating_point else 8) for shape, output in pairs)
+
+    def _joined(self, slices: Iterable[OutputPart]) -> list[OutputPart]:
+        """All outputs in one part each, in order. Slices that were kept one by one would leave gaps in memory."""
+        joined: dict[int, OutputPart] = {}
+        for part in slices:
+            position = part.position
+            if part.dimension is None:
+                joined[position] = part
+                continue
+            if position not in joined:
+                shape = self.shapes[position]
+                scale = None if part.scale is None else part.scale.new_empty(shape)
+                joined[position] = OutputPart(position, None, 0, 0, part.reference.new_empty(shape), scale)
+            whole = joined[position]
+            part.of(whole.reference).copy_(part.reference)
+            if whole.scale is not None and part.scale is not None:
+                part.of(whole.scale).copy_(part.scale)
+        return [joined[position] for position in sorted(joined)]
+
+    def _scale_of(self, position: int) -> Tensor:
+        """The scale of one output."""
+        scales = [part.scale for part in self.parts() if part.position == position and part.scale is not None]
+        return scales[0] if len(scales) == 1 else torch.cat(scales, self.seams[position] or 0)
 
     @cached_property
-    def _sliced(self) -> bool:
-        """Whether the outputs are computed in slices. The operator's own judge gets them whole."""
-        return self.definition.operator.check is None and self._rows > 1 and self._elements > self._step_elements
+    def _bounds(self) -> list[tuple[int, int]]:
+        """The first row of each slice, and the row behind its last. The operator's own judge gets the outputs whole."""
+        elements = self._elements
+        most = slice_elements(elements)
+        if self.definition.operator.check is not None or self._rows < 2 or elements <= most:
+            return [(0, self._rows)]
+        step = max(1, most * self._rows // elements)
+        return [(start, min(start + step, self._rows)) for start in range(0, self._rows, step)]
 
     @property
     def _elements(self) -> int:
         """The elements of the largest tensor that slices make smaller."""
         read = [x.numel() for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None]
         made = [
-            prod(size if d != seam else self._rows for d, size in enumerate(self.definition.declared_shape(each)))
-            for each, seam in zip(self.definition.outputs, self._seams, strict=True)
+            prod(size if d != seam else self._rows for d, size in enumerate(self.definition.declared_shape(output)))
+            for output, seam in zip(self.definition.outputs, self.seams, strict=True)
             if seam is not None
         ]  # of the rows that the inputs have, which may be fewer than those of the case
         return max(*read, *made, 1, 1)
 
-    @property
-    def _step_elements(self) -> int:
-        return slice_elements(self._elements, CHUNK_ELEMENTS)
-
-    @property
-    def _rows(self) -> int:
-        return next((x.shape[cut] for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None), 1)
+    def _slice(self, start: int, stop: int) -> list[Tensor]:
+        """Some rows of the inputs that have the axis `rows`; the other inputs whole."""
+        return [
+            x if cut is None else x.narrow(cut, start, stop - start)
+            for x, cut in zip(self.inputs, self._cuts, strict=True)
+        ]
 
     def _slices(self) -> Iterator[OutputPart]:
         sums: dict[int, tuple[Tensor, Tensor]] = {}
-        for start, stop in self._bounds():
+        whole = len(self._bounds) == 1
+        for start, stop in self._bounds:
             exact = exactly(self._slice(start, stop))
-            references = self.definition.expected(exact, " (on some rows, because of rows=)")
-            squares = self._given_squares(start, stop) or self._squares(references, exact)
-            for position, (reference, square, seam) in enumerate(zip(references, squares, self._seams, strict=True)):
-                if seam is not None:
-                    scale = self._scale(position, reference, square, exact)
+            references = self.definition.expected(exact, "" if whole else SOME_ROWS)
+            self._shapes = tuple(
+                tuple(x.shape) if whole else tuple(self._rows if d == seam else n for d, n in enumerate(x.shape))
+                for x, seam in zip(references, self.seams, strict=True)
+            )
+            squares = self._squares(references, exact, start, stop)
+            for position, (reference, square, seam) in enumerate(zip(references, squares, self.seams, strict=True)):
+                if whole:
+                    yield OutputPart(position, None, 0, 0, reference, self._scale(reference, square, exact))
+                elif seam is not None:
+                    scale = self._scale(reference, square, exact)
                     yield OutputPart(position, seam, start, stop, reference, scale)
                 elif square is not None:
                     if position not in sums:
@@ -298,55 +269,46 @@ class Expected:
         for position, (reference, square) in sums.items():
             yield OutputPart(position, None, 0, 0, reference, torch.maximum(square.sqrt(), reference.abs()))
 
-    def _scales(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
-        squares = self._given_squares(0, self._rows) or self._squares(references, exact)
-        return [self._scale(i, r, s, exact) for i, (r, s) in enumerate(zip(references, squares, strict=True))]
-
-    def _given_squares(self, start: int, stop: int) -> list[Tensor | None] | None:
-        """The squares of the given scales, for these rows; None if no scales are given. An output without rows is a sum over
-        the slices: the first slice has its square, and the others have zeros."""
-        if self._given is None:
-            return None
-        squares: list[Tensor | None] = []
-        for scale, seam in zip(self._given, self._seams, strict=True):
-            if scale is None:
-                squares.append(None)
-            elif seam is None:
-                squares.append(scale.square() if start == 0 else torch.zeros_like(scale))
-            else:
-                squares.append(scale.narrow(seam, start, stop - start).square())
-        return squares
-
-    def _squares(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
-        """Mean squares of the changes of every output that has no scale of the operator's own and is judged by kbench."""
+    def _squares(
+        self, references: Sequence[Tensor], exact: Sequence[Tensor], start: int, stop: int
+    ) -> list[Tensor | None]:
+        """The squares of the scales of these rows, without |reference|, or this slice's part of them for an output that is a
+        sum over the slices. None for an output that has a scale of the operator's own, needs none, or is judged by the operator
+        itself."""
+        if self._scales is not None:
+            pairs = zip(self._scales, self.seams, strict=True)
+            some = [x if x is None or seam is None else x.narrow(seam, start, stop - start) for x, seam in pairs]
+            parts = [1 if seam is not None else len(self._bounds) for seam in self.seams]
+            return [None if x is None else x.square() / count for x, count in zip(some, parts, strict=True)]
+        operator = self.definition.operator
+        own = operator.scale is not None or operator.check is not None
         wanted = [
-            reference.is_floating_point() and not self._scaled(position) and not self._judged_elsewhere(position)
-            for position, reference in enumerate(references)
+            reference.is_floating_point() and (output.gradient or not own)
+            for reference, output in zip(references, self.definition.outputs, strict=True)
         ]
-        return mean_squares(self.definition, references, exact, wanted) if any(wanted) else [None] * len(references)
+        if not any(wanted):
+            return [None] * len(references)
+        return mean_squares(self.definition, references, exact, wanted, self._trials)
 
-    def _scaled(self, position: int) -> bool:
-        """Whether the operator declares the scale of this output."""
-        return self.definition.operator.scale is not None and not self.definition.outputs[position].gradient
-
-    def _judged_elsewhere(self, position: int) -> bool:
-        """Whether the operator judges this output itself."""
-        return self.definition.operator.check is not None and not self.definition.outputs[position].gradient
-
-    def _scale(self, position: int, reference: Tensor, square: Tensor | None, exact: Sequence[Tensor]) -> Tensor | None:
-        if not reference.is_floating_point() or self._judged_elsewhere(position):
-            return None
-        if self._scaled(position):
+    def _scale(self, reference: Tensor, square: Tensor | None, exact: Sequence[Tensor]) -> Tensor | None:
+        if square is not None:
+            return torch.maximum(square.sqrt(), reference.abs())
+        operator = self.definition.operator
+        if operator.scale is not None and operator.check is None and reference.is_floating_point():
             return self.definition.scale(reference, exact)
-        assert square is not None
-        return torch.maximum(square.sqrt(), reference.abs())
+        return None
 
-    def _slice(self, start: int, stop: int) -> list[Tensor]:
-        """Some rows of the inputs that have the axis `rows`; the other inputs whole."""
-        return [
-            x if cut is None else x.narrow(cut, start, stop - start)
-            for x, cut in zip(self.inputs, self._cuts, strict=True)
-        ]
+
+def _select(tensors: Sequence[Tensor | None], dimensions: Sequence[int | None], rows: Tensor) -> list[Tensor | None]:
+    """These rows of the tensors that have a dimension of rows; the others whole."""
+    pairs = zip(tensors, dimensions, strict=True)
+    return [x if x is None or d is None else select_rows(x, d, rows) for x, d in pairs]
+
+
+def select_rows(x: Tensor, dimension: int, rows: Tensor) -> Tensor:
+    """A copy of these rows. torch selects no 8-bit floating-point numbers, so they are selected as integers."""
+    bits = x.view(torch.uint8) if x.dtype.is_floating_point and x.dtype.itemsize == 1 else x
+    return bits.index_select(dimension, rows).view(x.dtype)
 
 
 def _agree(whole: OutputPart, joined: Tensor) -> bool:
@@ -358,15 +320,7 @@ def _agree(whole: OutputPart, joined: Tensor) -> bool:
     return bool(same.all())
 
 
-def _together(rows: Sequence[Sequence[Tensor]], cuts: Sequence[int | None]) -> list[Tensor]:
-    """Inputs of single rows as one set: tensors with a dimension of rows are joined, others are the same in every row."""
-    return [
-        each[0] if cut is None else torch.cat(exactly(each), cut)
-        for each, cut in zip(zip(*rows, strict=True), cuts, strict=True)
-    ]
-
-
-def _joined(first: Tensor, second: Tensor, dimension: int) -> Tensor | None:
+def _both_halves(first: Tensor, second: Tensor, dimension: int) -> Tensor | None:
     """Two parts of an output in one piece; None if their shapes do not fit."""
     if first.dim() != second.dim() or first.dim() <= dimension:
         return None

@@ -1,0 +1,333 @@
+"""What was timed is what was checked: inputs change before every timed call, and some outputs of timed calls are judged.
+
+Before each timed call, kbench restores the inputs and replaces some elements by those of another valid draw: the salt of this
+call. When timing is over, it makes the inputs of the kept calls again and compares the outputs with the reference. The rules:
+
+- An input with the operator's axis `rows`: some whole rows. Rows are independent, so each may come from another draw. The same
+  rows change in all inputs. They lie at equal distances, so a call that leaves a block of its work undone leaves some undone.
+- If kbench fills such an input itself (normal, uniform, integers), every element is drawn by itself. Then a few elements of
+  nearly all rows change, too, so a call that computes only changed rows saves nothing.
+- An input without that axis that kbench fills itself: some lines along its longest dimension.
+- An input without that axis that a function fills: its structure is not known (sorted indices, offsets). It changes only if no
+  other input can: then all such inputs change as a whole, in half of the calls.
+- In mode `backward` only the gradients of the outputs change: the forward pass ran before, on the other inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.contract.tensor import Integers, Normal, Uniform
+from kbench.measure.correctness.call import Call
+from kbench.measure.correctness.check import compared, malformed
+from kbench.measure.correctness.expected import Expected, select_rows
+from kbench.measure.correctness.inputs import SharedInputs
+from kbench.measure.definition.definition import Definition
+from kbench.results.case import BACKWARD
+
+SALTED_ROWS = 8
+"""The most rows that change as a whole."""
+
+MOST_ELEMENTS, FEW_ELEMENTS = 2**20, 2**17
+"""About the most elements of an input that change: of whole rows, and of elements that lie far apart in memory. So a salt takes
+microseconds, and little of the cache."""
+
+WIDE_SHARE = 16
+"""At most 1/16 of nearly all rows changes, so a provider that looks at a few elements of a row seldom sees it."""
+
+LEFT_OUT = 32
+"""Less than 1/32 of the rows is left out at either end. So two salts of one column are not the same."""
+
+OTHER_ROWS = 16
+"""The rows that are kept of a call beside those that its salt has changed as a whole."""
+
+ROWS_KEPT, WHOLE_KEPT = 4, 2
+"""How many timed calls of a provider are judged: if some rows of the reference are enough for that, and if it takes the
+whole reference."""
+
+LARGEST_KEPT = 2**26
+"""Outputs without rows, and outputs that the operator judges itself, are kept whole, unless they take more bytes than this."""
+
+NOT_MADE = object()
+"""In place of what a call returned that was not made."""
+
+Index = tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class Salt:
+    """A change of the inputs.
+
+    rows     the rows that change as a whole
+    changes  the position of an input, the elements that change, and the elements of the other draw that take their place
+    """
+
+    rows: slice
+    changes: Sequence[tuple[int, Index, Index]]
+
+
+class Salter:
+    """Draws salts for inputs of these shapes. No two salts are likely to be the same, unless the inputs have few elements."""
+
+    def __init__(self, definition: Definition, shapes: Sequence[tuple[int, ...]], random: Random) -> None:
+        self._random, self._shapes, count = random, shapes, len(definition.operator.inputs)
+        first = count if definition.case.mode == BACKWARD else 0
+        changeable = [at for at in range(first, len(shapes)) if 0 not in shapes[at]]
+        rows, declared = definition.operator.rows, definition.declared_inputs
+        self._row_dimension = {at: None if rows is None else declared[at].dimension_of(rows) for at in changeable}
+        self._filled_by_us = {
+            at
+            for at in changeable
+            if at >= count
+            or isinstance(declared[at].fill_for(declared[at].dtype_in(definition.case)), Normal | Uniform | Integers)
+        }
+        self._in_part = [
+            at
+            for at in changeable
+            if self._row_dimension[at] is not None or (at in self._filled_by_us and prod(shapes[at]) > 1)
+        ]
+        self._as_a_whole = [] if self._in_part else changeable
+        in_rows = {at: d for at in self._in_part if (d := self._row_dimension[at]) is not None}
+        self._rows = next((shapes[at][d] for at, d in in_rows.items()), 0)
+        longest = max((prod(shapes[at]) // self._rows for at in in_rows), default=1)
+        self._most_rows = max(1, min(SALTED_ROWS, MOST_ELEMENTS // longest))
+
+    def draw(self) -> Salt:
+        """A new salt."""
+        if self._as_a_whole and self._random.random() < 0.5:
+            return Salt(slice(0, 0), [(at, (), ()) for at in self._as_a_whole])
+        rows = self._comb(self._rows, self._most_rows) if self._rows else slice(0, 0)
+        changes, wide = [], []
+        for at in self._in_part:
+            dimension = self._row_dimension[at]
+            if dimension is None:
+                changes.append((at, *self._lines(self._shapes[at])))
+                continue
+            whole = _index({dimension: rows})
+            changes.append((at, whole, whole))
+            if at in self._filled_by_us and len(self._shapes[at]) > 1:
+                wide.append((at, *self._in_most_rows(self._shapes[at], dimension)))
+        return Salt(rows, [*changes, *wide])
+
+    def _lines(self, shape: tuple[int, ...]) -> tuple[Index, Index]:
+        """Some lines along the longest dimension, and as many others."""
+        along = shape.index(max(shape))
+        most = max(1, FEW_ELEMENTS * shape[along] // prod(shape))
+        lines, others = self._two_combs(shape[along], most)
+        return _index({along: lines}), _index({along: others})
+
+    def _in_most_rows(self, shape: tuple[int, ...], dimension: int) -> tuple[Index, Index]:
+        """A few elements of nearly all rows, or of MOST_ELEMENTS of them at equal distances, and others of the same rows."""
+        size = shape[dimension]
+        step = -(-size // MOST_ELEMENTS)
+        rows = slice(self._below(size // LEFT_OUT + 1), size - self._below(size // LEFT_OUT + 1), step)
+        across = max((d for d in range(len(shape)) if d != dimension), key=lambda d: shape[d])
+        elements = -(-(rows.stop - rows.start) // step) * prod(shape) // size // shape[across]
+        most = max(1, min(shape[across] // WIDE_SHARE, FEW_ELEMENTS // elements))
+        some, others = self._two_combs(shape[across], most)
+        return _index({dimension: rows, across: some}), _index({dimension: rows, across: others})
+
+    def _two_combs(self, size: int, most: int) -> tuple[slice, slice]:
+        """Two combs of the same number of indices."""
+        comb = self._comb(size, most)
+        count = len(range(*comb.indices(size)))
+        return comb, self._with(size, count)
+
+    def _comb(self, size: int, most: int) -> slice:
+        """Indices at equal distances, over more than half of `size`."""
+        return self._with(size, most if size >= 2 * most else 1 + self._below(min(size, most)))
+
+    def _with(self, size: int, count: int) -> slice:
+        if count == 1:
+            start = self._below(size)
+            return slice(start, start + 1)
+        longest = (size - 1) // (count - 1)
+        step = longest - self._below((longest + 1) // 2)
+        start = self._below(size - (count - 1) * step)
+        return slice(start, start + (count - 1) * step + 1, step)
+
+    def _below(self, limit: int) -> int:
+        return int(self._random.random() * limit)
+
+
+def _index(slices: dict[int, slice]) -> Index:
+    """These slices by dimension, and all of the dimensions before the last of them."""
+    return tuple(slices.get(dimension, slice(None)) for dimension in range(max(slices) + 1))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of one timed call.
+
+    number   which timed call of the provider it was, from 1
+    salts    the salts of its inputs, in the order in which they were written
+    rows     the numbers of the rows that are kept of outputs with rows
+    outputs  these rows of each output, or all of an output without rows; None for one that is too large
+    fault    how the outputs differ in form from what a call must deliver; then none is kept
+    """
+
+    number: int
+    salts: Sequence[Salt]
+    rows: Tensor
+    outputs: Sequence[Tensor | None] = ()
+    fault: str | None = None
+
+
+class Watch:
+    """Watches the timed calls of one provider, over all rounds.
+
+    `expected` is what a call must deliver for the checked values, and `other` is another valid draw of the inputs. A timer runs
+    `before` ahead of each timed call, or of each replay of all calls if they are `replayed`. Which calls are kept is decided at
+    random when they are over. Nobody can foresee the salts, because the seed of `random` comes from the operating system.
+    """
+
+    def __init__(
+        self, expected: Expected, shared: SharedInputs, other: Sequence[Tensor], random: Random, *, replayed: bool
+    ) -> None:
+        self._expected, self._shared, self._other = expected, shared, other
+        self._random, self._replayed = random, replayed
+        definition = expected.definition
+        self._salter = Salter(definition, [tuple(x.shape) for x in other], random)
+        self._dimensions = [None if definition.operator.check else seam for seam in expected.seams]
+        self._limit = ROWS_KEPT if None not in self._dimensions else WHOLE_KEPT
+        self._other_rows = self._draw_rows(other[0].device)
+        self._keeps_whole = self._whole_bytes() <= LARGEST_KEPT
+        self._calls: Sequence[Call] = ()
+        self._returned: list[Any] = []
+        self._times: list[int] = []  # how often each call was made since the inputs were written
+        self._written: list[Salt] = []
+        self._number = 0  # of the call that is looked at
+        self._changed: list[tuple[Tensor, Tensor]] = []
+        self._kept: list[Kept] = []
+        self._seen = 0
+
+    def _draw_rows(self, device: torch.device) -> Tensor:
+        """Random rows that are kept of every call. They lie on the device: to copy them there, the host waits for it."""
+        pairs = [(shape, d) for shape, d in zip(self._expected.shapes, self._dimensions, strict=True) if d is not None]
+        count = min((shape[d] for shape, d in pairs), default=0)
+        longest = max((prod(shape) // max(count, 1) for shape, _ in pairs), default=1)
+        most = max(1, min(OTHER_ROWS, MOST_ELEMENTS // max(longest, 1)))
+        return torch.tensor(self._random.sample(range(count), min(count, most)), dtype=torch.int64, device=device)
+
+    def _whole_bytes(self) -> int:
+        """The bytes of the outputs without rows."""
+        outputs = zip(self._expected.shapes, self._dimensions, self._expected.definition.outputs, strict=True)
+        return sum(prod(shape) * output.dtype.itemsize for shape, d, output in outputs if d is None)
+
+    def use(self, calls: Sequence[Call]) -> list[Callable[[], Any]]:
+        """Watch these calls from now on, one on each set of the inputs. Returns what a timer calls in place of their `run`."""
+        self._calls = calls
+        self._returned, self._times = [NOT_MADE] * len(calls), [0] * len(calls)
+        return [_watched(call.run, number, self._returned, self._times) for number, call in enumerate(calls)]
+
+    def before(self) -> None:
+        """Look at what the last call returned, restore the inputs, and write new salts. Not part of a timed window.
+
+        All sets of inputs have one salt in common. The set whose call is looked at has one more of its own: a provider may
+        compute one call of a graph and copy its result in the others.
+        """
+        self.after()
+        self._write(self._shared.stacked, leading=1)
+        self._number = self._random.randrange(len(self._calls))
+        if len(self._calls) > 1:
+            self._write([x[self._number] for x in self._shared.stacked], leading=0)
+
+    def after(self) -> None:
+        """End a round: look at what the last call returned, and restore the inputs."""
+        self._look()
+        mutates = self._calls[0].mutates
+        if mutates:
+            self._shared.restore_sets(mutates)
+        for target, values in self._changed:
+            target.copy_(values)
+        self._changed.clear()
+        self._written = []
+
+    def fault(self) -> str | None:
+        """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
+        try:
+            for kept in self._kept:
+                if fault := kept.fault or self._wrong(kept):
+                    which = f"call {kept.number} of {self._seen}"
+                    return f"right when checked, wrong while it was timed ({which}): {fault}"
+        finally:
+            self._shared.restore()
+        return None
+
+    def _write(self, targets: Sequence[Tensor], leading: int) -> None:
+        """Write a new salt into tensors that have `leading` dimensions more than the inputs."""
+        salt, sets = self._salter.draw(), (slice(None),) * leading
+        for at, some, others in salt.changes:
+            target = targets[at][*sets, *some]
+            target.copy_(self._other[at][others])
+            self._changed.append((target, self._shared.pristine[at][some]))
+        self._written.append(salt)
+
+    def _look(self) -> None:
+        """Keep what a call returned, perhaps: all calls have the same chance (reservoir sampling). A call that works in place
+        must be the only one since the inputs were written. Then drop what the calls returned: the next output may take its
+        memory. Calls that are replayed keep their memory."""
+        number = self._number
+        if self._written and self._times[number] and (self._times[number] == 1 or not self._calls[number].mutates):
+            self._seen += 1
+            place = self._seen - 1 if self._seen <= self._limit else self._random.randrange(self._seen)
+            if place < self._limit:
+                self._kept[place : place + 1] = [self._keep(number)]
+        if not self._replayed:
+            self._returned[:], self._times[:] = [NOT_MADE] * len(self._calls), [0] * len(self._calls)
+
+    def _keep(self, number: int) -> Kept:
+        """Copy parts of the outputs of a call. This does not wait for the device."""
+        device = self._other_rows.device
+        changed = [torch.arange(x.rows.start, x.rows.stop, x.rows.step or 1, device=device) for x in self._written]
+        rows = torch.cat([*changed, self._other_rows])
+        inputs, outputs = self._shared.sets[number], self._calls[number].outputs(self._returned[number])
+        if fault := malformed(self._expected, inputs, outputs):
+            return Kept(self._seen, self._written, rows, fault=fault)
+        kept = [self._part(x.detach(), d, rows) for x, d in zip(outputs, self._dimensions, strict=True)]
+        return Kept(self._seen, self._written, rows, kept)
+
+    def _part(self, output: Tensor, dimension: int | None, rows: Tensor) -> Tensor | None:
+        if dimension is None:
+            return output.clone() if self._keeps_whole else None
+        return select_rows(output, dimension, rows)
+
+    def _wrong(self, kept: Kept) -> str | None:
+        """What is wrong with the values of a call. Small errors are no fault here, because the salts differ from run to run:
+        the checks, whose inputs are always the same, decide whether a provider is accurate enough."""
+        self._shared.restore()
+        for salt in kept.salts:
+            for at, some, others in salt.changes:
+                self._shared.stacked[at][0][some].copy_(self._other[at][others])
+        inputs = self._shared.tensors
+        pairs = list(zip(kept.outputs, self._dimensions, strict=True))
+        in_rows = [x if d is not None else None for x, d in pairs]
+        whole = [x if d is None else None for x, d in pairs]
+        for outputs, rows in ((in_rows, kept.rows), (whole, None)):
+            numbers = None if rows is None else rows.tolist()
+            if any(x is not None for x in outputs):
+                # the scales of the checked values are almost those of this call, and an estimate takes longer
+                verdict = compared(self._expected.of(inputs, rows), outputs, numbers)
+                if verdict.wrong:
+                    verdict = compared(self._expected.of(inputs, rows, scales=False), outputs, numbers)
+                if verdict.wrong and not verdict.near:
+                    return verdict.wrong
+        return None
+
+
+def _watched(run: Callable[[], Any], number: int, returned: list[Any], times: list[int]) -> Callable[[], None]:
+    """The call, which leaves what it returns in a list, so that its memory is not given to others before somebody has looked
+    at it. This must take next to no time."""
+
+    def call() -> None:
+        returned[number] = run()
+        times[number] += 1
+
+    return call
