@@ -22,6 +22,7 @@ from kbench.measure.scripts.script_run import ScriptRun, time_plainly
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import DeviceLost
+from kbench.measure.tampering import settings as process_settings
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import (
@@ -110,7 +111,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             sweeps: Sequence[SourceSweep] = ()
             if request.source:
                 with running("", "load", request.source.path):  # without the guard: loading it replaces do_bench
-                    sweeps, faults = load_source(request.source, partial(time_plainly, device), guard.switches)
+                    sweeps, faults = load_source(request.source, partial(time_plainly, device), process_settings)
                 failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))

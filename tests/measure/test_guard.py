@@ -15,13 +15,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from in_process import measured, said
 
-import kbench
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness import check
@@ -32,7 +30,6 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering.guard import Guard, ProviderChanges
-from kbench.measure.tampering.settings import ProcessSetting
 
 COMPILES = """
 import torch
@@ -161,58 +158,49 @@ def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:
     assert {name: said(row) for name, row in rows.items()} == {"draws": "ok", "waits-for-a-thread": "ok"}
 
 
-@pytest.mark.parametrize("name", ["perf_counter", "monotonic"])
-def test_a_replaced_clock_is_put_back(name: str) -> None:
-    guard, changes, honest = Guard(), ProviderChanges(), getattr(time, name)
+def test_what_was_replaced_is_named_and_put_back() -> None:
+    testing, twice = pytest.importorskip("triton.testing"), operator("guard-functions")
+    provider = twice.provider("honest")(lambda x: x * 2)
+    before = dict(twice.providers)
+    honest = time.perf_counter, testing.do_bench.__code__, torch.Tensor.__le__, twice.reference
+    guard, changes = Guard(), ProviderChanges()
+    guard.watch(twice)
     guard.begin(changes, "while timing")
-    setattr(time, name, lambda: 0.0)
+    time.perf_counter = lambda: 0.0
+    testing.do_bench.__code__ = (lambda fn, *rest: [1e-3]).__code__
+    torch.Tensor.__le__ = lambda a, b: True  # type: ignore[assignment, method-assign]
+    object.__setattr__(twice, "reference", torch.zeros_like)
+    twice.providers["honest"] = twice.providers["new"] = provider  # type: ignore[assignment]
     guard.end()
-    assert getattr(time, name) is honest
-    assert changes.tampering == [f"replaced time.{name} (while timing)"]
+    assert (time.perf_counter, testing.do_bench.__code__, torch.Tensor.__le__, twice.reference) == honest
+    assert twice.providers["honest"] is before["honest"] and "new" in twice.providers
+    assert changes.tampering == [
+        "replaced time.perf_counter, torch.Tensor.__le__, triton.testing.do_bench, and 2 more (while timing)"
+    ]
 
 
-def test_what_a_thread_replaces_between_two_steps_is_nobodys_fault(capfd: pytest.CaptureFixture[str]) -> None:
-    guard, changes, honest = Guard(), ProviderChanges(), time.sleep
-    time.sleep = lambda seconds: None
-    guard.begin(changes, "while timing")
-    guard.end()
-    assert time.sleep is honest and changes == ProviderChanges()
-    assert (
-        "kbench: something replaced time.sleep between the calls of providers, probably a background thread"
-        in capfd.readouterr().err
-    )
-
-
-def test_settings_are_read_once_between_two_steps_and_again_for_another_operator(
-    monkeypatch: pytest.MonkeyPatch,
+def test_streams_that_were_closed_or_redirected_are_open_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    reads: list[object] = []
-    module, changes = importlib.import_module("kbench.measure.tampering.guard"), ProviderChanges()
-    monkeypatch.setattr(module, "FRESH_NS", 10**15)
-    honest = module.read
-
-    def read(settings: list[ProcessSetting]) -> dict[str, Any]:
-        reads.append(settings)
-        found: dict[str, Any] = honest(settings)
-        return found
-
-    monkeypatch.setattr(module, "read", read)
-    guard = Guard()
-    for _ in range(3):
-        guard.begin(changes, "while timing")
-        guard.end()
-    assert len(reads) == 1 + 3 and changes == ProviderChanges()
-    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")  # by kbench, which then watches the operator of the next case
-    guard.watch(operator("guard-settings-read"))
+    output = os.fdopen(os.dup(1), "w")
+    monkeypatch.setattr(sys, "stdout", output)
+    guard, changes = Guard(), ProviderChanges()
     guard.begin(changes, "while timing")
+    output.close()
+    os.close(1)
+    opened = {os.dup(0), os.open(tmp_path / "opened.txt", os.O_WRONLY | os.O_CREAT)}
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     guard.end()
-    assert len(reads) == 4 + 2 and changes == ProviderChanges() and os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
-    for _ in range(2):  # a step is blamed for what it has changed, also if it begins without reading
-        guard.begin(changes, "while timing")
-        os.environ["NVIDIA_TF32_OVERRIDE"] = "1"
-        guard.end()
-        assert changes.altered == ["the environment variable NVIDIA_TF32_OVERRIDE from 0 to 1"]
-        assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
+    assert 1 in opened and not sys.stdout.closed
+    os.write(1, b"written to 1\n")
+    os.write(2, b"written to 2\n")
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("written to 1\n", "written to 2\n") and changes.tampering == []
+    assert [change.split(",")[0] for change in changes.altered] == [
+        "file descriptor 1 (stdout)",
+        "file descriptor 2 (stderr)",
+        "sys.stdout",
+    ]
 
 
 class QueuedDevice(Device):
@@ -307,28 +295,3 @@ def test_a_provider_that_reads_its_input_too_early_finds_no_values_of_an_earlier
     expected = Expected(definition, [x.clone() for x in inputs])
     found = run_checked(expected, lambda tensors, shapes: Call(lambda: early[0] * 2), inputs, device)
     assert len(device.kept_busy) == 2 and found.wrong is not None and "zero" in found.wrong
-
-
-def test_the_kernels_of_attention_are_a_setting_of_each_provider() -> None:
-    guard, changes = Guard(), ProviderChanges()
-    guard.begin(changes, "here")
-    torch.backends.cuda.enable_flash_sdp(False)
-    torch.backends.mkldnn.enabled = False
-    guard.end()
-    assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.mkldnn.enabled
-    guard.begin(changes, "later")
-    own = torch.backends.cuda.flash_sdp_enabled(), torch.backends.mkldnn.enabled
-    guard.end()
-    assert own == (False, False)
-    assert changes.tampering == [] and len(changes.altered) == 2
-
-
-def test_a_file_whose_path_begins_as_that_of_kbench_is_the_users() -> None:
-    source = "import gc\n\n\ndef look():\n    gc.get_objects()\n"
-    names: dict[str, Any] = {}
-    exec(compile(source, f"{Path(kbench.__file__).parent}_mine.py", "exec"), names)
-    guard, changes = Guard(), ProviderChanges()
-    guard.begin(changes, "here")
-    names["look"]()
-    guard.end()
-    assert ["kbench_mine.py:5" in each for each in changes.tampering] == [True]

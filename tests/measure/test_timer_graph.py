@@ -1,5 +1,5 @@
-"""The graph timer where no graph can be made, and cases with many sets of buffers. On a device the times of this timer are
-compared in test_cheats.py."""
+"""The graph timer where no graph can be made, and cases with many sets of buffers. On a device: its times beside those of
+events."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 import torch
-from in_process import case_run
+from in_process import case_run, measured
 from torch import Tensor
 
 import kbench
+from kbench.contract.operator import Operator
 from kbench.contract.provider import Unsupported
+from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.case import CaseInputs
 from kbench.measure.contender import Contender
 from kbench.measure.controls import Controls
@@ -234,3 +236,24 @@ def test_every_call_of_a_graph_has_buffers_of_its_own_if_memory_allows() -> None
     cold = GraphTimer(device, "cold")  # type: ignore[arg-type]
     assert [cold.sets(mb * 2**20) for mb in (1, 10, 50, 100, 1000)] == [151, 20, 20, 3, 2]
     assert GraphTimer(device, "warm").sets(2**20) == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+def test_on_a_device_it_agrees_with_events_and_refuses_a_call_that_waits() -> None:
+    twice = Operator(
+        "graph-waits",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N")},
+        reference=lambda x: x * 2,
+    )
+    twice.provider("honest")(lambda x: x * 2)
+    twice.provider("waits")(lambda x: x * 2 if x.sum().item() < 1e30 else x.clone())
+    events, graph = (
+        measured(twice, timer=timer, cache="cold", rounds=3, rep_ms=20, dtype="float32", M=8192, N=8192)
+        for timer in ("do_bench", "graph")
+    )
+    assert graph["waits"].status == "unsupported"
+    assert "cannot be captured in a CUDA graph" in graph["waits"].reason
+    assert events["waits"].ms and events["honest"].ms and graph["honest"].ms
+    assert events["honest"].ms * 0.8 < graph["honest"].ms < events["honest"].ms * 1.05

@@ -221,9 +221,59 @@ def honest(x):
 """A file that registers the named ones of tests/cheats."""
 
 FOLDER = ROOT / "tests" / "cheats"
-ON_A_DEVICE = {"changed_stream", "other_stream"}
-ALONE = {"patched_clock_at_import", "replaced_operator"}
-"""What these replace stays replaced for the providers after them."""
+ON_A_DEVICE = ("changed_stream", "other_stream")
+ALONE = ("patched_clock_at_import", "replaced_operator")
+"""What these replace, all providers find when they are imported or built."""
+
+TAMPERED = {
+    "changed_reference": "softmax.reference",
+    "forked_child": "os.fork at forked_child.py:18",
+    "frame_of_an_exception": "callers with tb_frame at frame_of_an_exception.py:18",
+    "intercepted_torch": "torch function modes",
+    "new_code_in_do_bench": "do_bench",
+    "only_when_checked": "callers with sys._getframe at only_when_checked.py:17",
+    "patched_check": "check.compared",
+    "patched_clock": "perf_counter",
+    "patched_clock_at_import": "perf_counter",
+    "patched_do_bench": "do_bench",
+    "patched_equality": "torch.equal",
+    "patched_event": "elapsed_time",
+    "patched_profiler": "profile.stop",
+    "patched_statistics": "statistics.median",
+    "patched_synchronize": "synchronize",
+    "replaced_baseline": "torch-native",
+    "replaced_driver": "driver of Triton",
+    "replaced_operator": "torch.library",
+    "slow_baseline": "torch.softmax",
+    "stolen_answer": "gc.get_objects at stolen_answer.py:17",
+    "traced_harness": "sys.setprofile",
+}
+"""The cheats that are `tampered`, and what a reason names."""
+
+SAME_OPS = {"global_state": "default_dtype", "more_threads": "num_threads", "renamed_baseline": "torch-native"}
+"""Those that run what the baseline runs, and what a reason names: it may be a setting that was put back."""
+
+WRONG = {
+    "address_cache": "wrong",
+    "always_equal": "Agreeable",
+    "batch_and_skip": "while it was timed",
+    "constant_output": "element",
+    "fingerprint_cache": "while it was timed",
+    "half_of_the_rows": "NaN",
+    "idle_pool": "another thread",
+    "known_answers": "element",
+    "lazy_after_many_calls": "wrong",
+    "lazy_container": "0 values",
+    "lazy_output": "Lazy",
+    "lower_precision": "element",
+    "other_thread": "another thread",
+    "raises_when_timed": "no more",
+    "same_memory": "same memory",
+    "stale_memory": "element",
+    "version_cache": "wrong",
+    "zeroed_input": "changed its input x",
+}
+"""Those whose outputs are wrong, late or missing, and what a reason names."""
 
 NO_CHEATS_HERE = ["changed_rows_only", "honest", "value_cache"]
 """Each output of them is computed: kbench changes the inputs before every timed call."""
@@ -233,7 +283,7 @@ NO_CHEATS_HERE = ["changed_rows_only", "honest", "value_cache"]
 def cheats(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
         files = {name: [name] for name in ALONE}
-        files["cheats"] = sorted({path.stem for path in FOLDER.glob("*.py")} - ON_A_DEVICE - ALONE)
+        files["cheats"] = sorted({path.stem for path in FOLDER.glob("*.py")} - {*ON_A_DEVICE, *ALONE})
         for file, names in files.items():
             text = CHEATS.replace("@NAMES@", repr(names)).replace("@FOLDER@", str(FOLDER))
             (folder / f"{file}.py").write_text(text)
@@ -243,37 +293,37 @@ def cheats(made_once: MadeOnce) -> Path:
     return made_once("cheats", make)
 
 
+def judged_cheats(cheats: Path) -> dict[str, dict[str, Any]]:
+    alone = {name: verdicts(kept(cheats, name))[name] for name in ALONE}
+    return verdicts(kept(cheats, "cheats")) | alone
+
+
 def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> None:
-    found = verdicts(kept(cheats, "cheats"))
+    found = judged_cheats(cheats)
+    named = TAMPERED | SAME_OPS | WRONG
+    assert sorted(found) == sorted([*named, *NO_CHEATS_HERE])
     passed = [name for name, verdict in found.items() if verdict["correct"] and verdict["trusted"]]
-    assert len(found) == 44 and sorted(passed) == NO_CHEATS_HERE
-    assert kept(cheats, "cheats").code == 1
-    for name, verdict in found.items():
-        reasons = [finding["reason"] for finding in verdict["failures"] + verdict["doubts"]]
-        assert all(reasons) and bool(reasons) == (name not in NO_CHEATS_HERE), name
+    assert sorted(passed) == NO_CHEATS_HERE
+    for name, words in named.items():
+        reasons = [finding["reason"] for finding in found[name]["failures"] + found[name]["doubts"]]
+        assert any(words in reason for reason in reasons), f"{name}: {reasons}"
+    for name in ("cheats", *ALONE):
+        assert kept(cheats, name).code == 1
     assert found["honest"]["baselines"][0]["speedup"] < 50  # the baseline is not the slow one of a cheat, of 5 ms
 
 
-def test_a_replaced_clock_or_timer_is_tampered_and_the_reason_names_it(cheats: Path) -> None:
-    found = verdicts(kept(cheats, "cheats"))
-    replaced = {
-        "patched_clock": "perf_counter",
-        "patched_do_bench": "do_bench",
-        "patched_event": "elapsed_time",
-        "patched_synchronize": "synchronize",
-        "slow_baseline": "torch.softmax",
-    }
-    for name, function in replaced.items():
-        failures = found[name]["failures"]
-        assert found[name]["trusted"] is False
-        assert "tampered" in {failure["status"] for failure in failures} and function in failures[0]["reason"]
+def test_what_the_clock_and_the_judge_call_is_tampered_if_it_is_replaced(cheats: Path) -> None:
+    for name, verdict in judged_cheats(cheats).items():
+        statuses = {failure["status"] for failure in verdict["failures"]}
+        assert ("tampered" in statuses) == (name in TAMPERED), name
+        assert name not in TAMPERED or verdict["trusted"] is False
 
 
-@pytest.mark.parametrize(
-    "name, word", [("patched_clock_at_import", "perf_counter"), ("replaced_operator", "torch.library")]
-)
-def test_what_stays_replaced_for_all_is_found(cheats: Path, name: str, word: str) -> None:
-    ended = kept(cheats, name)
-    found = verdicts(ended)[name]
-    assert ended.code == 1 and found["trusted"] is False
-    assert word in found["failures"][0]["reason"]
+@pytest.mark.gpu
+def test_work_on_another_stream_is_found(kbench: Kbench, write: Write) -> None:
+    write("streams.py", CHEATS.replace("@NAMES@", repr(ON_A_DEVICE)).replace("@FOLDER@", str(FOLDER)))
+    sizes = ("--set", "M=4096", "--set", "N=1024", "--set", "dtype=fp32", "--shapes", 0, "--json")
+    found = verdicts(kbench("judge", "streams.py", "--against", "softmax", "--baseline", "torch-native", *sizes))
+    for name, words in {"changed_stream": "the current stream", "other_stream": "another stream"}.items():
+        assert any(words in failure["reason"] for failure in found[name]["failures"]), found[name]
+    assert found["honest"]["correct"] and found["honest"]["trusted"]

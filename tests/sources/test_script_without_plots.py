@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from kbench.measure.tampering.settings import Switches, present_settings
+from kbench.measure.tampering import settings
 from kbench.sources import SourceFault
 from kbench.sources.loading import load_plots
 
@@ -44,8 +44,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
 
     def loaded(text: str) -> list[str]:
         (tmp_path / "bench.py").write_text(text)
-        switches = Switches(present_settings())
-        return [each.operator for each in load_plots(tmp_path / "bench.py", (), lambda call: [1.0], switches)]
+        return [each.operator for each in load_plots(tmp_path / "bench.py", (), lambda call: [1.0], settings)]
 
     return loaded
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kbench.measure.machine.device import Device
 from kbench.measure.scripts.script_run import time_plainly
-from kbench.measure.tampering.settings import Switches, present_settings
+from kbench.measure.tampering import settings
 from kbench.sources.loading import load_plots
 
 
@@ -16,6 +16,5 @@ def load_script(path: str | Path, *arguments: str) -> list[str]:
 
     Returns their names. Raises ValueError for a script that runs no plot, and whatever the script raises.
     """
-    switches = Switches(present_settings())
-    sweeps = load_plots(Path(path).absolute(), arguments, partial(time_plainly, Device()), switches)
+    sweeps = load_plots(Path(path).absolute(), arguments, partial(time_plainly, Device()), settings)
     return [sweep.operator for sweep in sweeps]

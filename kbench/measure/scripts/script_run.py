@@ -32,6 +32,7 @@ from kbench.measure.scripts.observation import Observation, lies_in, observe
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import Emit, Steps
+from kbench.measure.tampering import settings as process_settings
 from kbench.measure.tampering.guard import Guard, ProviderChanges
 from kbench.measure.timing.plain import plain_samples
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
@@ -185,11 +186,11 @@ class ScriptRun:
         as at the end of `with torch.no_grad():`."""
         assert contender.changes
         contender.changes.own.update(switches)
-        self.steps.guard.switches.write(switches)
+        process_settings.write(switches)
 
     def _time_plainly(self, call: BenchCall) -> list[float]:
         """Call a closure for the first time, then time it as the script asks. The script goes on with this time."""
-        switches = self.steps.guard.switches.read()
+        switches = process_settings.read()
         interpreted = interpreter_probe()
         call.clear_gradients()
         start = time.perf_counter_ns()

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter_ns
 from typing import Any
 
 from kbench.contract.operator import Operator
-from kbench.measure.tampering import audit_events
-from kbench.measure.tampering.patches import Patches
-from kbench.measure.tampering.settings import (
-    UNREADABLE,
-    Effect,
-    ProcessSetting,
-    Switches,
-    present_settings,
-    read,
-    write,
-)
+from kbench.measure.tampering import settings
+from kbench.measure.tampering.audit import the_audit
+from kbench.measure.tampering.functions import WatchedFunctions
+from kbench.measure.tampering.settings import EFFECTS, UNREADABLE, Effect
 from kbench.measure.tampering.streams import StandardStreams
 
 CHANGES_NAMED = 3
 """How many changes a reason names."""
 
-FRESH_NS = 1_000_000
-"""A step that begins so soon after the last look needs no look of its own. A thread can replace something in this time, but
-it can do so while the next provider runs, too."""
+ADVICE = {
+    "the current stream": "; work on the current stream, or inside `with torch.cuda.stream(...)`, and let the current stream "
+    "wait for it"
+}
+"""What a provider can do instead of changing a setting."""
 
 
 @dataclass
@@ -35,9 +28,9 @@ class ProviderChanges:
     """What a provider, or the import of its plug-in, did outside of its outputs, in words.
 
     tampering  for which its time cannot be believed: `replaced time.perf_counter_ns (while timing)`
-    altered    settings that it changed: `torch.set_num_threads from 1 to 8`
+    altered    what it changed and kbench put back: `torch.set_num_threads from 1 to 8`
     own        the settings with which it has to run from now on, by name
-    script     it is a line of a script, whose switches are its own
+    script     it is a line of a script, whose settings are its own
     """
 
     tampering: list[str] = field(default_factory=list)
@@ -46,8 +39,8 @@ class ProviderChanges:
     script: bool = False
 
     def add(self, other: ProviderChanges) -> None:
-        self.tampering += [each for each in other.tampering if each not in self.tampering]
-        self.altered += [each for each in other.altered if each not in self.altered]
+        self.tampering += [deed for deed in other.tampering if deed not in self.tampering]
+        self.altered += [change for change in other.altered if change not in self.altered]
         self.own |= other.own
 
 
@@ -55,27 +48,22 @@ class Guard:
     """Remembers what no provider may replace, as it is now. Make it before any plug-in is imported."""
 
     def __init__(self) -> None:
-        self._patches = Patches()  # first: this imports Triton, which has settings
+        self._functions = WatchedFunctions()
         self._streams = StandardStreams()
-        self._settings: list[ProcessSetting] = present_settings(self._streams)
-        self.switches = Switches(self._settings)
         self._plugins: dict[str, ProviderChanges] = {}
         self._running: tuple[ProviderChanges, str] | None = None
-        self._common: dict[str, Any] = {}
-        self._before: dict[str, Any] = {}
-        self._looked_ns: int | None = None
+        self._common: Mapping[str, Any] = {}
+        self._before: Mapping[str, Any] = {}
 
     def watch(self, operator: Operator) -> None:
-        """Watch the functions of an operator and its present providers as well. The next step begins with a look of its own:
-        kbench may have changed settings for the operator."""
-        self._patches.watch_operator(operator)
-        self._looked_ns = None
+        """Watch an operator and its present providers as well."""
+        self._functions.watch_operator(operator)
 
     def of_plugin(self, plugin: str | None) -> ProviderChanges:
         """The changes of a provider that has not run: those of the import of its plug-in."""
-        found = ProviderChanges()
-        found.add(self._plugins.get(plugin or "", found))
-        return found
+        changes = ProviderChanges()
+        changes.add(self._plugins.get(plugin or "", changes))
+        return changes
 
     def plugin_runs(self, plugin: str) -> None:
         """Code of a plug-in runs from now on, outside of steps; an empty name: no more."""
@@ -85,69 +73,44 @@ class Guard:
 
     def begin(self, changes: ProviderChanges, when: str, timed: bool = False) -> None:
         """Code of a provider runs from now on, with its own settings. `when` is part of what `end` says. `timed`: it is being
-        timed, so it may start no process.
-
-        What has changed since the last `end` is the work of a thread of some provider. It is put right, and a note says so,
-        but no provider is blamed.
-        """
-        fresh = self._looked_ns is not None and perf_counter_ns() - self._looked_ns < FRESH_NS
-        if not fresh:
-            self._put_right_unblamed()
-            self._common = read(self._settings)
-        self._before = self._common
+        timed, so it may start no process."""
+        self._before = self._common = settings.read()
         if changes.own:
-            write(self._settings, changes.own)
-            self._before = read(self._settings)
+            settings.write(changes.own)
+            self._before = settings.read()
         self._running = changes, when
-        audit_events.begin_watching(timed)
-
-    def _put_right_unblamed(self) -> None:
-        for verb, found in (
-            ("closed or redirected", self._streams.put_descriptors_right()),
-            ("replaced", self._patches.undone()),
-        ):
-            if found:
-                what = f"something {verb} {listed(found)} between the calls of providers"
-                who = "probably a background thread that a provider has started"
-                print(f"kbench: {what}, {who}; kbench put it right", file=sys.stderr)
+        the_audit().begin(timed=timed)
 
     def end(self) -> None:
         """Add to the changes that `begin` received what has changed since, and put it right. Does nothing without `begin`."""
         if self._running is None:
             return
         (changes, when), self._running = self._running, None
-        seen = audit_events.end_watching()
-        replaced, now = self._patches.undone(), read(self._settings)
-        self._looked_ns = perf_counter_ns()
-        deeds = [*([f"replaced {listed(replaced)}"] if replaced else []), *seen]
-        if deeds or now != self._before:
-            changes.add(self._found(deeds, now, when, script=changes.script))
-        if now != self._common:
-            write(self._settings, self._common)
-            self._looked_ns = None  # not every setting can be written back: the next step reads what they are
-
-    def _found(self, deeds: list[str], now: Mapping[str, Any], when: str, *, script: bool) -> ProviderChanges:
-        found, advice = ProviderChanges(), ""
-        for setting in self._settings:
-            old, new = self._before[setting.name], now[setting.name]
-            if old == new or UNREADABLE in (old, new) or setting.effect is Effect.SILENT or (script and setting.switch):
+        deeds = the_audit().end()
+        if replaced := self._functions.put_back():
+            deeds.insert(0, f"replaced {listed(replaced)}")
+        altered = [f"{name}, which it closed or redirected" for name in self._streams.put_back()]
+        now, own, advice = settings.read(), {}, ""
+        for name, value in {} if changes.script else now.items():
+            before, effect = self._before[name], EFFECTS[name]
+            if value == before or UNREADABLE in (value, before) or effect is Effect.SILENT:
                 continue
-            if setting.effect is Effect.TIMING:
-                deeds.append(f"changed {setting.name}")
-                advice = advice or setting.advice
+            if effect is Effect.TIMING:
+                deeds.append(f"changed {name}")
+                advice = ADVICE.get(name, advice)
             else:
-                found.altered.append(f"{setting.name} from {_shown(old)} to {_shown(new)}")
-            if setting.effect is Effect.OWN:
-                found.own[setting.name] = new
-        if deeds:
-            found.tampering.append(f"{listed(deeds)} ({when}){f'; {advice}' if advice else ''}")
-        return found
+                altered.append(f"{name} from {_shown(before)} to {_shown(value)}")
+            if effect is Effect.OWN:
+                own[name] = value
+        settings.write(self._common)
+        tampering = [f"{listed(deeds)} ({when}){advice}"] if deeds else []
+        changes.add(ProviderChanges(tampering, altered, own))
 
 
-def listed(found: Sequence[str]) -> str:
-    """The first changes as a list, and how many more there are."""
-    more = f", and {len(found) - CHANGES_NAMED} more" if len(found) > CHANGES_NAMED else ""
-    return ", ".join(found[:CHANGES_NAMED]) + more
+def listed(names: Sequence[str]) -> str:
+    """The first of some changes, and how many more there are."""
+    more = f", and {len(names) - CHANGES_NAMED} more" if len(names) > CHANGES_NAMED else ""
+    return ", ".join(names[:CHANGES_NAMED]) + more
 
 
 def _shown(value: Any) -> str:

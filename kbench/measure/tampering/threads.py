@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from kbench.measure.tampering.audit_events import in_python
+from kbench.measure.tampering.audit import in_python
 
 GRACE_S = 5e-5
 """How long a thread may take to come to rest after it has delivered what the call waits for."""

@@ -1,0 +1,102 @@
+"""What a provider looks at or starts that no kernel needs: other objects in memory, its callers, new processes.
+
+Python reports these to an audit hook (PEP 578). A hook cannot be removed, so there is one for the whole process, and it
+does nothing outside of a step. Only the provider's own code is blamed: torch and the standard library do such things in
+good faith, for example to compile a function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from kbench.text.exception_text import in_library
+
+DEEDS = {
+    **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "searched the memory of the process"),
+    **dict.fromkeys(("sys._getframe", "sys._current_frames"), "inspected its callers"),
+    **dict.fromkeys(("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"), "started a process"),
+}
+FRAMES = {"tb_frame", "gi_frame", "cr_frame"}
+"""Attributes through which code reaches the frames of its callers."""
+
+PACKAGE_FOLDER = str(Path(__file__).parents[2]) + os.sep
+
+
+class Audit:
+    """The hook. `deeds` are those of the running step, with the file and the line; None outside of steps."""
+
+    def __init__(self) -> None:
+        self.deeds: list[str] | None = None
+        self.timed = False
+        sys.addaudithook(self._note)
+
+    def begin(self, *, timed: bool) -> None:
+        """Note deeds from now on. Processes count only while a provider is timed: it may start a compiler when it is built."""
+        self.deeds, self.timed = [], timed
+
+    def end(self) -> list[str]:
+        deeds, self.deeds = self.deeds or [], None
+        return deeds
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.deeds is None:
+            return
+        if event == "object.__getattr__" and arguments[1] in FRAMES:
+            deed, event = DEEDS["sys._getframe"], arguments[1]
+        elif event not in DEEDS:
+            return
+        else:
+            deed = DEEDS[event]
+        process = deed == DEEDS["os.fork"]
+        if process and not self.timed:
+            return
+        deeds, self.deeds = self.deeds, None  # what follows causes events too
+        try:
+            place = _place(sys._getframe(1), process)
+            if place and (said := f"{deed} with {event} at {place}") not in deeds:
+                deeds.append(said)
+        finally:
+            self.deeds = deeds
+
+
+@cache
+def the_audit() -> Audit:
+    """That of this process."""
+    return Audit()
+
+
+def _place(frame: FrameType | None, process: bool) -> str | None:
+    """`mine.py:12`, where the user's code caused the event. None if kbench or a library did, or Python itself: logging looks
+    at frames, too. Frames of `inspect` do not count, and for processes no frame of Python does."""
+    while frame:
+        file = frame.f_code.co_filename
+        passed = in_python(file) if process else file == inspect.__file__
+        if not passed:
+            ours = file.startswith((PACKAGE_FOLDER, "<")) or _installed(file)
+            return None if ours else f"{Path(file).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def _installed(filename: str) -> bool:
+    """Whether a file belongs to Python or to a package that pip has installed, also in another place than this Python's:
+    `pip install --target`, or the packages of the system below a virtual environment."""
+    return in_library(filename) or filename.startswith(_folders_of_pip(tuple(sys.path)))
+
+
+@cache
+def _folders_of_pip(search_path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{folder}{os.sep}" for folder in search_path if folder and any(Path(folder).glob("*.dist-info")))
+
+
+@cache
+def in_python(filename: str) -> bool:
+    """Whether a file belongs to Python itself, and not to an installed package."""
+    return filename.startswith((sysconfig.get_path("stdlib"), "<frozen")) and "site-packages" not in filename
