@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kbench.execute.prepare import Resolvable
     from kbench.execute.run import PreparedRun, RunOptions
 
-WAIT_HINT = "; with --no-wait kbench fails at once"
-
 PLACES_NAMED = 16
 """Up to this many devices are named in a line. More are counted."""
 
@@ -116,7 +114,6 @@ def run(
     """
     from kbench.config.load import load_config
     from kbench.execute.run import RunOptions
-    from kbench.execute.writer import CONTINUE
     from kbench.protocol import Source
     from kbench.sources import SourceKind, source_of
     from kbench.sources.source_config import NoPlots, SourceConfig
@@ -124,7 +121,7 @@ def run(
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
-    usual = RunOptions(out, wait=wait, wait_hint=WAIT_HINT, unwritten=CONTINUE)
+    usual = RunOptions(out, wait=wait)
     options = replace(
         usual,
         devices=devices,

@@ -1,35 +1,40 @@
 """Reads a results file that a run continues: its finished cases, the cases left to measure, and whether rows may be added.
 
-A file can be continued when it contains only cases of the plan, each complete and with its rows in the plan's order. The
-cases may be in any order. Only the last case may be incomplete, because a run may have been killed while it wrote the
-rows. That case is measured again.
+A file can be continued if it was measured in the same way, and has only cases of the plan, in any order, with their rows. Only
+the case of its last row may be incomplete, because a run may have been killed while it wrote. It is measured again.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-from kbench.config.resolve import MAX_TASKS, Sweep
 from kbench.errors import ResultsError
-from kbench.execute.environment_record import MACHINE, find_differences, read_recorded_environment
 from kbench.execute.plan import Plan
 from kbench.protocol import Task
-from kbench.results.case import Case, configuration_name, format_params
-from kbench.results.environment import Environment
+from kbench.results.case import Case
+from kbench.results.environment import Environment, Machine, environment_path, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row import Row, csv_header
 from kbench.results.vocabulary import Control, Role, Status
+from kbench.text.words import list_words
 
 _SAME = "continue the file with its original config and options, or start a new file"
 
 ResumeMode = Literal["resume", "append"]
 """How a run continues a results file: `resume` measures the missing cases, `append` adds sessions to a finished file."""
+
+DEVICES = {"device": "the current one", "host": "those of --devices", "cluster": "those of --scheduler"}
+"""Where the rows of one file come from, by the scope of a run."""
+
+DECISIVE = ("device_type", "device", "cuda", "hip", "nvcc", "triton_interpreter")
+"""Entries of a machine that must not change between the rows of a file. If another one changes, kbench prints a note."""
+
+UNRELATED = ("numpy", "pandas", "sessions", "timeout_s", "build_timeout_s", "kernels")
+"""Packages and keys of `measure` that do not affect a measurement."""
 
 
 @dataclass(frozen=True)
@@ -70,46 +75,50 @@ class ExistingResults:
                 raise refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
-def read_existing(
-    path: Path, plan: Plan, machine: Mapping[str, Any], mode: ResumeMode, scope: str = "device"
-) -> ExistingResults:
-    """Read a file and decide how to continue it. `machine` has the entries of this machine; `scope` is a key of SCOPES.
+def read_existing(path: Path, plan: Plan, machine: Machine, mode: ResumeMode, scope: str = "device") -> ExistingResults:
+    """Read a file and decide how to continue it on this machine. `scope` is a key of DEVICES.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
     results = read_results(path)
-    _check_columns(results, csv_header(plan.sweep.axes))
-    environment = read_recorded_environment(path) if results.rows else None
+    if other := sorted({*results.header} ^ {*csv_header(plan.sweep.axes)}):
+        what = f"it has other columns than this run writes ({list_words(other, 4)})"
+        raise ResultsError(f"{path}:1: {what}; move the file away to start anew")
     asked = recorded = plan.sweep.measure.sessions
+    environment = _recorded_environment(path) if results.rows else None
     if environment:
         asked_of = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
-        if differences := find_differences(environment, Environment.model_validate(dict(machine) | asked_of)):
+        now = Environment.model_validate(machine.entries() | asked_of)
+        if differences := _differences(_decisive(environment), _decisive(now)):
             raise refusal_error(path, differences)
         recorded = environment.measure["sessions"]
-    layout = _with_sessions(plan, max(recorded, asked) if mode == "resume" else recorded)
-    finished, whole = _find_finished(results, layout)
+    whole = plan.with_sessions(max(recorded, asked) if mode == "resume" else recorded)
+    finished = _finished(results, whole)
     if mode == "append":
-        if results.torn or len(finished) < len(layout.tasks):
-            count = layout.progress(len(finished))
-            raise ResultsError(f"{path}: {count} are finished; finish the run with --resume before adding sessions")
-        layout = _with_sessions(plan, recorded + asked)
-    rows = list(results.rows[:whole])
-    _refuse_other_weights(path, rows, plan.sweep)
-    notes = [f"{path}: {layout.progress(len(finished))} are in the file"]
-    left = tuple(task for task in layout.tasks if (task.session, task.case) not in finished)
-    begun = results.lines[whole] if whole < len(results.rows) else results.torn
+        if results.torn or len(finished) < len(whole.tasks):
+            counts = f"{whole.progress(len(finished))} are finished"
+            raise ResultsError(f"{path}: {counts}; finish the run with --resume before adding sessions")
+        whole = plan.with_sessions(recorded + asked)
+    keeps = [(row.session, row.case) in finished for row in results.rows]
+    rows = list(results.only(keeps).rows)
+    for row in rows:
+        name = f"the weight of {row.case.label}"
+        if differences := _differences({name: row.weight}, {name: plan.sweep.weights.get(row.case)}):
+            raise refusal_error(path, differences)
+    left = tuple(task for task in whole.tasks if (task.session, task.case) not in finished)
+    notes = [f"{path}: {whole.progress(len(finished))} are in the file"]
+    begun = next((line for line, kept in zip(results.lines, keeps, strict=True) if not kept), results.torn)
     if begun is not None:
         what = (
             "the incomplete case that begins here is measured again" if left else "the incomplete row here is removed"
         )
         notes.append(f"{path}:{begun}: {what}")
-    others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
-    before = environment.model_dump() if environment else dict(machine)
-    if changed := [name for name in others if before.get(name) != machine[name]]:
-        notes.append(
-            f"{path}: the machine differs from that of the first run ({', '.join(changed)}); continuing anyway"
-        )
-    return ExistingResults(path, layout, rows, left, begun is not None, environment, notes)
+    if environment and scope != "cluster":
+        before, after = environment.entries(), machine.entries()
+        if changed := [name for name in after if name != "packages" and before.get(name) != after[name]]:
+            what = f"the machine differs from that of the first run ({', '.join(changed)})"
+            notes.append(f"{path}: {what}; continuing anyway")
+    return ExistingResults(path, whole, rows, left, begun is not None, environment, notes)
 
 
 def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
@@ -117,72 +126,65 @@ def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
     return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; undo that, or start a new file")
 
 
-def _with_sessions(plan: Plan, sessions: int) -> Plan:
-    if len(plan.sweep.cases) * sessions > MAX_TASKS:
-        what = f"{len(plan.sweep.cases):,} cases in {sessions:,} sessions are too many"
-        raise ResultsError(f"{plan.sweep.path}: {what}; cases times sessions may be at most {MAX_TASKS:,}")
-    first = [task for task in plan.tasks if task.session == 0]
-    tasks = tuple(dataclasses.replace(task, session=number) for number in range(sessions) for task in first)
-    measure = plan.sweep.measure.model_copy(update={"sessions": sessions})
-    return dataclasses.replace(plan, sweep=dataclasses.replace(plan.sweep, measure=measure), tasks=tasks)
+def _recorded_environment(path: Path) -> Environment:
+    """The environment file beside a results file. Raises ResultsError when it does not say how the rows were measured."""
+    environment, note = read_environment(path, expected=True)
+    says = environment.env_id and environment.config and isinstance(environment.measure.get("sessions"), int)
+    if not says:
+        what = note or f"{environment_path(path)}: does not say how {path} was measured"
+        raise ResultsError(f"{what}; restore it, or start a new file")
+    return environment
 
 
-def _check_columns(results: Results, wanted: Sequence[str]) -> None:
-    """Raise ResultsError if the file has other columns than the run writes."""
-    missing = [name for name in wanted if name not in results.header]
-    extra = [name for name in results.header if name not in wanted]
-    if missing or extra:
-        what = f"it has no column {missing[0]}" if missing else f"it has a column {extra[0]}"
-        raise ResultsError(
-            f"{results.path}:1: written by another version of kbench or for another operator: {what}; move the file away to "
-            "start anew"
-        )
+def _decisive(environment: Environment) -> dict[str, Any]:
+    """What must be the same for all rows of a file. The hosts of a cluster may differ."""
+    machine = {name: getattr(environment, name) for name in DECISIVE} | environment.packages
+    if environment.scope == "cluster":
+        machine = {name: machine.get(name) for name in ("device_type", "kbench")}
+    asked = {"devices": DEVICES.get(environment.scope), "baseline": environment.baseline, **environment.measure}
+    return {name: value for name, value in {**machine, **asked}.items() if name not in UNRELATED}
 
 
-def _find_finished(results: Results, plan: Plan) -> tuple[set[tuple[int, Case]], int]:
-    """The complete cases of the file with their sessions, and the number of their rows. Raises ResultsError for a row outside
-    the plan."""
-    path, tasks = results.path, {(task.session, task.case): task for task in plan.tasks}
-    finished: set[tuple[int, Case]] = set()
-    count = 0
-    for key, members in groupby(results.rows, key=lambda row: (row.session, row.case)):
-        rows = list(members)
-        lines = results.lines[count : count + len(rows)]
-        if key not in tasks:
-            raise ResultsError(f"{path}:{lines[0]}: the case of this row is not in the sweep; {_SAME}")
-        task = tasks[key]
-        wanted = [(one.provider, format_params(one.params)) for one in task.configurations]
-        names = [(row.provider, row.params) for row in rows if row.role is Role.PROVIDER]
-        for line, name, expected in zip(lines, names, wanted, strict=False):
-            if name != expected:
-                what = f"found provider {configuration_name(*name)}, expected {configuration_name(*expected)}"
-                raise ResultsError(f"{path}:{line}: {what}; {_SAME}")
-        if len(names) > len(wanted):
-            other = configuration_name(*names[len(wanted)])
-            raise ResultsError(f"{path}:{lines[len(wanted)]}: this run has no provider {other}; {_SAME}")
-        if len(names) < len(wanted) or not _has_controls(rows, task):
-            if count + len(rows) < len(results.rows):
-                what = "rows of this case are missing after this line"
-                remedy = f"if you deleted lines of this case, delete its other lines too; otherwise {_SAME}"
-                raise ResultsError(f"{path}:{lines[-1]}: {what}; {remedy}")
-            break
-        finished.add(key)
-        count += len(rows)
-    return finished, count
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    def shown(value: Any) -> str:
+        return "not set" if value is None else str(value)
+
+    return [
+        f"{name} was {shown(old.get(name))} and is now {shown(new.get(name))}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
 
 
-def _has_controls(rows: Sequence[Row], task: Task) -> bool:
-    """Whether the rows of a case include its controls. A run writes the controls last, so an incomplete case lacks them."""
-    timed = {row.configuration_name for row in rows if row.status is Status.OK}
-    needed = {Control.COPY, Control.EMPTY} if timed else set()
+def _finished(results: Results, plan: Plan) -> set[tuple[int, Case]]:
+    """The complete cases of the file with their sessions. Raises ResultsError for a row outside the plan, and for a case that
+    lacks a row and is not that of the last row."""
+    tasks = {(task.session, task.case): task for task in plan.tasks}
+    lines: dict[tuple[int, Case], list[int]] = {}
+    for number, (row, line) in enumerate(zip(results.rows, results.lines, strict=True)):
+        task = tasks.get((row.session, row.case))
+        if task is None:
+            raise ResultsError(f"{results.path}:{line}: the case of this row is not in the sweep; {_SAME}")
+        if row.role is Role.PROVIDER and row.configuration_name not in {each.name for each in task.configurations}:
+            what = f"this run has no provider {row.configuration_name}"
+            raise ResultsError(f"{results.path}:{line}: {what}; {_SAME}")
+        lines.setdefault((row.session, row.case), []).append(number)
+    finished = set()
+    for key, numbers in lines.items():
+        if _is_complete([results.rows[number] for number in numbers], tasks[key]):
+            finished.add(key)
+        elif len(results.rows) - 1 not in numbers:
+            what = "rows of this case are missing: if you deleted them, delete its other lines too"
+            raise ResultsError(f"{results.path}:{results.lines[numbers[0]]}: {what}; otherwise {_SAME}")
+    return finished
+
+
+def _is_complete(rows: Sequence[Row], task: Task) -> bool:
+    """Whether the rows of a case are all there. A run writes the controls last."""
+    of_providers = {row.configuration_name: row for row in rows if row.role is Role.PROVIDER}
+    timed = {name for name, row in of_providers.items() if row.status is Status.OK}
+    controls = {Control.COPY, Control.EMPTY} if timed else set()
     if task.baseline in timed:
-        needed.add(Control.REPEAT)
-    return needed <= {row.provider for row in rows if row.role is Role.CONTROL}
-
-
-def _refuse_other_weights(path: Path, rows: Sequence[Row], sweep: Sweep) -> None:
-    """The weights of a file are those of one file of shapes."""
-    for row in rows:
-        if row.weight != (weight := sweep.weights.get(row.case)):
-            known = [number if number is not None else "not given" for number in (row.weight, weight)]
-            raise refusal_error(path, [f"the weight of {row.case.label} was {known[0]} and is now {known[1]}"])
+        controls.add(Control.REPEAT)
+    complete = of_providers.keys() == {configuration.name for configuration in task.configurations}
+    return complete and controls <= {row.provider for row in rows}

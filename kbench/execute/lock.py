@@ -33,14 +33,14 @@ def results_lock(path: Path) -> Path:
 
 
 @contextmanager
-def hold(path: Path, what: str, *, wait: bool, note: Callable[[str], None], hint: str = "") -> Iterator[None]:
+def hold(path: Path, what: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
     """Hold a lock during the body. `what` is its name in messages.
 
-    While another run holds it, wait after a note, which `hint` completes; without `wait`, raise Busy.
+    While another run holds it, wait after a note; without `wait`, raise Busy.
     """
     lock = FileLock(path, mode=0o666)  # every user of the machine may lock a device
     try:
-        _acquire(lock, path, what, wait, note, hint)
+        _acquire(lock, path, what, wait, note)
     except OSError as error:
         note(f"cannot tell whether another run uses {what} ({path}: {error.strerror}); measuring anyway")
     try:
@@ -52,14 +52,14 @@ def hold(path: Path, what: str, *, wait: bool, note: Callable[[str], None], hint
         lock.release()
 
 
-def _acquire(lock: FileLock, path: Path, what: str, wait: bool, note: Callable[[str], None], hint: str) -> None:
+def _acquire(lock: FileLock, path: Path, what: str, wait: bool, note: Callable[[str], None]) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout:
         sentence = f"{what} is in use by {_holder(path)}"
         if not wait:
             raise Busy(f"{sentence}; try again when it has ended") from None
-        note(f"{sentence}; waiting for it to end (Ctrl-C gives up{hint})")
+        note(f"{sentence}; waiting for it to end (Ctrl-C gives up; kbench run --no-wait does not wait)")
         lock.acquire()
     with suppress(OSError):  # only a convenience for who waits
         path.write_text(f"process {os.getpid()} since {now()}\n")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from kbench.config.resolve import Sweep
 from kbench.protocol import Catalog, Configuration, Task
 from kbench.results.case import Case
 from kbench.text.words import plural
-
-MOST_SIZED = 100_000
-"""How many cases are compared with the memory of the device: that takes about two seconds."""
 
 OVERHEAD = 1.1
 """Wall time of a round divided by `rep_ms`. The rest is estimating and reading clocks. Measured on the softmax sweep."""
@@ -59,13 +56,19 @@ class Plan:
         product = f"{plural(cases, 'case')} in {sessions} sessions"
         return f"{finished} of {len(self.tasks)} measurements ({product})"
 
+    def with_sessions(self, sessions: int) -> Plan:
+        """The same plan with another number of sessions."""
+        first = [task for task in self.tasks if task.session == 0]
+        tasks = tuple(replace(task, session=number) for number in range(sessions) for task in first)
+        measure = self.sweep.measure.model_copy(update={"sessions": sessions})
+        return replace(self, sweep=replace(self.sweep, measure=measure), tasks=tasks)
+
     def too_large(self) -> list[Case]:
-        """The cases that need more memory than the device has, if that is known. Of many cases, it looks at the first."""
-        if self.memory_bytes is None or not self.sweep.info.inputs:  # a script declares no tensors
+        """The cases that need more memory than the device has, if that is known."""
+        info, limit = self.sweep.info, self.memory_bytes
+        if limit is None or not info.inputs:  # a script declares no tensors
             return []
-        return [
-            case for case in self.sweep.cases[:MOST_SIZED] if self.sweep.info.needed_bytes(case) > self.memory_bytes
-        ]
+        return [case for case in self.sweep.cases if info.needed_bytes(case) > limit]
 
     @property
     def task_s(self) -> float:

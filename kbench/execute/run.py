@@ -17,7 +17,7 @@ from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import ExistingResults, ResumeMode
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.plan import Plan
-from kbench.execute.writer import ROWS_STAY, KernelsWriter, Writer, check_writable
+from kbench.execute.writer import KernelsWriter, Writer, check_writable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -66,8 +66,6 @@ class RunOptions:
     wait        wait while another run uses a device; otherwise raise Busy
     keep_trying measure configurations also after they took the worker down in two cases in a row
     lock_clocks lock the clocks of the devices: `base`, or a number of MHz
-    wait_hint   completes the note of a run that waits: how not to wait
-    unwritten   completes the error if results cannot be written any more: what becomes of the rows
 
     Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
     """
@@ -80,8 +78,6 @@ class RunOptions:
     wait: bool = True
     keep_trying: bool = False
     lock_clocks: str | None = None
-    wait_hint: str = ""
-    unwritten: str = ROWS_STAY
 
     def __post_init__(self) -> None:
         if self.devices is not None and self.scheduler is not None:
@@ -119,7 +115,7 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     with _locked(executor, path, options, note):
         existing = None
         if options.continuing and path.exists():
-            machine = executor.catalog.machine.entries()
+            machine = executor.catalog.machine
             existing = existing_results.read_existing(path, layout, machine, options.continuing, executor.scope)
         for line in existing.notes if existing else ():
             note(line)
@@ -136,7 +132,7 @@ def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[
     locks = {device_lock(device): device.name for device in executor.devices} | {results_lock(path): str(path)}
     with ExitStack() as held:
         for lock in sorted(locks):  # always in this order, so that two runs never wait for each other
-            held.enter_context(hold(lock, locks[lock], wait=options.wait, note=note, hint=options.wait_hint))
+            held.enter_context(hold(lock, locks[lock], wait=options.wait, note=note))
         yield
 
 
@@ -161,11 +157,11 @@ def _measure(
     outcome = RunResult(path, layout, rows=list(existing.rows) if existing else [])
     if not tasks:
         if existing and existing.cut:
-            Writer(path, layout.sweep.axes, existing.rows, options.unwritten)
+            Writer(path, layout.sweep.axes, existing.rows)
         note(f"{path}: nothing left to measure")
         return outcome
     with interrupts.once():
-        writer = Writer(path, layout.sweep.axes, existing.rows if existing else None, options.unwritten)
+        writer = Writer(path, layout.sweep.axes, existing.rows if existing else None)
         outcome.moved += writer.moved
         kernels = KernelsWriter(path, keep=existing is not None)
         record = EnvironmentRecord(entries, writer.write_environment)

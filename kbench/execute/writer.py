@@ -20,11 +20,6 @@ from kbench.protocol import CallRecorded
 from kbench.results.environment import Environment, environment_path
 from kbench.results.row import Row, csv_header
 
-ROWS_STAY = "the rows measured so far are kept"
-"""What becomes of the rows if a results file cannot be written any more."""
-
-CONTINUE = f"{ROWS_STAY}; continue with --resume"
-
 
 def move_aside(csv: Path) -> list[Path]:
     """Rename an earlier results file and the files beside it, with the same date in all names. Returns the new names."""
@@ -69,26 +64,24 @@ class Writer:
 
     A new file takes the place of an earlier one, which is renamed: `moved` has the new names. To continue a file, give the
     `rows` of its finished cases: then only they stay. Raises ResultsError when a file cannot be written; what is on the disk
-    stays, and `unwritten` says so. `note` receives a line when somebody has removed the file during the run.
+    stays. `note` receives a line when somebody has removed the file during the run.
     """
 
-    def __init__(
-        self, path: Path, axes: Iterable[str], rows: Sequence[Row] | None = None, unwritten: str = ROWS_STAY
-    ) -> None:
+    def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row] | None = None) -> None:
         self.path = path
         self.moved: list[Path] = []
         self.note: Callable[[str], None] = lambda line: None
-        self._header, self._unwritten = csv_header(axes), unwritten
+        self._header = csv_header(axes)
         self._rows = list(rows or ())
         check_writable(path)
         anew = rows is None
-        with _explained(path, "nothing was measured"), files.replacing(path, self._whole(), follow=not anew):
+        with _explained(path), files.replacing(path, self._whole(), follow=not anew):
             if anew:
                 self.moved = move_aside(path)
 
     def write(self, rows: Sequence[Row]) -> None:
         """Append the rows of a case. On a full disk none of them is written."""
-        with _explained(self.path, self._unwritten):
+        with _explained(self.path):
             if not self.path.exists():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 files.replace(self.path, self._whole())
@@ -108,7 +101,7 @@ class Writer:
     def write_environment(self, environment: Environment) -> None:
         """Replace the environment file in one step, so that it is never incomplete."""
         path = environment_path(self.path)
-        with _explained(path, self._unwritten):
+        with _explained(path):
             files.replace(path, environment.model_dump_json(indent=2, exclude_unset=True) + "\n")
 
     def _whole(self) -> bytes:
@@ -132,7 +125,7 @@ class KernelsWriter:
         self._csv, self.path = csv, kernels_path(csv)
         self._content = read_kernels(csv) if keep else KernelsFile()
         self._torn = False  # a run that was killed while it wrote a line
-        with _explained(self.path, CONTINUE):
+        with _explained(self.path):
             if keep and self.path.exists():
                 self._torn = not self.path.read_bytes().endswith(b"\n")
             elif not keep:
@@ -145,19 +138,20 @@ class KernelsWriter:
         for call in calls:
             lines += [*self._content.device_lines(device, call.limits), *self._content.call_lines(call.launched)]
         if lines:
-            with _explained(self.path, CONTINUE):
+            with _explained(self.path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write("".join(["\n" * self._torn, *(f"{line}\n" for line in lines)]))
             self._torn = False
-        with _explained(code_folder(self._csv), CONTINUE):
+        with _explained(code_folder(self._csv)):
             for digest, path in {key: path for call in calls for key, path in call.code_files.items()}.items():
                 save_code(self._csv, digest, Path(path))
 
 
 @contextmanager
-def _explained(path: Path, consequence: str) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ResultsError(f"{path}: cannot be written ({error.strerror or error}); {consequence}") from None
+        what = f"{path}: cannot be written ({error.strerror or error})"
+        raise ResultsError(f"{what}; the cases that were written stay") from None

@@ -22,7 +22,6 @@ from kbench.execute.plan import Plan, find_extremes, make_plan, requirements
 from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.execute.writer import ROWS_STAY
 from kbench.judging.baselines import against, gaps
 from kbench.judging.random_shapes import draw_shapes
 from kbench.judging.verdict import VERSION, JudgedFile, JudgedGap, JudgedProvider, exit_status, judge_provider
@@ -33,9 +32,6 @@ from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
 Note = Callable[[str], None]
-
-ROWS_LOST = "kbench judge keeps no rows without --out; give --out a folder with more space"
-"""What becomes of the rows if they cannot be written to the temporary folder any more."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +189,7 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
     """Measure some configurations on the shape set. Returns the rows' analysis, and whether Ctrl-C ended the run."""
     with ExitStack() as stack:
         out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
-        run_options = RunOptions(out, unwritten=ROWS_STAY if options.out else ROWS_LOST)
+        run_options = RunOptions(out)
         prepared = stack.enter_context(prepare(replace(config, only=(",".join(names),)), run_options, note))
         note(f"timing {plural(len(prepared.plan.sweep.cases), 'case')} of the config")
         outcome = execute(prepared, run_options, note)

@@ -40,7 +40,7 @@ CHILD_ARGUMENTS = ["-P", "-c", CHILD_PROGRAM]
 def alone_in(out: Path, note: Callable[[str], None]) -> AbstractContextManager[None]:
     """Inside, no other `kbench ab` writes to the folder `out`. Waits for the one that does, after a note.
     Without this, a comparison would read the results of the other one."""
-    return hold(results_lock(out), str(out), wait=True, note=note, hint="; --out names another folder")
+    return hold(results_lock(out), str(out), wait=True, note=note)
 
 
 class SessionLimit(ExecutionError):

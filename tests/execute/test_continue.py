@@ -18,7 +18,7 @@ from kbench.execute import existing_results
 from kbench.execute.plan import Plan, make_plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
-from kbench.results.environment import Environment
+from kbench.results.environment import Environment, Machine
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -31,10 +31,8 @@ baseline: torch-native
 measure: {warmup_ms: 1, rep_ms: 2, rounds: 1, sessions: 2}
 """
 
-MACHINE = {
-    "device_type": "cpu", "device": "A host", "cuda": None, "hip": None, "nvcc": None, "triton_interpreter": False,
-    "packages": {"kbench": "1.0", "torch": "2.11.0", "triton": "3.6.0", "numpy": "2.0"}, "driver": None,
-}  # fmt: skip
+PACKAGES = {"kbench": "1.0", "torch": "2.11.0", "triton": "3.6.0", "numpy": "2.0"}
+MACHINE = Machine(device_type="cpu", device="A host", triton_interpreter=False, packages=PACKAGES, driver=None)
 
 
 PROVIDERS = {
@@ -86,13 +84,11 @@ def write_finished(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
         writer.write(rows)
         sizes.append(path.stat().st_size)
     measured = {"measure": layout.sweep.measure.model_dump(), "baseline": "torch-native", "env_id": "e"}
-    writer.write_environment(Environment.model_validate(MACHINE | measured | {"config": {"sha": ""}}))
+    writer.write_environment(Environment.model_validate(MACHINE.entries() | measured | {"config": {"sha": ""}}))
     return path, sizes
 
 
-def refused(
-    path: Path, layout: Plan, machine: dict[str, Any] = MACHINE, how: existing_results.ResumeMode = "resume"
-) -> str:
+def refused(path: Path, layout: Plan, machine: Machine = MACHINE, how: existing_results.ResumeMode = "resume") -> str:
     before = hashlib.sha256(path.read_bytes()).digest()
     with pytest.raises(ResultsError) as caught:
         existing_results.read_existing(path, layout, machine, how)
@@ -118,6 +114,10 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
             assert any("incomplete case" in note for note in past.notes)
 
 
+def other(**entries: Any) -> Machine:
+    return MACHINE.model_copy(update=entries)
+
+
 def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, sizes = write_finished(layout, tmp_path)
@@ -127,62 +127,41 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     past = existing_results.read_existing(path, layout, MACHINE, "resume")
     assert past.left == (layout.tasks[1], layout.tasks[2])
     assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
-    path.write_bytes(header + cases[3][:-30] + b"\n" + cases[0])
-    assert f"{path}:" in refused(path, layout), "only the last case may be cut short"
-    lines = cases[1].splitlines(keepends=True)
-    path.write_bytes(header + b"".join(lines[:2]) + cases[0] + b"".join(lines[2:]))
-    found = refused(path, layout)
-    assert (
-        f"{path}:3: rows of this case are missing after this line; if you deleted lines of this case, delete its other lines"
-        in found
-    )
+    path.write_bytes(header + cases[3].rsplit(b"\n", 2)[0] + b"\n" + cases[0])
+    assert f"{path}:2: rows of this case are missing" in refused(path, layout), "only the last case may be cut short"
     path.write_bytes(header + cases[0] + cases[2])
     assert existing_results.read_existing(path, layout, MACHINE, "resume").left == (layout.tasks[1], layout.tasks[3])
-    path.write_bytes(header + cases[0] + cases[1] + cases[0])
-    assert "is also on line 2" in refused(path, layout)
 
 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write_finished(layout, tmp_path)
-    with pytest.raises(ResultsError, match="it was begun on one device, and this run measures with --devices"):
+    with pytest.raises(ResultsError, match="devices was the current one and is now those of --devices"):
         existing_results.read_existing(path, layout, MACHINE, "resume", "host")
     beside = path.with_suffix(".env.json")
-    sidecar = json.loads(beside.read_text())
-    other = MACHINE | {"device_id": "5", "device": "B host"}
-    beside.write_text(json.dumps(sidecar | {"scope": "host"}))
-    assert existing_results.read_existing(path, layout, other, "resume", "host").left == ()
-    packages = {"packages": {"kbench": "1.0", "torch": "3.0"}}
-    with pytest.raises(ResultsError, match="torch was 2"):
-        existing_results.read_existing(path, layout, other | packages, "resume", "host")
-    beside.write_text(json.dumps(sidecar | {"scope": "cluster"}))
-    assert existing_results.read_existing(path, layout, other | packages, "resume", "cluster").left == ()
+    beside.write_text(json.dumps(json.loads(beside.read_text()) | {"scope": "cluster"}))
+    first = other(device="B host", packages={"kbench": "1.0", "torch": "3.0"})
+    assert existing_results.read_existing(path, layout, first, "resume", "cluster").left == ()
     with pytest.raises(ResultsError, match="kbench was 1"):
-        existing_results.read_existing(path, layout, other | {"packages": {"kbench": "2.0"}}, "resume", "cluster")
+        existing_results.read_existing(path, layout, other(packages={"kbench": "2.0"}), "resume", "cluster")
 
 
 def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write_finished(layout, tmp_path)
-    packages = MACHINE["packages"] | {"torch": "2.12.0"}  # type: ignore[operator]
-    assert "torch was 2.11.0 and is now 2.12.0" in refused(path, layout, MACHINE | {"packages": packages})
-    assert "device was A host and is now B host" in refused(path, layout, MACHINE | {"device": "B host"}, "append")
-    assert "device_id was not set and is now 5" in refused(path, layout, MACHINE | {"device_id": "5"})
+    newer = other(packages=PACKAGES | {"torch": "2.12.0"})
+    assert "torch was 2.11.0 and is now 2.12.0" in refused(path, layout, newer)
+    assert "device was A host and is now B host" in refused(path, layout, other(device="B host"), "append")
     assert "rounds was 1 and is now 3" in refused(path, plan_in(tmp_path, rounds=3))
-    assert "baseline was torch-native and is now torch-eager" in refused(
-        path, plan_in(tmp_path, baseline="torch-eager")
-    )
-    several = refused(path, plan_in(tmp_path, seed=1), MACHINE | {"device": "B host"})
-    assert "seed" in several and "device" in several
+    changed = refused(path, plan_in(tmp_path, baseline="torch-eager", seed=1), other(device="B host"))
+    assert "baseline was torch-native and is now torch-eager" in changed and "seed" in changed and "device" in changed
 
 
 def test_only_warns_of_what_may_change(tmp_path: Path) -> None:
     layout = plan_in(tmp_path, timeout_s=5)
     path, _ = write_finished(layout, tmp_path)
-    packages = MACHINE["packages"] | {"numpy": "3.0"}  # type: ignore[operator]
-    past = existing_results.read_existing(
-        path, plan_in(tmp_path, timeout_s=9), MACHINE | {"driver": "1", "packages": packages}, "resume"
-    )
+    machine = other(driver="1", packages=PACKAGES | {"numpy": "3.0"})
+    past = existing_results.read_existing(path, plan_in(tmp_path, timeout_s=9), machine, "resume")
     assert any("driver" in note for note in past.notes)
 
 
@@ -193,36 +172,15 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
     where = refused(path, plan_in(tmp_path, N="[64, 96]"))
     assert where.startswith(f"{path}:{lines + 1}: the case of this row is not in the sweep")
     fewer = plan_in(tmp_path, SWEEP.replace("torch-eager, ", ""))
-    assert f"{path}:3: found provider torch-eager, expected cuda" in refused(path, fewer)
-    more = plan_in(
-        tmp_path,
-        SWEEP.replace("cuda]", "cuda, torch-eager: {}]").replace("[torch-native, torch-eager", "[torch-native"),
-    )
-    assert f"{path}:3: found provider torch-eager, expected cuda" in refused(path, more)
+    assert f"{path}:3: this run has no provider torch-eager" in refused(path, fewer)
     assert f"{path}:8: the case of this row is not in the sweep" in refused(path, plan_in(tmp_path, N="64"))
 
 
-def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
+def test_refuses_a_file_with_other_columns(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write_finished(layout, tmp_path)
-    data = path.read_bytes()
-    header, first, second, *rest = data.splitlines(keepends=True)
-
-    path.write_bytes(b"".join([header, first, second, second, *rest]))
-    assert f"{path}:4: " in refused(path, layout) and "is also on line 3" in refused(path, layout)
-    path.write_bytes(b"".join([header, first, *rest]))
-    assert f"{path}:3: found provider cuda, expected torch-eager" in refused(path, layout)
-    path.write_bytes(b"".join([header, first[:-40] + b"\n", second, *rest]))
-    assert f"{path}:2: " in refused(path, layout)
-    path.write_bytes(b"".join([header, first.replace(b",0.1,", b",fast,"), second, *rest]))
-    assert f"{path}:2: ms is 'fast', not a number" in refused(path, layout)
-    for older in (header.replace(b",deterministic", b""), header.replace(b",deterministic", b",same")):
-        path.write_bytes(b"".join([older, first, second, *rest]))
-        assert f"{path}:1: " in refused(path, layout) and "no column deterministic" in refused(path, layout)
-    path.write_bytes(b"")
-    assert f"{path}: the file is empty" in refused(path, layout)
-    path.write_bytes(b"\x89PNG\r\n\0\xff")
-    assert f"{path}:1: not a kbench results file" in refused(path, layout)
+    path.write_text(path.read_text().replace(",sol,", ",mine,", 1))
+    assert f"{path}:1: it has other columns than this run writes (mine, sol)" in refused(path, layout)
 
 
 def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
@@ -232,8 +190,6 @@ def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
     text = beside.read_text()
     beside.write_text(text[: len(text) // 2])
     assert refused(path, layout).startswith(f"{beside}:")
-    beside.write_text("[]")
-    assert refused(path, layout).startswith(f"{beside}: ")
     beside.write_text(text.replace('"sessions": 2', '"sessions": "2"'))
     assert refused(path, layout).startswith(f"{beside}: does not say how")
     beside.unlink()
@@ -247,14 +203,8 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
     assert [task.session for task in existing_results.read_existing(path, one, MACHINE, "append").left] == [2, 2]
     # a file that was begun with more sessions is resumed to the end, whatever the config says
     assert existing_results.read_existing(path, one, MACHINE, "resume").left == ()
-    assert [
-        t.session for t in existing_results.read_existing(path, plan_in(tmp_path, sessions=4), MACHINE, "resume").left
-    ] == [
-        2,
-        2,
-        3,
-        3,
-    ]
+    four = existing_results.read_existing(path, plan_in(tmp_path, sessions=4), MACHINE, "resume")
+    assert [task.session for task in four.left] == [2, 2, 3, 3]
     path.write_bytes(path.read_bytes()[: sizes[-2]])
     counts = "3 of 4 measurements (2 cases in 2 sessions) are finished"
     assert f"{counts}; finish the run with --resume" in refused(path, one, how="append")

@@ -1,4 +1,4 @@
-"""Providers that are wrong in many ways, what they say of themselves, and plug-ins that cannot be imported."""
+"""What providers say of themselves, what compilers say of them, and an installed plug-in that cannot be imported."""
 
 from __future__ import annotations
 
@@ -12,59 +12,21 @@ from common import PLUGINS, Kbench
 
 SWEEP = """
 operator: softmax
-sweep: {{M: {m}, N: {n}, dtype: float32}}
+sweep: {{M: 4, N: 128, dtype: float32}}
 providers: [torch-native, {providers}]
 baseline: torch-native
 plugins: [{plugin}]
 measure: {{warmup_ms: 1, rep_ms: 5, rounds: 2, timeout_s: 20}}
 """
 
-WRONG = {
-    "unwritten-tail": r"NaN|wrong|zero",
-    "identity": "returned one of its inputs",
-    "copied-input": "wrong",
-    "zeros": "zero",
-    "uniform": "wrong",
-    "all-nan": "every element NaN",
-    "bf16": "returned bfloat16, expected float32",
-    "rounded": "wrong",
-    "in-place": "changed its input x in place",
-    "transposed-shape": r"returned shape \(4, \d+\), expected",
-    "nothing": "returned NoneType, expected a tensor",
-    "gives-up": r"correct at the first call, then returned NoneType, expected a tensor \(when called again\)",
-    "first-call-only": "correct at the first call, then ",
-    "after-many-calls": "correct before timing, wrong after it|right when checked, wrong while it was timed",
-    "in-place-later": "changed its input x in place",
-    "by-pointer": "correct at the first call, then|correct before timing, wrong after it",
-}
 
-
-def sweep(write_config, plugin: str, providers: list[str], *, m: int = 4, n: str = "128") -> Path:
-    return write_config(SWEEP.format(m=m, n=n, providers=", ".join(providers), plugin=PLUGINS / plugin))
+def sweep(write_config, plugin: str, providers: list[str]) -> Path:
+    return write_config(SWEEP.format(providers=", ".join(providers), plugin=PLUGINS / plugin))
 
 
 def rows_of(tmp_path: Path) -> pd.DataFrame:
     rows = pd.read_csv(tmp_path / "results" / "sweep.csv", keep_default_na=True)
     return rows[rows.role == "provider"]
-
-
-@pytest.mark.slow
-def test_wrong_providers_are_named_and_never_timed(kbench: Kbench, write_config, tmp_path: Path) -> None:
-    done = kbench("run", sweep(write_config, "wrong.py", list(WRONG), n="[128, 65536]"))
-    assert done.returncode == 1, done.stderr
-    rows = rows_of(tmp_path)
-    for n in (128, 65536):
-        at_n = rows[n == rows.N].set_index("provider")
-        for name, pattern in WRONG.items():
-            row = at_n.loc[name]
-            assert row.status == "wrong", f"{name} at N={n}: {row.status}: {row.reason}"
-            assert pd.Series([row.reason]).str.contains(pattern).all(), f"{name} at N={n}: {row.reason}"
-            assert pd.isna(row.ms) and pd.isna(row.gbps) and pd.isna(row.round_ms), name
-        assert "column" in at_n.loc["unwritten-tail"].reason
-        assert f"column {n - 1}" in at_n.loc["unwritten-tail"].reason
-        assert at_n.loc["torch-native"].status == "ok"
-        assert at_n.loc["torch-native"].ms > 0
-    assert "in-place: wrong" in done.stdout
 
 
 @pytest.mark.slow
@@ -114,21 +76,7 @@ def test_a_config_that_needs_a_broken_installed_plugin_is_refused_with_the_cause
     kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_broken(tmp_path, monkeypatch)
-    done = kbench("run", sweep(write_config, "wrong.py", ["theirs"]))
+    done = kbench("run", sweep(write_config, "asked.py", ["theirs"]))
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert 'unknown provider "theirs"' in done.stderr
     assert "broken.py:7: NameError: name 'undefined_name' is not defined" in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [["run"], ["run", "--dry-run"], ["check"]])
-def test_a_plugin_that_was_asked_for_and_is_broken_ends_it(
-    kbench: Kbench, write_config, tmp_path: Path, command: list[str]
-) -> None:
-    path = sweep(write_config, "wrong.py", ["zeros"])
-    done = kbench(*command, path, "--plugin", PLUGINS / "broken.py")
-    assert done.returncode == 2, done.stderr
-    [line] = done.stderr.strip().splitlines()
-    assert line.startswith(f"error: --plugin {PLUGINS / 'broken.py'}: the plug-in failed: ")
-    assert "broken.py:7: NameError: name 'undefined_name' is not defined" in line
-    assert not (tmp_path / "results").exists()

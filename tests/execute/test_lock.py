@@ -45,15 +45,14 @@ def test_the_holder_is_named_and_a_killed_one_holds_nothing(tmp_path: Path) -> N
         assert str(os.getpid()) in path.read_text()
 
 
-@pytest.mark.parametrize("hint", ["", "; with --no-wait kbench fails at once"])
-def test_a_run_that_waits_says_how_not_to_wait(tmp_path: Path, hint: str) -> None:
+def test_a_run_that_waits_says_how_not_to_wait(tmp_path: Path) -> None:
     notes: list[str] = []
     with ThreadPoolExecutor(1) as thread:
         other = FileLock(tmp_path / "cpu.lock", thread_local=False)
         thread.submit(other.acquire).result()
         threading.Timer(0.2, other.release).start()
-        with hold(tmp_path / "cpu.lock", "the host", wait=True, note=notes.append, hint=hint):
-            assert notes == [f"the host is in use by another kbench run; waiting for it to end (Ctrl-C gives up{hint})"]
+        with hold(tmp_path / "cpu.lock", "the host", wait=True, note=notes.append):
+            assert "in use by another kbench run; waiting for it to end" in notes[0] and "--no-wait" in notes[0]
 
 
 def test_all_links_to_a_results_file_have_one_lock_beside_it(tmp_path: Path) -> None:

@@ -58,16 +58,6 @@ def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monke
     assert sizes(writer.path) == [1, 2, 4] and notes == []
 
 
-def test_a_link_to_earlier_results_is_moved_and_not_followed(tmp_path: Path) -> None:
-    writer, _ = begun(tmp_path)
-    kept = tmp_path / "kept.csv"
-    writer.path.rename(kept)
-    writer.path.symlink_to(kept)
-    again = Writer(writer.path, ("M", "N"))
-    assert sizes(kept) == [1, 2] and sizes(writer.path) == [] and not writer.path.is_symlink()
-    assert again.moved[0].is_symlink()
-
-
 def test_what_cannot_be_written_is_said_before_anything_is_measured(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     (tmp_path / "folder.csv").mkdir()

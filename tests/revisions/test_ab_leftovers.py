@@ -42,7 +42,7 @@ def test_two_at_once_do_not_share_a_folder(repository: Path, machine: Machine, m
     thread.join()
     [line] = [line for line in lines if "is in use by" in line]
     assert line.startswith("results/shared is in use by ")
-    assert line.endswith("waiting for it to end (Ctrl-C gives up; --out names another folder)")
+    assert "waiting for it to end" in line
     assert machine.sides
 
 
