@@ -18,7 +18,6 @@ from kbench.measure.correctness.elements import (
     Accuracy,
     WrongElements,
     compare_elements,
-    compare_in_one_pass,
 )
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.placement import Home, is_view, moved_away, overlap, overlaps_itself
@@ -325,10 +324,6 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     for part in parts if own < len(outputs) else ():
         output, wrong = outputs[part.position], collected[part.position]
         if part.position < own or output is None or wrong is None or not part.reference.numel():
-            continue
-        whole = compare_in_one_pass(part, part.of(output), wrong)
-        if whole:
-            result = result.worst(whole)
             continue
         for piece in expected.pieces(part):
             result = result.worst(compare_elements(piece, piece.of(output), wrong, expected))

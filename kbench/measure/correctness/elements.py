@@ -23,13 +23,9 @@ NaN and infinities must be where the reference has them. A value that is too lar
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -106,108 +102,84 @@ class WrongElements:
         self.operator, self.output = operator, output
         self._rows = rows
         self._row_dimension = output.declared.dimension_of(operator.rows) if operator.rows and rows else None
-        self.first = self.knob = ""
-        self.bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
-        self.zeros = self.nans = True
-        self._close = False
+        self._first = self._knob = ""
+        self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
+        self._zeros = self._nans = self._close = True
 
     @property
     def near(self) -> bool:
         """No value is off by much, or so few whole numbers are wrong that they may be rounded to the other side."""
         if self.output.dtype.is_floating_point:
             return self._close
-        return 0 < self.count <= ROUNDED_SHARE * self.total
+        return self.count <= ROUNDED_SHARE * self.total
 
-    def add(
-        self,
-        right: Tensor,
-        part: OutputPart,
-        got: Tensor,
-        reference: Tensor,
-        error: Tensor,
-        unit: Tensor,
-        allowed: Tensor,
-        rounded: Tensor,
-    ) -> None:
-        """Add a part of the output.
+    @property
+    def at_estimated_scale(self) -> bool:
+        """Whether kbench has estimated the scale of the output."""
+        return self.operator.scale is None or self.output.gradient
 
-        `error` and `allowed` are absolute. `unit` is the last place of the output at the reference. `rounded` is a mask of
-        the elements whose allowed error is mostly the rounding of the output.
-        """
+    def add(self, part: OutputPart, output: Tensor, right: Tensor, errors: Errors | None = None) -> None:
+        """Add a part of the output, of which the elements are right where `right` holds. Whole numbers have no `errors`."""
         bad = ~right
         if not bad.any():
             return
-        at = tuple(bad.nonzero()[0].tolist())
-        near = bool((error[bad] <= NEAR * allowed[bad]).all())
         if not self.count:
-            self._begin(part, at, *_apart(got[at].item(), reference[at].item(), 7))
-            units = (error[at] / unit[at]).item()
-            if math.isfinite(units):
-                self.first += " ({} ulp, {} allowed)".format(*_apart(units, (allowed[at] / unit[at]).item()))
-            self.knob = "output_ulps" if bool(rounded[at]) else "tolerance"
-        self._close = near and (self._close or not self.count)
-        self._count(part, bad, got)
+            at = tuple(bad.nonzero()[0].tolist())
+            is_, should = str(output[at].item()), str(part.reference[at].item())
+            self._first = self._place(part, at) + (errors.words(at) if errors else f"{is_} instead of {should}")
+            self._knob = errors.knob(at) if errors else ""
+        if errors:
+            self._close &= bool((errors.error[bad] <= NEAR * errors.allowed[bad]).all())
+        self.count += int(bad.sum())
+        values = output.double()[bad]
+        self._zeros &= bool((values == 0).all())
+        self._nans &= bool(values.isnan().all())
+        if len(self.shape) > 1:
+            self._widen_bounds(part, bad.any(0))
 
-    def add_exact(self, right: Tensor, part: OutputPart, got: Tensor, reference: Tensor) -> None:
-        """Add a part of an output that is not floating-point: every element must equal the reference."""
-        bad = ~right
-        if not bad.any():
-            return
-        at = tuple(bad.nonzero()[0].tolist())
-        if not self.count:
-            self._begin(part, at, str(got[at].item()), str(reference[at].item()))
-        self._count(part, bad, got)
-
-    def _begin(self, part: OutputPart, at: tuple[int, ...], is_: str, should: str) -> None:
+    def _place(self, part: OutputPart, at: tuple[int, ...]) -> str:
         numbers = [i + (part.start if d == part.dimension else 0) for d, i in enumerate(at)]
         if self._rows and self._row_dimension is not None:
             numbers[self._row_dimension] = self._rows[numbers[self._row_dimension]]
-        place = ", ".join(map(str, numbers))
-        self.first = (f"first at [{place}]: " if at else "") + f"{is_} instead of {should}"
+        return f"first at [{', '.join(map(str, numbers))}]: " if at else ""
 
-    def _count(self, part: OutputPart, bad: Tensor, got: Tensor) -> None:
-        self.count += int(bad.sum())
-        self.zeros &= bool((got[bad] == 0).all())
-        self.nans &= bool(got[bad].isnan().all())
-        if len(self.shape) < 2:
-            return
-        columns = bad.any(0)
+    def _widen_bounds(self, part: OutputPart, columns: Tensor) -> None:
         if part.dimension:  # a slice of every row
             whole = columns.new_zeros(self.shape[1:])
             whole.narrow(part.dimension - 1, part.start, part.stop - part.start).copy_(columns)
             columns = whole
         touched = columns.nonzero()
-        found = list(zip(touched.amin(0).tolist(), touched.amax(0).tolist(), strict=True))
-        before = self.bounds or found
-        self.bounds = [(min(a, low), max(b, high)) for (a, b), (low, high) in zip(before, found, strict=True)]
+        bounds = list(zip(touched.amin(0).tolist(), touched.amax(0).tolist(), strict=True))
+        before = self._bounds or bounds
+        self._bounds = [(min(a, low), max(b, high)) for (a, b), (low, high) in zip(before, bounds, strict=True)]
 
     def describe(self) -> str:
-        kind = "zero" if self.zeros else "NaN" if self.nans else "wrong"
+        kind = "zero" if self._zeros else "NaN" if self._nans else "wrong"
         many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
         where = self._where() if self.count < self.total else ""
-        return f"{many} {kind}{where}; {self.first}{self._hint()}"
+        return f"{many} {kind}{where}; {self._first}{self._hint()}"
 
     def _where(self) -> str:
         """The columns, or the indices of a tensor of more dimensions, within which all wrong elements are."""
         sizes = self.shape[1:]
-        if all(each == (0, size - 1) for each, size in zip(self.bounds, sizes, strict=False)):
+        if all(each == (0, size - 1) for each, size in zip(self._bounds, sizes, strict=False)):
             return ""
-        ranges = [str(low) if low == high else f"{low} to {high}" for low, high in self.bounds]
+        ranges = [str(low) if low == high else f"{low} to {high}" for low, high in self._bounds]
         if len(ranges) == 1:
             return f", all in column{'s' if ' to ' in ranges[0] else ''} {ranges[0]}"
-        full = [each == (0, size - 1) for each, size in zip(self.bounds, sizes, strict=True)]
+        full = [each == (0, size - 1) for each, size in zip(self._bounds, sizes, strict=True)]
         places = [":", *(":" if everywhere else each for everywhere, each in zip(full, ranges, strict=True))]
         return f", all in [{', '.join(places)}]"
 
     def _hint(self) -> str:
         """Which declaration to change, if the tolerance looks too narrow: the tensor's own, if it has one. Nobody should change
         an operator of kbench, and an output of which most elements are wrong has another fault."""
-        if not self._close or self.count > max(1, self.total // 2) or self.operator.name in shipped():
+        if not self._close or not self._knob or self.count > max(1, self.total // 2) or self.operator.name in shipped():
             return ""
         own = {"output_ulps": self.output.declared.ulps, "tolerance": self.output.declared.tolerance}
-        if own.get(self.knob) is None:
-            return f"; to allow more, raise {self.knob} of operator {self.operator.name}"
-        tensor, knob = self.output.name.removeprefix("gradient of "), self.knob.removeprefix("output_")
+        if own.get(self._knob) is None:
+            return f"; to allow more, raise {self._knob} of operator {self.operator.name}"
+        tensor, knob = self.output.name.removeprefix("gradient of "), self._knob.removeprefix("output_")
         return f"; to allow more, raise {knob} of {tensor} in operator {self.operator.name}"
 
 
@@ -217,121 +189,91 @@ def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
     return f"{a:.{digits}g}", f"{b:.{digits}g}"
 
 
-def compare_elements(
-    part: OutputPart, output: Tensor, wrong: WrongElements, expected: Expected | None = None
-) -> Accuracy:
-    """Compare a part of an output with the reference. `wrong` collects the elements that are wrong. With `expected`, from which
-    the part is, the scale of a few wrong elements is estimated a second time."""
+def compare_elements(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Expected) -> Accuracy:
+    """Compare a part of an output with the reference. `wrong` collects the elements that are wrong. `expected`, from which the
+    part is, estimates the scale of a few wrong elements a second time."""
     if part.scale is None:
         right = output == part.reference
         # the last place of a whole number is 1
         if wrong.output.declared.ulps is not None and output.dtype != torch.bool:
             right |= (output.double() - part.reference.double()).abs() <= wrong.output.ulps
-        wrong.add_exact(right, part, output, part.reference)
+        wrong.add(part, output, right)
         return EXACT
-    if found := compare_in_one_pass(part, output, wrong):
-        return found
-    errors = _errors(part.reference, part.scale, output, wrong)
-    if bool((errors.error <= errors.allowed).all()):  # so all values are finite: NaN is not within any bound
-        return _largest(errors, output.dtype, None)
-    right = _right(errors, part.reference, output, wrong.output)
-    doubtful = int((~right).sum()) if _estimated(wrong) else 0
-    if expected and 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
-        errors = _errors(part.reference, expected.second_scale(part, ~right), output, wrong)
-        right = _right(errors, part.reference, output, wrong.output)
-    unit, rounded = ulp(part.reference, output.dtype), errors.rounding > errors.arithmetic
-    wrong.add(right, part, errors.got, part.reference, errors.error, unit, errors.allowed, rounded)
-    measured = part.reference.isfinite() & errors.got.isfinite()
-    return _largest(errors, output.dtype, measured) if measured.any() else EXACT
+    errors = Errors(part.reference, part.scale, output, wrong)
+    if errors.all_within:  # so all values are finite: NaN is not within any bound
+        return errors.largest()
+    right = errors.right()
+    doubtful = int((~right).sum()) if wrong.at_estimated_scale else 0
+    if 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
+        errors = Errors(part.reference, expected.second_scale(part, ~right), output, wrong)
+        right = errors.right()
+    wrong.add(part, output, right, errors)
+    return errors.largest(part.reference.isfinite() & errors.got.isfinite())
 
 
-def compare_in_one_pass(part: OutputPart, output: Tensor, wrong: WrongElements) -> Accuracy | None:
-    """The same as `compare_elements`, if all elements are right and a kernel can compare them. None if not."""
-    kernel = _kernel() if output.is_cuda else None
-    if kernel is None or part.scale is None or output.dtype not in kernel.KERNEL_DTYPES or not output.numel():
-        return None
-    if not all(x.is_contiguous() for x in (output, part.reference, part.scale)):
-        return None
-    found = kernel.largest_errors(
-        output, part.reference, part.scale, ulps=wrong.output.ulps, units=_units(wrong), at_scale=_estimated(wrong)
-    )
-    return Accuracy(*found) if found else None
-
-
-@cache
-def _kernel() -> Any:
-    """The module with the kernel; None without Triton, and where Triton interprets its kernels."""
-    if not find_spec("triton") or os.environ.get("TRITON_INTERPRET") == "1":
-        return None
-    return import_module("kbench.measure.machine.compare_kernel")
-
-
-@dataclass(frozen=True)
-class _Errors:
+class Errors:
     """The errors of an output at a scale, per element, in float64.
 
     got         the values of the output
     error       their distance from the reference
-    step        the last place of the output that the rounding is counted in
-    rounding    the allowed error of the rounding
+    unit        the last place of the output's dtype at the scale
+    step        the one that the rounding is counted in
     arithmetic  the allowed error of the arithmetic
     allowed     the allowed error in all
     """
 
-    scale: Tensor
-    got: Tensor
-    error: Tensor
-    step: Tensor
-    rounding: Tensor
-    arithmetic: Tensor
-    allowed: Tensor
+    def __init__(self, reference: Tensor, scale: Tensor, output: Tensor, wrong: WrongElements) -> None:
+        self._reference, self._scale = reference, scale
+        self._dtype, self._info = output.dtype, torch.finfo(output.dtype)
+        self._ulps, single = wrong.output.ulps, torch.finfo(torch.float32)
+        units = wrong.output.tolerance * (ESTIMATE_MARGIN if wrong.at_estimated_scale else 1)
+        self.got = output.double()
+        self.error = (self.got - reference).abs_()
+        self.unit = ulp(scale, output.dtype)
+        self.step = self.unit if wrong.at_estimated_scale else ulp(reference, output.dtype)
+        self.arithmetic = ulp(scale, torch.float32).mul_(units)
+        self.allowed = (self._ulps * self.step).add_(self.arithmetic).add_(single.tiny)
 
+    @cached_property
+    def all_within(self) -> bool:
+        """Whether every error is within the bound."""
+        return bool((self.error <= self.allowed).all())
 
-def _estimated(wrong: WrongElements) -> bool:
-    """Whether kbench has estimated the scale of an output."""
-    return wrong.operator.scale is None or wrong.output.gradient
+    def right(self) -> Tensor:
+        """A mask of the values that are right: within the bound, or not finite where they may be."""
+        got, reference, info = self.got, self._reference, self._info
+        half_step = math.ldexp(info.eps, math.frexp(info.max)[1] - 2)  # rounding takes values to infinity from here on
+        too_large = reference.abs() + self.arithmetic + max(self._ulps - 1, 0) * self.step >= info.max + half_step
+        # formats without infinity saturate, or give NaN
+        beyond = got.isinf() | (info.bits == 8) & (got.isnan() | (got.abs() == info.max))
+        overflown = beyond & too_large & (got.isnan() | (got.sign() == reference.sign()))
+        within = (self.error <= self.allowed) | overflown
+        return torch.where(reference.isfinite(), within, (got == reference) | (got.isnan() & reference.isnan()))
 
+    def largest(self, measured: Tensor | None = None) -> Accuracy:
+        """The largest error in units in the last place of the output, and relative to the scale. `measured` is a mask of the
+        elements that count; None for all."""
+        if not self.error.numel():
+            return EXACT
+        floor = torch.finfo(torch.float32).tiny
+        units = self.error / self.unit
+        relative = torch.where(self._scale > floor, self.error / self._scale.clamp_min(floor), 0.0)
+        if measured is not None:
+            units, relative = torch.where(measured, units, 0.0), torch.where(measured, relative, 0.0)
+        return Accuracy(units.max().item(), relative.max().item())
 
-def _units(wrong: WrongElements) -> float:
-    """How many units in the last place of float32 are allowed for the arithmetic."""
-    return wrong.output.tolerance * (ESTIMATE_MARGIN if _estimated(wrong) else 1)
+    def words(self, at: tuple[int, ...]) -> str:
+        """What is wrong with one element: `0.004 instead of 0.003 (1.44e+07 ulp, 209 allowed)`."""
+        unit = ulp(self._reference[at].reshape(1), self._dtype).item()
+        said = "{} instead of {}".format(*_apart(self.got[at].item(), self._reference[at].item(), 7))
+        units = self.error[at].item() / unit
+        if not math.isfinite(units):
+            return said
+        return said + " ({} ulp, {} allowed)".format(*_apart(units, self.allowed[at].item() / unit))
 
-
-def _errors(reference: Tensor, scale: Tensor, output: Tensor, wrong: WrongElements) -> _Errors:
-    estimated, wanted = _estimated(wrong), wrong.output
-    got = output.double()
-    step = ulp(scale if estimated else reference, output.dtype)
-    rounding = wanted.ulps * step
-    arithmetic = ulp(scale, torch.float32).mul_(_units(wrong))
-    allowed = (rounding + arithmetic).add_(torch.finfo(torch.float32).tiny)
-    return _Errors(scale, got, (got - reference).abs_(), step, rounding, arithmetic, allowed)
-
-
-def _right(errors: _Errors, reference: Tensor, output: Tensor, wanted: Output) -> Tensor:
-    """A mask of the values that are right: within the bound, or not finite where they may be."""
-    got = errors.got
-    info = torch.finfo(output.dtype)
-    largest = info.max
-    half_step = math.ldexp(info.eps, math.frexp(largest)[1] - 2)  # rounding takes values to infinity from here on
-    too_large = reference.abs() + errors.arithmetic + max(wanted.ulps - 1, 0) * errors.step >= largest + half_step
-    # formats without infinity saturate, or give NaN
-    beyond = got.isinf() | (output.dtype.itemsize == 1) & (got.isnan() | (got.abs() == largest))
-    overflown = beyond & too_large & (got.isnan() | (got.sign() == reference.sign()))
-    within = (errors.error <= errors.allowed) | overflown
-    return torch.where(reference.isfinite(), within, (got == reference) | (got.isnan() & reference.isnan()))
-
-
-def _largest(errors: _Errors, dtype: torch.dtype, measured: Tensor | None) -> Accuracy:
-    """The largest error in units in the last place of the output, and relative to the scale. `measured` is a mask of the
-    elements that count; None for all."""
-    if not errors.error.numel():
-        return EXACT
-    floor = torch.finfo(torch.float32).tiny
-    units = errors.error / ulp(errors.scale, dtype)
-    relative = torch.where(errors.scale > floor, errors.error / errors.scale.clamp_min(floor), 0.0)
-    if measured is not None:
-        units, relative = torch.where(measured, units, 0.0), torch.where(measured, relative, 0.0)
-    return Accuracy(units.max().item(), relative.max().item())
+    def knob(self, at: tuple[int, ...]) -> str:
+        """What an author raises to allow more at this element: the allowed error is mostly that of the rounding, or not."""
+        return "output_ulps" if self._ulps * self.step[at].item() > self.arithmetic[at].item() else "tolerance"
 
 
 def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
