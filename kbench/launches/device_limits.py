@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
 
@@ -39,7 +40,7 @@ class Occupancy:
 
     blocks   that fit
     share    of the threads that a multiprocessor can hold
-    limits   what allows no more blocks: `registers`, `shared memory`, `threads`, `blocks`; several if they agree
+    limits   what is too little for one more block: `registers`, `shared memory`, `threads`, `blocks`
     waves    the number of blocks of the launch, divided by the number that the whole device holds at the same time
     """
 
@@ -51,30 +52,21 @@ class Occupancy:
 
 def launch_occupancy(launch: KernelLaunch, device: DeviceLimits) -> Occupancy | None:
     """The occupancy that the resources of a launch allow; None if the driver did not say how many blocks fit."""
-    x, y, z = launch.block
-    threads = x * y * z
-    if not launch.blocks_per_sm or not threads:
+    blocks, threads = launch.blocks_per_sm, prod(launch.block)
+    if not blocks or not threads:
         return None
-    allowed = _blocks_by_resource(launch, device, threads)
-    fewest = min(allowed.values())
-    limits = tuple(name for name, count in allowed.items() if count == fewest) if fewest == launch.blocks_per_sm else ()
-    grid_x, grid_y, grid_z = launch.grid
-    return Occupancy(
-        blocks=launch.blocks_per_sm,
-        share=launch.blocks_per_sm * threads / device.threads,
-        limits=limits,
-        waves=grid_x * grid_y * grid_z / (launch.blocks_per_sm * device.multiprocessors),
-    )
-
-
-def _blocks_by_resource(launch: KernelLaunch, device: DeviceLimits, threads: int) -> dict[str, int]:
-    """How many blocks of a launch each resource of a multiprocessor allows."""
-    warps = -(-threads // WARP_THREADS)
-    registers = -(-launch.kernel.registers * WARP_THREADS // REGISTER_STEP) * REGISTER_STEP
-    shared = launch.kernel.static_shared_bytes + launch.dynamic_shared_bytes + device.reserved_shared_bytes
-    return {
-        "registers": (device.registers // max(registers, 1)) // WARP_STEP * WARP_STEP // warps,
-        "shared memory": device.shared_bytes // max(shared, 1),
-        "threads": device.threads // (warps * WARP_THREADS),
-        "blocks": device.blocks,
+    kernel, warps = launch.kernel, -(-threads // WARP_THREADS)
+    warp_registers = max(1, -(-kernel.registers * WARP_THREADS // REGISTER_STEP)) * REGISTER_STEP
+    shared_bytes = kernel.static_shared_bytes + launch.dynamic_shared_bytes + device.reserved_shared_bytes
+    left = {  # if there were one block more
+        "registers": device.registers // warp_registers // WARP_STEP * WARP_STEP - (blocks + 1) * warps,
+        "shared memory": device.shared_bytes - (blocks + 1) * shared_bytes,
+        "threads": device.threads - (blocks + 1) * warps * WARP_THREADS,
+        "blocks": device.blocks - (blocks + 1),
     }
+    return Occupancy(
+        blocks=blocks,
+        share=blocks * threads / device.threads,
+        limits=tuple(name for name, count in left.items() if count < 0),
+        waves=prod(launch.grid) / (blocks * device.multiprocessors),
+    )

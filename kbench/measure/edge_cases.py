@@ -17,7 +17,7 @@ from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.expected import Expected, OutputPart, keep_bytes
-from kbench.measure.correctness.gaps import marked_gaps, with_margins, written_gap
+from kbench.measure.correctness.gaps import marked_inputs
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.placement import overlaps_itself
 from kbench.measure.definition.definition import Definition, OperatorFault
@@ -186,19 +186,19 @@ def _check(contender: Contender, trial: EdgeTrial, device: Device) -> None:
         return
     try:
         expected = trial.expected
-        inputs = with_margins(trial.inputs())
+        marked = marked_inputs(definition.input_names, trial.inputs())
     except TooLarge as why:
         contender.end(Status.OOM, str(why))
         return
+    inputs = [each.tensor for each in marked]
     for name, x in zip(definition.input_names, inputs, strict=True):
         if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
             contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")
             return
     stage = stage_of(definition, provider, contender.params)
-    with marked_gaps(definition.input_names, inputs) as gaps:
-        contender.judged(run_checked(expected, stage, inputs, device))
-        if contender.running and (fault := written_gap(gaps)):
-            contender.end(Status.WRONG, fault)
+    contender.judged(run_checked(expected, stage, inputs, device))
+    if contender.running and (fault := next(filter(None, (each.fault() for each in marked)), None)):
+        contender.end(Status.WRONG, fault)
     if contender.running:
         contender.end(Status.CHECKED)
 

@@ -14,7 +14,7 @@ from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
-from kbench.measure.correctness.gaps import marked_gaps, with_margins, written_gap
+from kbench.measure.correctness.gaps import marked_inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
@@ -24,9 +24,9 @@ FAULT = "wrote into memory between the rows of its input x, which may belong to 
 def wrong(operator: Operator, provider: str, x: Tensor) -> str | None:
     definition = Definition(operator, operator.case(str(x.dtype).removeprefix("torch."), M=x.shape[0], N=x.shape[1]))
     expected = Expected(definition, [x.clone()])
-    with marked_gaps(["x"], [x]) as gaps:
-        found = run_checked(expected, stage_of(definition, operator.providers[provider], {}), [x], Device())
-        return found.wrong or written_gap(gaps)
+    [marked] = marked_inputs(["x"], [x])
+    stage = stage_of(definition, operator.providers[provider], {})
+    return run_checked(expected, stage, [marked.tensor], Device()).wrong or marked.fault()
 
 
 @pytest.fixture
@@ -76,27 +76,6 @@ def test_kbench_check_looks_there(doubled: Operator) -> None:
     assert (found["random"], found["strided rows"]) == ("checked", f"wrong {FAULT}")
 
 
-def test_what_lies_between_the_rows_is_put_back(doubled: Operator) -> None:
-    """It may belong to the author of the operator."""
-    table = torch.randn(6, 8)
-    before = table.clone()
-    assert wrong(doubled, "unmasked", table[:, :-3]) == FAULT
-    assert torch.equal(table[:, -3:], before[:, -3:])
-    with pytest.raises(ZeroDivisionError), marked_gaps(["x"], [table[:, :-3]]):
-        raise ZeroDivisionError
-    assert torch.equal(table[:, -3:], before[:, -3:])
-
-
-def test_inputs_without_a_gap_of_their_own_have_none() -> None:
-    """Dense, transposed, empty and expanded tensors, and parts of one tensor."""
-    x, packed = torch.zeros(4, 5), torch.zeros(4, 3, 5)
-    tensors = [x, x.t().clone(), x[:0].clone(), x[:, :0].clone(), torch.zeros(1, 5).expand(4, 5), torch.tensor(1.0)]
-    tensors += packed.unbind(1)
-    with marked_gaps([str(i) for i in range(len(tensors))], tensors) as gaps:
-        assert gaps == []
-    assert not packed.any(), "nothing was written"
-
-
 @pytest.mark.parametrize(("first", "where"), [(0, "behind the end"), (-1, "before the beginning")])
 def test_a_write_next_to_an_input_is_wrong(no_operators: None, first: int, where: str) -> None:
     """As by a kernel that takes blocks of 16 elements and stores the last one without a mask."""
@@ -114,29 +93,22 @@ def test_a_write_next_to_an_input_is_wrong(no_operators: None, first: int, where
     assert found["random"] == fault
 
 
-def test_margins_change_neither_values_nor_layout_nor_alignment() -> None:
+def test_marks_change_neither_values_nor_layout_nor_alignment() -> None:
+    """Parts of one tensor, empty and expanded tensors stay where they are."""
     wide, parts = torch.randn(6, 40), torch.randn(4, 10)
-    tensors = [
-        wide,
-        wide.clone()[1:, 3:],
-        wide.t().clone().t(),
-        torch.tensor(2.5),
-        wide[:0].clone(),
-        *parts.unbind(0)[:2],
-    ]
-    tensors.append(torch.randn(1, 5).expand(4, 5))
-    made = with_margins(tensors)
-    for x, y in zip(tensors, made, strict=True):
-        assert torch.equal(x, y) and x.stride() == y.stride() and x.dtype == y.dtype
+    tensors = [wide, wide.clone()[1:, 3:], wide.t().clone().t(), torch.tensor(2.5)]
+    tensors += [wide[:0].clone(), *parts.unbind(0)[:2], torch.randn(1, 5).expand(4, 5)]
+    marked = marked_inputs([str(at) for at in range(len(tensors))], tensors)
+    for x, each in zip(tensors, marked, strict=True):
+        y = each.tensor
+        assert torch.equal(x, y) and x.stride() == y.stride() and x.dtype == y.dtype and each.fault() is None
         assert x.data_ptr() % 512 == y.data_ptr() % 512
-    assert [x is y for x, y in zip(tensors, made, strict=True)] == [False] * 4 + [True] * 4
+    assert [x is each.tensor for x, each in zip(tensors, marked, strict=True)] == [False] * 4 + [True] * 4
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.float8_e4m3fn, torch.float64])
-def test_gaps_of_every_dtype(dtype: torch.dtype) -> None:
-    x = torch.zeros(4, 6, dtype=torch.uint8).to(dtype)[:, 1:4]
-    with marked_gaps(["x"], [x]) as [gap]:
-        assert not gap.written()
-        assert not x.to(torch.float64).any(), "nothing was written into the input"
-        torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage()).zero_()
-        assert gap.written()
+def test_marks_of_every_dtype(dtype: torch.dtype) -> None:
+    [marked] = marked_inputs(["x"], [torch.zeros(4, 6, dtype=torch.uint8).to(dtype)[:, 1:4]])
+    assert marked.fault() is None and not marked.tensor.to(torch.float64).any()
+    torch.empty(0, dtype=torch.uint8).set_(marked.tensor.untyped_storage()).zero_()
+    assert "between the rows" in str(marked.fault())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,117 +14,76 @@ from kbench.measure.correctness.placement import overlaps_itself, spanned_elemen
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers of as many bytes as an element: torch can choose and compare them, whatever the dtype of the input."""
 
-MOST_SPREAD = 16
-"""An input with longer gaps is not looked at, because that would take too much memory: from its first to its last element, it
-has more than this many times its own elements."""
-
 MARGIN_BYTES = 2**14
 """So much memory before and behind an input is looked at."""
 
-LARGEST_PADDED_BYTES = 2**28
-"""Inputs of more bytes get no memory with margins: it takes as much as the input."""
+LARGEST_BYTES, MOST_SPREAD = 2**28, 16
+"""Inputs of more bytes stay where they are: their copy takes as much memory. So do those with long gaps, which span more than
+this many times their own elements."""
 
 ALIGNMENT = 512
-"""An input with margins is as far from a multiple of so many bytes as it was before: kernels often depend on that."""
+"""A copy is as far from a multiple of so many bytes as the input was: kernels often depend on that."""
 
 
 @dataclass(frozen=True)
-class InputGap:
-    """What lies around an input and between its elements, and is not part of it.
+class MarkedInput:
+    """An input with a mark in the memory around it and between its rows. The mark is not 0, because a kernel without a mask
+    often writes zeros.
 
-    memory   all elements from those before its first to those behind its last, as integers
-    first    the position of its first element in `memory`
-    last     the position behind its last element
-    outside  which elements are not the input's
-    before   what these held
-    mark     what they hold until a call writes there: 1 in the dtype of the input, as an integer
+    tensor   the input
+    memory   its memory and the margins, as integers; None if the input stays where it was
+    mark     what all of it holds that is not the input's: 1 in the dtype of the input, as an integer
+    outside  which elements of the memory are not the input's
+    first    the position of the input in its memory
     """
 
     name: str
-    memory: Tensor
-    first: int
-    last: int
-    outside: Tensor
-    before: Tensor
-    mark: Tensor
+    tensor: Tensor
+    memory: Tensor | None = None
+    mark: Tensor | None = None
+    outside: Tensor | None = None
+    first: int = 0
 
-    def written(self) -> str:
-        """Where a call has written; empty if nowhere."""
-        found = (self.memory != self.mark) & self.outside
+    @classmethod
+    def copy_of(cls, name: str, x: Tensor) -> MarkedInput:
+        size, span = x.element_size(), spanned_elements(x)
+        if not x.numel() or size not in _BITS or span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel():
+            return cls(name, x)
+        if overlaps_itself(x):
+            return cls(name, x)
+        margin = MARGIN_BYTES // size
+        memory = x.new_empty(2 * margin + ALIGNMENT // size + span)
+        bits, mark = memory.view(_BITS[size]), torch.ones(1, device=x.device).to(x.dtype).view(_BITS[size])
+        bits.copy_(mark.expand_as(bits))
+        start = margin + (x.data_ptr() - memory.data_ptr()) % ALIGNMENT // size
+        tensor = memory.new_empty(0).set_(memory.untyped_storage(), start, x.shape, x.stride())
+        outside = torch.ones_like(bits, dtype=torch.bool)
+        outside.as_strided(x.shape, x.stride(), start).fill_(False)
+        return cls(name, tensor.copy_(x), bits, mark, outside, start)
+
+    def fault(self) -> str | None:
+        """What to report if a call has written outside of the input; None if it has not."""
+        if self.memory is None or self.outside is None:
+            return None
+        written, first = (self.memory != self.mark) & self.outside, self.first
+        last = int(self.outside.logical_not().nonzero().max()) + 1
         for part, where in (
-            (found[self.first : self.last], "between the rows"),
-            (found[self.last :], "behind the end"),
-            (found[: self.first], "before the beginning"),
+            (written[first:last], "between the rows"),
+            (written[last:], "behind the end"),
+            (written[:first], "before the beginning"),
         ):
             if part.any():
-                return where
-        return ""
+                return (
+                    f"wrote into memory {where} of its input {self.name}, which may belong to others; mask the stores"
+                )
+        return None
 
 
-def with_margins(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The inputs, with the same values, in memory that goes on before and behind them. Inputs that are parts of one tensor stay
+def marked_inputs(names: Sequence[str], inputs: Sequence[Tensor]) -> list[MarkedInput]:
+    """Copies of the inputs, with the same values and strides, in memory with marks. Inputs that are parts of one tensor stay
     where they are, and so do empty, expanded and very large ones."""
     owners = Counter(x.untyped_storage().data_ptr() for x in inputs)
-    return tuple(
-        _with_margins(x)
-        if owners[x.untyped_storage().data_ptr()] == 1
-        and x.numel()
-        and not overlaps_itself(x)
-        and spanned_elements(x) * x.element_size() <= LARGEST_PADDED_BYTES
-        else x
-        for x in inputs
-    )
-
-
-def _with_margins(x: Tensor) -> Tensor:
-    size, span = x.element_size(), spanned_elements(x)
-    margin = MARGIN_BYTES // size
-    memory = x.new_empty(2 * margin + ALIGNMENT // size + span)
-    start = margin + (x.data_ptr() - memory.data_ptr()) % ALIGNMENT // size
-    placed = memory.new_empty(0).set_(memory.untyped_storage(), start, x.shape, x.stride())
-    return placed.copy_(x)
-
-
-@contextmanager
-def marked_gaps(names: Sequence[str], inputs: Sequence[Tensor]) -> Iterator[list[InputGap]]:
-    """The gaps and margins of the inputs that have any. They hold their mark inside the `with` block, and their own values
-    after it. The mark is not 0, because a kernel without a mask often writes zeros.
-
-    Inputs that are parts of one tensor are left out: a gap of one may hold the elements of another.
-    """
-    owners = Counter(x.untyped_storage().data_ptr() for x in inputs)
-    found = []
-    for name, x in zip(names, inputs, strict=True):
-        if owners[x.untyped_storage().data_ptr()] == 1 and (gap := _gap(name, x)):
-            found.append(gap)
-    try:
-        for gap in found:
-            gap.memory[gap.outside] = gap.mark
-        yield found
-    finally:
-        for gap in found:
-            gap.memory[gap.outside] = gap.before
-
-
-def _gap(name: str, x: Tensor) -> InputGap | None:
-    span, size = spanned_elements(x), x.element_size()
-    if not x.numel() or overlaps_itself(x) or span > MOST_SPREAD * x.numel() or size not in _BITS:
-        return None
-    bits, margin, offset = _BITS[size], MARGIN_BYTES // size, int(x.storage_offset())
-    first = min(offset, margin)
-    count = first + span + min(x.untyped_storage().nbytes() // size - offset - span, margin)
-    if count == x.numel():
-        return None
-    memory = x.detach().new_empty(0).set_(x.untyped_storage(), offset - first, (count,), (1,)).view(bits)
-    outside = torch.ones(count, dtype=torch.bool, device=x.device)
-    outside.as_strided(x.shape, x.stride(), first).fill_(False)
-    mark = torch.ones(1, device=x.device).to(x.dtype).view(bits)
-    return InputGap(name, memory, first, first + span, outside, memory[outside], mark)
-
-
-def written_gap(gaps: Sequence[InputGap]) -> str | None:
-    """What to report if a call has written outside of an input; None if it has not."""
-    for gap in gaps:
-        if where := gap.written():
-            return f"wrote into memory {where} of its input {gap.name}, which may belong to others; mask the stores"
-    return None
+    return [
+        MarkedInput.copy_of(name, x) if owners[x.untyped_storage().data_ptr()] == 1 else MarkedInput(name, x)
+        for name, x in zip(names, inputs, strict=True)
+    ]

@@ -97,10 +97,8 @@ class Definition:
 
     def _units(self, where: str, declared: contract.Tolerance) -> float:
         """A declared tolerance for this case."""
-        if not callable(declared):
-            return float(declared)
         with self._blamed(where, declared):
-            units = declared(self.case)
+            units = declared(self.case) if callable(declared) else declared
         return self._number(where, declared, units)
 
     def inputs(self, draw: Draw) -> tuple[Tensor, ...]:
