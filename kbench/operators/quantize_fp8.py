@@ -9,7 +9,7 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
-from kbench.kernels import torch_fused, triton_rows, whole_rows
+from kbench.kernels import torch_fused, triton_launch, whole_rows
 from kbench.results.case import Case
 
 try:
@@ -90,7 +90,7 @@ if triton:
         tl.store(y + row * N + columns, _to_fp8(v / scale, NATIVE), mask=columns < N)
 
 
-@quantize_fp8.provider("triton", label="Triton (row)", requires="triton", supports=triton_rows.long_rows)
+@quantize_fp8.provider("triton", label="Triton (row)", requires="triton", supports=triton_launch.long_rows)
 def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Converts in hardware from compute capability 8.9 on, and with integer arithmetic before and in the interpreter."""
     (M, N), x = x.shape, whole_rows.dense(x)
@@ -98,7 +98,7 @@ def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if y.numel():
         native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
         bits = y.view(torch.uint8)  # an older device cannot store float8_e4m3fn
-        block, policy = triton_rows.power_of_two(N), triton_rows.load_policy_for(y)  # y is smaller than x
-        options = {"num_warps": triton_rows.row_warps(block)}
+        block, policy = triton_launch.power_of_two(N), triton_launch.load_policy_for(y)  # y is smaller than x
+        options = {"num_warps": triton_launch.row_warps(block)}
         quantize_rows[(M,)](bits, scales, x, x.stride(0), N, BLOCK=block, NATIVE=native, POLICY=policy, **options)
     return y, scales

@@ -15,6 +15,7 @@ from kbench.kernels.norms.dispatch.launches import ALONE, LARGE_BYTES, Launches,
 from kbench.kernels.norms.dispatch.once import REGIMES
 from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan, sharing
 from kbench.kernels.norms.dispatch.twice import WARPS_OF_TWO_INPUTS, read_twice
+from kbench.kernels.triton_launch import Processors
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -223,7 +224,7 @@ def test_registers_are_limited_for_speed_only_where_that_was_measured(
     monkeypatch.setattr(launch, "_kernel", lambda name: Kernel())
     x, ones = torch.randn(2, 16, device=DEVICE), torch.ones(16, device=DEVICE)
     for known in (True, False):
-        monkeypatch.setattr(launch.triton_rows, "caps_registers", lambda device, known=known: known)
+        monkeypatch.setattr(launch, "processors_of", lambda device, known=known: Processors(caps=known))
         launch.normalise(RMSNORM, (x,), (ones,), (torch.empty_like(x),), (), 1e-6, plan)
     limited = {"num_warps": 4, "maxnreg": 64}
     assert options == [limited, limited if teams else {"num_warps": 4}]

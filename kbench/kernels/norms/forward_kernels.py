@@ -12,7 +12,7 @@ All compute in float32. `inputs`, `outputs`, `weights` and `saved` are tuples of
 
 Rows begin at multiples of VEC elements and consist of whole vectors of VEC elements. With FULL, blocks have no element outside
 of the matrix. With WINDOW, rows begin anywhere: blocks have the whole vectors of a row, and the elements outside of them, its
-ends, are moved one by one (`row_slices.py`).
+ends, are moved one by one (`triton_rows.py`).
 """
 
 import triton
@@ -31,7 +31,7 @@ from kbench.kernels.norms.tiles import (
     sums_of_one_row,
     unpacked,
 )
-from kbench.kernels.row_slices import row_ends
+from kbench.kernels.triton_rows import row_edges
 
 LANES = tl.constexpr(32)
 HEAD = tl.constexpr(128)
@@ -130,7 +130,7 @@ def registers(
         early = early + (load_each(weights, one_row[0] - head, one_row[1], FULL, POLICY),)  # noqa: RUF005
     first_elements = starts(inputs, input_strides, pid.to(tl.int64), 1 if WINDOW else VEC)
     if WINDOW:
-        ends, at_end = row_ends(pid.to(tl.int64) * input_strides[0], N, VEC)
+        ends, at_end = row_edges(pid.to(tl.int64) * input_strides[0], N, VEC)
         at_end = at_end & (start == 0)
         value_at_ends = VALUE(as_float(load_each(first_elements, ends, at_end, False)))
         weight_at_ends = load_each(weights, ends, at_end, False)

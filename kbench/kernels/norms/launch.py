@@ -10,14 +10,12 @@ from typing import Any
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import triton_rows
-from kbench.kernels.block_mailbox import row_mailbox
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.forward import forward_plan
 from kbench.kernels.norms.dispatch.launches import Launches, Processors
 from kbench.kernels.norms.mathematics import Mathematics
-from kbench.kernels.slice_launch import SHORTEST_ODD_ROW
+from kbench.kernels.triton_launch import SHORTEST_ODD_ROW, TICKET_WORDS, mailbox, processors_of
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -48,7 +46,7 @@ def normalise(
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
-        tensors["words"] = row_mailbox(x.device, M, plan.slices, "bit 0")
+        tensors["words"] = mailbox(x.device, TICKET_WORDS + M * plan.slices, ("bit 0", plan.slices))
     numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": _moved(plan, vector, x)}
     unless_planned = {"POLICY": ""}
     _run(plan, unless_planned | tensors | strides | numbers | maths.constants(), x.device)
@@ -82,7 +80,7 @@ def gradients(
     }
     tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
     if plan.teams:
-        tensors["words"] = row_mailbox(x.device, M, plan.slices, "bit 0")
+        tensors["words"] = mailbox(x.device, TICKET_WORDS + M * plan.slices, ("bit 0", plan.slices))
     elif plan.slices:
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices}
@@ -95,7 +93,7 @@ def _run(plan: Launches, known: dict[str, Any], device: torch.device) -> None:
     """Launch each step of a plan with those of the known arguments that its kernel takes. Where programs wait for each other, a
     limit of registers makes sure that they fit on the device. Elsewhere it is for speed, and was measured on some devices
     only."""
-    limited = plan.teams or triton_rows.caps_registers(device)
+    limited = plan.teams or processors_of(device).caps
     for step in plan.steps:
         kernel = _kernel(step.kernel)
         if step.programs > LARGEST_GRID:
@@ -161,14 +159,14 @@ def _moved(plan: Launches, vector: int, x: torch.Tensor) -> int:
 @cache
 def _processors(device: torch.device) -> Processors:
     if device.type != "cuda":
-        return Processors(triton_rows.multiprocessors(device), 32, 0, False, device.type == "cpu", device.type == "cpu")
+        return Processors(4, 32, 0, False, device.type == "cpu", device.type == "cpu")
     nvidia = torch.version.hip is None
     properties: Any = torch.cuda.get_device_properties(device)
     shared_bytes = properties.shared_memory_per_block_optin if nvidia else 0
     return Processors(
         properties.multi_processor_count,
-        triton_rows.warp_size(device),
+        processors_of(device).warp_size,
         shared_bytes,
         chained=nvidia and properties.major >= 9,
-        cache_bytes=triton_rows.cache_bytes(device),
+        cache_bytes=processors_of(device).cache_bytes,
     )

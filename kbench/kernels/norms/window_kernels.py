@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 """A Triton kernel for the gradients of a normalisation of rows that begin anywhere. `backward_kernels.py` says what the
-functions of an operator and the arguments are, and `row_slices.py` how rows that begin anywhere are moved in vectors."""
+functions of an operator and the arguments are, and `triton_rows.py` how rows that begin anywhere are moved in vectors."""
 
 import triton
 import triton.language as tl
@@ -15,7 +15,7 @@ from kbench.kernels.norms.backward_kernels import (
     write_totals,
 )
 from kbench.kernels.norms.tiles import add_terms, as_float, head_of, load, load_each, starts
-from kbench.kernels.row_slices import row_ends
+from kbench.kernels.triton_rows import row_edges
 
 
 @triton.jit
@@ -67,12 +67,12 @@ def resident_anywhere(
 ):
     """Each program takes every num_programs-th row, as in `resident`. Grid: a multiple of VEC, so that
     all rows of a program begin in the same lane of a vector. The ends of its rows are a piece of their own, of 2 * VEC columns
-    (`row_slices.py`)."""
+    (`triton_rows.py`)."""
     pid = tl.program_id(0)
     head = head_of(pid.to(tl.int64), strides[0], VEC, True)
     end = N + head - (VEC - 1)
     kept = load_scale(weight, 0, end, BLOCK, PIECES, VEC, False, head, True)
-    ends, at_end = row_ends(pid.to(tl.int64) * strides[0], N, VEC)
+    ends, at_end = row_edges(pid.to(tl.int64) * strides[0], N, VEC)
     kept_at_ends = (load(weight + ends, at_end, False),)
     totals = no_totals(PIECES * len(partial), 1, BLOCK)
     totals_at_ends = no_totals(len(partial), 1, 2 * VEC)

@@ -1,9 +1,10 @@
 # mypy: ignore-errors
-"""The forward pass of cross-entropy in Triton, and what its kernels share. `triton_dispatch.py` chooses the constants of a
-launch, and `providers_triton.py` launches.
+"""Triton kernels of cross-entropy: losses, gradients of the logits, and both at once. `triton_launches.py` chooses the
+constants of a launch.
 
 `x` are the logits, an (M, N) matrix whose rows are `x_stride` elements apart and whose columns are neighbours. Row offsets have
-64 bits. All compute in float32. Blocks, lanes, VEC and WINDOW are explained in kbench/kernels/row_slices.py.
+64 bits. All compute in float32. Blocks, lanes, VEC, EDGES, and how programs share a row are explained in
+kbench/kernels/triton_rows.py. POLICY is the eviction policy of loads.
 
 No kernel tests for special values. A row with NaN or +inf has a sum that is NaN, and a row of -inf has a sum of 0. A label that
 is not a column makes the loss NaN, and reads nothing.
@@ -12,34 +13,36 @@ is not a column makes the loss NaN, and reads nothing.
 import triton
 import triton.language as tl
 
-from kbench.kernels.row_slices import (
+from kbench.kernels.triton_rows import (
+    GATHERED,
     SMALLEST,
     add_exponentials,
     block_lanes,
     end_of_vectors,
     first_vectors,
     flushed_exp,
+    gather_softmax,
     gather_words,
     joined,
     load_blocks,
     publish_word,
-    row_ends,
+    row_edges,
     row_maximum,
     row_total,
+    still_packed,
+    team_of,
     vector_groups,
 )
 
-UNSPECIALIZED = ["x_stride", "dx_stride", "M", "N", "parts", "span", "loops"]
+UNSPECIALIZED = ["x_stride", "dx_stride", "M", "N", "slices", "span", "loops"]
 """Arguments that Triton must not compile a kernel for."""
 
 
 @triton.jit
-def plain_sum(
-    plain, blocks, first, end, inside, head, COUNT, BLOCK: tl.constexpr, VEC: tl.constexpr, WINDOW: tl.constexpr
-):
-    """Adds the logits of COUNT blocks to `plain`, for label smoothing."""
-    for p in tl.static_range(COUNT):
-        _, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, WINDOW)
+def plain_sum(plain, blocks, first, end, inside, head, BLOCK: tl.constexpr, VEC: tl.constexpr, EDGES: tl.constexpr):
+    """Adds the logits of the blocks to `plain`, for label smoothing."""
+    for p in tl.static_range(len(blocks)):
+        _, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
         plain += tl.sum(tl.where(vector_groups(mask, VEC) != 0, vector_groups(blocks[p], VEC), 0.0), 2)
     return plain
 
@@ -60,12 +63,12 @@ def losses(
     saved,
     x,
     labels,
+    words,
     x_stride,
     M,
     N,
     smoothing,
-    words,
-    parts,
+    slices,
     span,
     loops,
     SMOOTH: tl.constexpr,
@@ -74,10 +77,10 @@ def losses(
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
-    WINDOW: tl.constexpr,
+    EDGES: tl.constexpr,
     PACKED: tl.constexpr,
 ):
-    """The loss of each row, and in `saved`, (2, M), its maximum and its sum for the backward pass. Grid: `parts` programs for
+    """The loss of each row, and in `saved`, (2, M), its maximum and its sum for the backward pass. Grid: `slices` programs for
     every ROWS rows.
 
     A program reads a slice of `span` lanes, in `loops` steps of PIECES blocks. If WIDTH > 1, several programs share a row. Each
@@ -87,57 +90,243 @@ def losses(
     pid = tl.program_id(0)
     part = 0
     if WIDTH > 1:
-        part = pid % parts
-        pid = pid // parts
+        part = pid % slices
+        pid = pid // slices
     rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     label = tl.load(labels + rows, mask=inside, other=0)
-    known = (label >= 0) & (label < N)
+    exists = (label >= 0) & (label < N)
     start = rows * x_stride
-    source, head = first_vectors(x, rows, x_stride, VEC, WINDOW)
+    source, head = first_vectors(x, rows, x_stride, VEC, EDGES)
     slice_start = part * span // VEC * VEC
-    end = end_of_vectors(N, head, slice_start + span, VEC, WINDOW)
+    end = end_of_vectors(N, head, slice_start + span, VEC, EDGES)
     top = tl.full((ROWS, BLOCK // VEC), SMALLEST, tl.float32)
     total = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
     plain = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
     for i in tl.range(0, loops):
         first = slice_start + i * (PIECES * BLOCK)
-        blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, WINDOW, "")
+        blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, "")
         if SMOOTH:
-            plain = plain_sum(plain, blocks, first, end, inside, head, PIECES, BLOCK, VEC, WINDOW)
-        top, total = add_exponentials(top, total, blocks, PIECES, VEC, PACKED)
+            plain = plain_sum(plain, blocks, first, end, inside, head, BLOCK, VEC, EDGES)
+        top, total = add_exponentials(top, total, blocks, VEC, PACKED)
     # not before the loop: loads after it would wait for the label
-    wanted = tl.load(x + start + label, mask=inside & known, other=float("nan")).to(tl.float32)
+    wanted = tl.load(x + start + label, mask=inside & exists, other=float("nan")).to(tl.float32)
     row_max, row_sum = joined(top, total)
     row_plain = row_total(plain)
-    if WINDOW:
-        ends, on_end = row_ends(start, N, VEC)
-        on_end &= inside & (part == 0)
-        end_values = tl.load(x + start + ends, mask=on_end, other=-float("inf")).to(tl.float32)
+    if EDGES:
+        columns, on_edge = row_edges(start, N, VEC)
+        on_edge &= inside & (part == 0)
+        edges = tl.load(x + start + columns, mask=on_edge, other=-float("inf")).to(tl.float32)
         before = row_max
-        row_max = tl.maximum(row_max, row_maximum(end_values))
+        row_max = tl.maximum(row_max, row_maximum(edges))
         row_sum *= flushed_exp(before - row_max)
-        row_sum += row_total(flushed_exp(end_values - row_max))
+        row_sum += row_total(flushed_exp(edges - row_max))
         if SMOOTH:
-            row_plain += row_total(tl.where(on_end, end_values, 0.0))
+            row_plain += row_total(tl.where(on_edge, edges, 0.0))
     last = True
     if WIDTH > 1:
-        words += pid.to(tl.int64) * (1 + parts * (2 if SMOOTH else 1))
+        words += pid.to(tl.int64) * (1 + slices * (2 if SMOOTH else 1))
         none = tl.zeros((ROWS, 1), tl.int32)
         mine = words + 1 + part + none
         publish_word(mine, row_max, row_sum, none)
         if SMOOTH:
-            publish_word(mine + parts, row_plain, row_sum, none)
-        last = tl.atomic_add(words, 1, sem="acq_rel") == parts - 1
+            publish_word(mine + slices, row_plain, row_sum, none)
+        last = tl.atomic_add(words, 1, sem="acq_rel") == slices - 1
     if last:
         if WIDTH > 1:
-            maxima, sums, there = gather_words(words + 1, parts, 0, WIDTH)
-            maxima, sums = tl.where(there, maxima, SMALLEST), tl.where(there, sums, 0.0)
+            maxima, sums, exist = gather_words(words + 1, slices, 0, WIDTH)
+            maxima, sums = tl.where(exist, maxima, SMALLEST), tl.where(exist, sums, 0.0)
             row_max, row_sum = joined(maxima[None, :], sums[None, :])
             if SMOOTH:
-                plains, _, there = gather_words(words + 1 + parts, parts, 0, WIDTH)
-                row_plain = row_total(tl.where(there, plains, 0.0)[None, :])
+                plains, _, exist = gather_words(words + 1 + slices, slices, 0, WIDTH)
+                row_plain = row_total(tl.where(exist, plains, 0.0)[None, :])
             tl.store(words, 0)
         tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH), mask=inside)
         tl.store(saved + rows, row_max, mask=inside)
         tl.store(saved + M + rows, row_sum, mask=inside)
+
+
+@triton.jit
+def _gradient(v, row_max, scale, less, SMOOTH: tl.constexpr):
+    """The gradient of logits, but for that of the label."""
+    g = flushed_exp(v.to(tl.float32) - row_max) * scale
+    return g - less if SMOOTH else g
+
+
+@triton.jit
+def _store_gradients(
+    target,
+    blocks,
+    first,
+    end,
+    inside,
+    head,
+    row_max,
+    scale,
+    less,
+    SMOOTH: tl.constexpr,
+    VEC: tl.constexpr,
+    EDGES: tl.constexpr,
+):
+    """Store the gradients of blocks, but for those of labels."""
+    BLOCK: tl.constexpr = blocks[0].shape[1]
+    for p in tl.static_range(len(blocks)):
+        lanes, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
+        tl.store(target + lanes, _gradient(blocks[p], row_max, scale, less, SMOOTH), mask)
+
+
+@triton.jit(do_not_specialize=[*UNSPECIALIZED, "smoothing"])
+def logit_gradients(
+    dx,
+    d_loss,
+    x,
+    labels,
+    saved,
+    dx_stride,
+    x_stride,
+    M,
+    N,
+    smoothing,
+    slices,
+    SMOOTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    EDGES: tl.constexpr,
+    POLICY: tl.constexpr,
+):
+    """The gradients of the logits, from what `losses` saved. dx may be x. Grid: `slices` programs for every ROWS rows, each
+    with PIECES blocks."""
+    pid = tl.program_id(0)
+    part = pid % slices
+    rows = (pid // slices).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    inside = rows < M
+    source, head = first_vectors(x, rows, x_stride, VEC, EDGES)
+    target, _ = first_vectors(dx, rows, dx_stride, VEC, EDGES)
+    first = part * (BLOCK * PIECES)
+    end = end_of_vectors(N, head, first + BLOCK * PIECES, VEC, EDGES)
+    blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, POLICY)
+    if EDGES:
+        columns, on_edge = row_edges(rows * x_stride, N, VEC)
+        on_edge &= inside & (part == 0)
+        edges = tl.load(x + rows * x_stride + columns, mask=on_edge, other=-float("inf"))
+    label = tl.load(labels + rows, mask=inside, other=0)
+    row_max = tl.load(saved + rows, mask=inside, other=0.0)
+    row_sum = tl.load(saved + M + rows, mask=inside, other=1.0)
+    d = tl.load(d_loss + rows, mask=inside, other=0.0)
+    scale, less, wanted = d / row_sum, d * (smoothing / N), d * (1 - smoothing)
+    for p in tl.static_range(PIECES):
+        lanes, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
+        g = _gradient(blocks[p], row_max, scale, less, SMOOTH)
+        g = tl.where(lanes == label + head, g - wanted, g)
+        tl.store(target + lanes, g, mask)
+    if EDGES:
+        g = _gradient(edges, row_max, scale, less, SMOOTH)
+        tl.store(dx + rows * dx_stride + columns, tl.where(columns == label, g - wanted, g), mask=on_edge)
+
+
+@triton.jit(do_not_specialize=[*UNSPECIALIZED, "smoothing"])
+def losses_and_gradients(
+    loss,
+    dx,
+    d_loss,
+    x,
+    labels,
+    words,
+    dx_stride,
+    x_stride,
+    M,
+    N,
+    smoothing,
+    slices,
+    span,
+    loops,
+    SMOOTH: tl.constexpr,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    HELD: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    EDGES: tl.constexpr,
+    POLICY: tl.constexpr,
+    PACKED: tl.constexpr,
+    TICKETS: tl.constexpr = False,
+    PHASE: tl.constexpr = 0,
+):
+    """The loss of each row and the gradients of its logits. dx may be x. Grid: `slices` programs for every ROWS rows.
+
+    A program has a slice of `span` lanes. It reads most of a long slice in `loops` steps of PIECES blocks, and reads those
+    blocks again for the gradients, the latest first. The last HELD blocks of the slice stay in registers. If WIDTH > 1, the
+    programs of a row exchange its maximum and its sum. Not with SMOOTH: then a row has one program.
+    """
+    pid, part, team, mark = team_of(words, slices, WIDTH, TICKETS, PHASE)
+    rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    inside = rows < M if ROWS > 1 else rows == rows  # the second is true, and the compiler knows it
+    start, to = rows * x_stride, rows * dx_stride
+    source, head = first_vectors(x, rows, x_stride, VEC, EDGES)
+    target, _ = first_vectors(dx, rows, dx_stride, VEC, EDGES)
+    slice_start = part * span // VEC * VEC
+    end = end_of_vectors(N, head, slice_start + span, VEC, EDGES)
+    held_start = slice_start + loops * (PIECES * BLOCK)
+    label = tl.load(labels + rows, mask=inside, other=0)
+    label = tl.where((label >= 0) & (label < N), label, -1).to(tl.int32)  # -1: it is unknown
+    d = tl.load(d_loss + rows, mask=inside, other=0.0)
+    if EDGES:
+        columns, on_edge = row_edges(start, N, VEC)
+        on_edge &= inside & (part == 0)
+        edges = tl.load(x + start + columns, mask=on_edge, other=-float("inf")).to(tl.float32)
+    top = tl.full((ROWS, BLOCK // VEC), SMALLEST, tl.float32)
+    total = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
+    plain = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
+    SECOND: tl.constexpr = "evict_first" if POLICY == "evict_last" else ""
+    if PIECES > 0:
+        for i in tl.range(0, loops):
+            first = slice_start + i * (PIECES * BLOCK)
+            blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, POLICY)
+            if SMOOTH:
+                plain = plain_sum(plain, blocks, first, end, inside, head, BLOCK, VEC, EDGES)
+            top, total = add_exponentials(top, total, blocks, VEC, False)
+    held = load_blocks(source, held_start, end, inside, head, -float("inf"), HELD, BLOCK, VEC, EDGES, POLICY)
+    if SMOOTH:
+        plain = plain_sum(plain, held, held_start, end, inside, head, BLOCK, VEC, EDGES)
+    top, total = add_exponentials(top, total, held, VEC, PACKED)
+    wanted = tl.load(x + start + label, mask=inside & (label >= 0), other=float("nan")).to(tl.float32)
+    row_max, row_sum = joined(top, total)
+    row_plain = row_total(plain)
+    if EDGES:
+        before = row_max
+        row_max = tl.maximum(row_max, row_maximum(edges))
+        row_sum *= flushed_exp(before - row_max)
+        row_sum += row_total(flushed_exp(edges - row_max))
+        if SMOOTH:
+            row_plain += row_total(tl.where(on_edge, edges, 0.0))
+    if WIDTH > 1:
+        if PHASE != 2:
+            publish_word(team + part + tl.zeros((ROWS, 1), tl.int32), row_max, row_sum, mark)
+        if PHASE != 1:
+            row_max, row_sum = gather_softmax(team, slices, mark, WIDTH, GATHERED)
+    if PHASE != 1:
+        held = still_packed(held, (row_sum != row_sum).to(tl.int16), PACKED)  # a row with NaN stays NaN
+        scale, less = d / row_sum, d * (smoothing / N)
+        _store_gradients(target, held, held_start, end, inside, head, row_max, scale, less, SMOOTH, VEC, EDGES)
+        if PIECES > 0:
+            for i in tl.range(0, loops):
+                first = held_start - (i + 1) * (PIECES * BLOCK)
+                blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, SECOND)
+                _store_gradients(target, blocks, first, end, inside, head, row_max, scale, less, SMOOTH, VEC, EDGES)
+        if EDGES:
+            tl.store(dx + to + columns, _gradient(edges, row_max, scale, less, SMOOTH), mask=on_edge)
+        # one program of a row owns its label: it stores the loss, and the label's gradient over the one that it stored above
+        owner = inside
+        if WIDTH > 1:
+            lane = tl.maximum(label, 0) + head
+            owner &= (lane >= slice_start) & (lane < slice_start + span)
+            if EDGES:
+                among_edges = row_total((on_edge & (columns == tl.maximum(label, 0))).to(tl.int32)) > 0
+                owner = inside & (among_edges | owner & (lane // VEC * VEC >= head) & (lane // VEC * VEC < end))
+        g = (flushed_exp(wanted - row_max) / row_sum - (1 - smoothing) - smoothing / N) * d
+        tl.debug_barrier()
+        tl.store(dx + to + label, g, mask=owner & (label >= 0))
+        tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH), mask=owner)

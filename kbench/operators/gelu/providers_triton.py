@@ -6,31 +6,25 @@ The kernels are in `triton_kernels.py`; this file decides how to launch them. Im
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import triton_rows
-from kbench.kernels.cuda_driver import LARGEST_GRID
-from kbench.kernels.triton_options import launch_options, override
+from kbench.kernels.triton_launch import (
+    Launch,
+    Launcher,
+    Processors,
+    load_policy_for,
+    long_rows,
+    processors_of,
+    row_block,
+    row_warps,
+)
 from kbench.operators.gelu.operator import gelu
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class ElementsLaunch(NamedTuple):
-    """Elements of a program, Triton's options, and how many elements the program computes at a time."""
-
-    block: int
-    options: dict[str, Any]
-    part: int
-
-    @property
-    def constants(self) -> dict[str, int]:
-        return {"BLOCK": self.block, "PART": self.part}
-
 
 FEW_BYTES = {2: 2**20, 4: 2**19}
 """Matrices of at most this many bytes, by the bytes of an element, leave threads of the device idle. Half an access per
@@ -43,16 +37,13 @@ block of 256 would be half full."""
 RESIDENT_THREADS = 2048
 """Threads that a multiprocessor holds at once."""
 
+EXACT_PART = 16384
+"""16 warps compute a longer row of the exact form in parts of this size. Whole, they would spill registers, because the form
+evaluates a polynomial."""
 
-def elements_launch(
-    total: int,
-    itemsize: int,
-    warp_size: int,
-    multiprocessors: int,
-    BLOCK: int | None = None,
-    num_warps: int | None = None,
-) -> ElementsLaunch:
-    """The launch of `triton` for `total` elements: 4 warps, and one 16-byte access per thread.
+
+def block_of_elements(total: int, itemsize: int, processors: Processors) -> tuple[int, int]:
+    """The elements of a program of `triton` for `total` elements, and its warps: 4, and one 16-byte access per thread.
 
     On an H200, 4096 x 12672 in bfloat16 takes 50.3 us; two accesses per thread take 50.9 us, four 52.1 us. With 2 warps it
     takes 63.1 us: the device cannot start the 100,000 programs faster.
@@ -61,103 +52,84 @@ def elements_launch(
     instead of 2.05 us. In float32 a thread makes two accesses if all programs are then on the device at once, and would not
     be with one access: 64 x 32000 takes 5.76 us instead of 5.99 us.
     """
+    if total <= FEWEST_ELEMENTS:
+        return (128 if total % 256 == 128 else 256), 4
     few = total * itemsize <= FEW_BYTES[itemsize]
-    fewest = total <= FEWEST_ELEMENTS
-    warps = num_warps or (8 if few and itemsize == 2 and not fewest else 4)
-    block = (128 if total % 256 == 128 else 256) if fewest else warps * warp_size * (8 if few else 16) // itemsize
-    resident = multiprocessors * RESIDENT_THREADS // (warps * warp_size) * block  # elements
-    if itemsize == 4 and resident < total <= 2 * resident:
-        block *= 2
-    return ElementsLaunch(BLOCK or block, {"num_warps": warps}, BLOCK or block)
+    warps = 8 if few and itemsize == 2 else 4
+    threads = warps * processors.warp_size
+    block = threads * (8 if few else 16) // itemsize
+    resident = processors.multiprocessors * RESIDENT_THREADS // threads * block  # elements
+    return (2 * block if itemsize == 4 and resident < total <= 2 * resident else block), warps
 
 
-EXACT_PART = 16384
-"""16 warps compute a longer row of the exact form in parts of this size. Whole, they would spill registers, because the form
-evaluates a polynomial."""
+def _elements(out: Tensor, x: Tensor, approximate: str) -> Launch:
+    """The launch on the elements of x in memory order; x has no gaps."""
+    from kbench.operators.gelu import triton_kernels as kernels
+
+    total = x.numel()
+    block, warps = block_of_elements(total, x.element_size(), processors_of(x.device))
+    constants = {**_shared_constants(x, approximate), "BLOCK": block, "EVEN": total % block == 0}
+    return Launch(kernels.gelu, math.ceil(total / block), (total,), constants, {"num_warps": warps})
 
 
-def row_launch(N: int, BLOCK: int | None = None, tanh: bool = True) -> ElementsLaunch:
-    """The launch of `triton-row` for rows of N elements. Raises Unsupported if BLOCK does not hold a row."""
-    block = triton_rows.row_block(N, BLOCK)
-    return ElementsLaunch(block, {"num_warps": triton_rows.row_warps(block)}, block if tanh else min(block, EXACT_PART))
+def _rows(out: Tensor, x: Tensor, approximate: str) -> Launch:
+    """The launch on rows, in the blocks of `_elements`."""
+    block, warps = block_of_elements(x.numel(), x.element_size(), processors_of(x.device))
+    return _blocks_of_rows(x, approximate, block, warps)
 
 
-@gelu.provider("triton-row", label="Triton (row)", requires="triton", supports=triton_rows.long_rows)
-@launch_options
-def triton_row(
-    x: Tensor,
-    *,
-    options: dict[str, Any],
-    approximate: str = "tanh",
-    BLOCK: int | None = None,
-) -> Tensor:
-    """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
-    if not x.numel():
-        return torch.empty_like(x)
-    launch = override(row_launch(x.shape[1], BLOCK, approximate == "tanh"), options)
-    return _run_rows(launch, x, approximate)
+def _whole_rows(out: Tensor, x: Tensor, approximate: str, BLOCK: int | None, num_warps: int | None) -> Launch:
+    """The launch of `triton-row`. Raises Unsupported if BLOCK does not hold a row."""
+    block = row_block(x.shape[1], BLOCK)
+    return _blocks_of_rows(x, approximate, block, num_warps or row_warps(block), exact_part(block, approximate))
 
 
-@gelu.provider("triton", label="Triton", requires="triton")
-@launch_options
-def triton(
-    x: Tensor,
-    *,
-    options: dict[str, Any],
-    approximate: str = "tanh",
-    BLOCK: int | None = None,
-) -> Tensor:
-    """BLOCK elements per program: 16 bytes per thread of the 4 warps (`num_warps`), or 8 if there are few elements. If x has
-    no gaps in memory, in either order, its rows do not matter to the launch."""
-    if not x.numel():
-        return torch.empty_like(x)
-    launch = elements_launch(
-        x.numel(),
-        x.element_size(),
-        triton_rows.warp_size(x.device),
-        triton_rows.multiprocessors(x.device),
-        BLOCK,
-        options.get("num_warps"),
-    )
-    launch = override(launch, options)
-    if x.is_contiguous() or x.t().is_contiguous():
-        return _run_flat(launch, x, approximate)
-    return _run_rows(launch, x, approximate)
+def exact_part(block: int, approximate: str) -> int:
+    """How many elements of a row a program of `triton-row` computes at a time."""
+    return block if approximate == "tanh" else min(block, EXACT_PART)
 
 
-def _run_flat(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
-    """Launch on the elements of x in memory order; x has no gaps. Raises Unsupported as `_programs` does."""
-    from kbench.operators.gelu import triton_kernels
+def _blocks_of_rows(x: Tensor, approximate: str, block: int, warps: int, part: int | None = None) -> Launch:
+    from kbench.operators.gelu import triton_kernels as kernels
 
-    out = torch.empty_like(x)  # same memory order as x
-    grid = _programs(math.ceil(x.numel() / launch.block))
-    constants = {"BLOCK": launch.block, "EVEN": x.numel() % launch.block == 0}
-    triton_kernels.gelu[grid](out, x, x.numel(), **_shared_constants(x, approximate), **constants, **launch.options)
-    return out
-
-
-def _run_rows(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
-    """Launch on the rows of x, with any row stride. Raises Unsupported if the elements of a row are not neighbours."""
-    rows, N = x.shape
-    if x.stride(1) != 1 and N > 1:
-        raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
-    from kbench.operators.gelu import triton_kernels
-
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    blocks = math.ceil(N / launch.block)
-    triton_kernels.gelu_rows[_programs(rows * blocks)](
-        out, x, x.stride(0), N, blocks, **_shared_constants(x, approximate), **launch.constants, **launch.options
-    )
-    return out
+    M, N = x.shape
+    blocks = math.ceil(N / block)
+    constants = {**_shared_constants(x, approximate), "BLOCK": block, "PART": part or block}
+    return Launch(kernels.gelu_rows, M * blocks, (x.stride(0), N, blocks), constants, {"num_warps": warps})
 
 
 def _shared_constants(x: Tensor, approximate: str) -> dict[str, Any]:
     """The constants that both kernels take."""
-    return {"TANH": approximate == "tanh", "POLICY": triton_rows.load_policy_for(x)}
+    return {"TANH": approximate == "tanh", "POLICY": load_policy_for(x)}
 
 
-def _programs(count: int) -> tuple[int]:
-    """The grid of this many programs. Raises Unsupported if a launch cannot have as many."""
-    if count > LARGEST_GRID:
-        raise Unsupported(f"needs {count} programs; one launch has at most {LARGEST_GRID}")
-    return (count,)
+ELEMENTS, ROWS, WHOLE_ROWS = Launcher(_elements), Launcher(_rows), Launcher(_whole_rows)
+
+
+@gelu.provider("triton-row", label="Triton (row)", requires="triton", supports=long_rows)
+def triton_row(
+    x: Tensor, *, approximate: str = "tanh", BLOCK: int | None = None, num_warps: int | None = None
+) -> Tensor:
+    """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
+    out = _dense_output(x)
+    if out.numel():
+        WHOLE_ROWS((out, x), approximate, BLOCK, num_warps)
+    return out
+
+
+@gelu.provider("triton", label="Triton", requires="triton")
+def triton(x: Tensor, *, approximate: str = "tanh") -> Tensor:
+    """A block of elements per program: 16 bytes per thread of 4 warps, or 8 if there are few elements. If x has no gaps in
+    memory, in either order, its rows do not matter to the launch."""
+    flat = x.is_contiguous() or x.t().is_contiguous()
+    out = torch.empty_like(x) if flat else _dense_output(x)  # the first has the memory order of x
+    if out.numel():
+        (ELEMENTS if flat else ROWS)((out, x), approximate)
+    return out
+
+
+def _dense_output(x: Tensor) -> Tensor:
+    """A dense output for x. Raises Unsupported if the elements of a row are not neighbours in memory."""
+    if x.stride(1) != 1 and x.shape[1] > 1:
+        raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
+    return x.new_empty(x.shape)

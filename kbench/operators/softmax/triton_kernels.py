@@ -1,277 +1,254 @@
 # mypy: ignore-errors
-"""Triton kernels of the row softmax. `triton_dispatch.py` chooses among them.
+"""Triton kernels of the row softmax, forward and backward. `triton_launches.py` chooses among them.
 
-All take the same arguments, so that one function launches them all: `out`, a contiguous (M, N) matrix; `x`, an (M, N)
-matrix whose rows are `row_stride` elements apart and whose columns are neighbours; M and N; then the compile-time
-constants. All compute in float32. Row offsets have 64 bits, because row * row_stride passes 2^31 long before memory ends.
+`x` and `y` are (M, N) matrices whose columns are neighbours in memory; `out` and `dx` are dense. Row offsets have 64 bits,
+because row * stride passes 2^31 long before memory ends. All kernels compute in float32. Blocks, lanes, VEC, EDGES, and how
+programs share a row are explained in kbench/kernels/triton_rows.py. STREAM: stores leave the L2 cache first. POLICY is the
+eviction policy of loads.
 
-No kernel tests for special values. `tl.max` skips NaN, but NaN minus anything is NaN, and so is the sum. A row of -inf
-gives -inf - -inf = NaN, and so does +inf - +inf. So the same rows are NaN as in torch.
-"""
+No kernel tests for special values. `tl.max` skips NaN, but NaN minus anything is NaN, and so is the sum. A row of -inf has a
+sum of 0 or of NaN, and so becomes NaN; +inf - +inf is NaN. So the same rows are NaN as in torch."""
 
 import triton
 import triton.language as tl
-from triton import knobs
-from triton.language.extra import libdevice
 
-INTERPRETED = tl.constexpr(knobs.runtime.interpret)
-
-ARGUMENTS = ["row_stride", "M", "N"]
-
-
-@triton.jit
-def _exp(v):
-    """exp of a float32; results below the normal range become zero. `tl.exp` keeps them, for three more instructions per
-    element. The interpreter has no libdevice."""
-    v *= 1.4426950408889634
-    return tl.exp2(v) if INTERPRETED else libdevice.exp2(v)
-
-
-@triton.jit
-def _softmax(v, axis: tl.constexpr):
-    """Softmax of a block in registers, along `axis`. Columns past the end of the row hold -inf and become zero."""
-    e = tl.exp(v - tl.max(v, axis, keep_dims=True))
-    return e / tl.sum(e, axis, keep_dims=True)
+from kbench.kernels.triton_rows import (
+    GATHERED,
+    SMALLEST,
+    block_lanes,
+    end_of_vectors,
+    first_vectors,
+    flushed_exp,
+    gather_softmax,
+    gather_words,
+    load_blocks,
+    publish_word,
+    row_edges,
+    row_maximum,
+    row_total,
+    still_packed,
+    team_of,
+    vector_groups,
+)
 
 
 @triton.jit(do_not_specialize=["M"])
-def row(out, x, row_stride, M, N, BLOCK: tl.constexpr):
-    """One program per row; the row stays in registers. Grid: M."""
+def row(out, x, x_stride, M, N, BLOCK: tl.constexpr):
+    """The textbook: one program per row, which stays in registers. Grid: M."""
     pid = tl.program_id(0).to(tl.int64)
-    cols = tl.arange(0, BLOCK)
-    v = tl.load(x + pid * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
-    tl.store(out + pid * N + cols, _softmax(v, 0), mask=cols < N)
+    columns = tl.arange(0, BLOCK)
+    v = tl.load(x + pid * x_stride + columns, mask=columns < N, other=-float("inf")).to(tl.float32)
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(out + pid * N + columns, e / tl.sum(e, 0), mask=columns < N)
 
 
-@triton.jit
-def _edges(start, N, VEC: tl.constexpr):
-    """The columns of a row outside whole vectors: at most VEC - 1 at either end. The first element of the row is `start`
-    elements into memory. Returns the columns and a mask of those that exist."""
-    before = (-start & (VEC - 1)).to(tl.int32)
-    after = (N - before) // VEC * VEC + before
-    lanes = tl.arange(0, 2 * VEC)
-    cols = tl.where(lanes < VEC, lanes, lanes - VEC + after)
-    return cols, (cols < N) & ((lanes >= VEC) | (cols < before))
+@triton.jit(do_not_specialize=["M"])
+def persistent(out, x, x_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+    """Each program strides over the rows. With STAGES > 1 it loads the next rows while it computes one. Grid: any."""
+    columns = tl.arange(0, BLOCK)
+    for i in tl.range(tl.program_id(0).to(tl.int64), M, tl.num_programs(0), num_stages=STAGES):
+        r = tl.cast(i, tl.int64)  # already 64-bit, except in the interpreter
+        v = tl.load(x + r * x_stride + columns, mask=columns < N, other=-float("inf")).to(tl.float32)
+        e = tl.exp(v - tl.max(v, 0))
+        tl.store(out + r * N + columns, e / tl.sum(e, 0), mask=columns < N)
 
 
-@triton.jit
-def _lanes(piece, inside, head, N, BLOCK: tl.constexpr, VEC: tl.constexpr, WINDOW: tl.constexpr):
-    """The lanes of a piece of a row, counted from the row's first vector, and a mask of those in vectors that hold elements
-    of this row only. `inside` is a mask of the rows that exist."""
-    lanes = piece * BLOCK + tl.arange(0, BLOCK)[None, :]
-    vectors = lanes // VEC * VEC  # the first lane of each vector: masks made of it never divide a vector
-    mask = inside & (vectors >= head) & (vectors <= N + head - VEC) if WINDOW else inside & (vectors < N)
-    return lanes, mask
-
-
-@triton.jit(do_not_specialize=ARGUMENTS)
-def tile(
+@triton.jit(do_not_specialize=["x_stride", "M", "N", "slices", "span"])
+def rows_in_registers(
     out,
     x,
-    row_stride,
+    words,
+    x_stride,
     M,
     N,
+    slices,
+    span,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
-    WINDOW: tl.constexpr,
+    EDGES: tl.constexpr,
     STREAM: tl.constexpr,
     POLICY: tl.constexpr,
-):
-    """ROWS rows per program, each in PIECES blocks of BLOCK lanes, moved in vectors of VEC elements. Grid: M / ROWS,
-    rounded up.
-
-    With WINDOW, rows may start and end anywhere. The lanes then begin at the vector that holds the row's first element,
-    `head` lanes before that element. They hold the vectors that belong to this row only; the edges are moved element by
-    element. STREAM: see `STREAMED_BYTES` in triton_dispatch.
-    POLICY: the eviction policy of loads.
-    """
-    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    start = rows * row_stride
-    to = rows * N
-    # of the first vector of every row; simpler to compute if every row starts with a vector
-    if WINDOW:
-        source, target = x + start // VEC * VEC, out + to // VEC * VEC
-    else:
-        source, target = x + rows * (row_stride // VEC * VEC), out + rows * (N // VEC * VEC)
-    head = 0
-    if WINDOW:
-        head = (start & (VEC - 1)).to(tl.int32)
-        edges, on_edge = _edges(start, N, VEC)
-        on_edge &= rows < M
-        edge = tl.load(x + start + edges, mask=on_edge, other=-float("inf")).to(tl.float32)
-    blocks = ()
-    for p in tl.static_range(PIECES):
-        lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
-        v = tl.load(source + lanes, mask=mask, other=-float("inf"), eviction_policy=POLICY).to(tl.float32)
-        blocks = blocks + (v,)  # noqa: RUF005 Triton has no other way to append
-    lane_max = blocks[0]
-    for p in tl.static_range(1, PIECES):
-        lane_max = tl.maximum(lane_max, blocks[p])
-    row_max = tl.max(lane_max, 1, keep_dims=True)
-    if WINDOW:
-        row_max = tl.maximum(row_max, tl.max(edge, 1, keep_dims=True))
-    exps = (_exp(blocks[0] - row_max),)
-    lane_sum = exps[0]
-    for p in tl.static_range(1, PIECES):
-        e = _exp(blocks[p] - row_max)
-        lane_sum += e
-        exps = exps + (e,)  # noqa: RUF005
-    row_sum = tl.sum(lane_sum, 1, keep_dims=True)
-    if WINDOW:
-        edge = _exp(edge - row_max)
-        row_sum += tl.sum(edge, 1, keep_dims=True)
-    scale = 1 / row_sum
-    if WINDOW:
-        tl.store(out + to + edges, edge * scale, mask=on_edge)
-    for p in tl.static_range(PIECES):
-        lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
-        tl.store(target + lanes, exps[p] * scale, mask, cache_modifier=".cs" if STREAM else "")
-
-
-@triton.jit
-def _publish(word, row_max, row_sum, flip):
-    """Write a maximum, the mark of this launch, and a sum into one 64-bit word, in one store: others see all of it or nothing.
-    The mark takes the place of the sum's sign, because a sum of exponentials is never negative."""
-    pair = (row_max.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (flip.to(tl.int64) << 31)
-    pair |= (row_sum.to(tl.int32, bitcast=True) & 0x7FFFFFFF).to(tl.int64)
-    tl.atomic_xchg(word, pair, sem="relaxed")
-
-
-@triton.jit
-def _gather(words, parts, flip, WIDTH: tl.constexpr):
-    """Wait until all words of a team have this launch's mark, and combine them into the maximum and the sum of the row."""
-    members = tl.arange(0, WIDTH)
-    pairs = tl.load(words + members, mask=members < parts, volatile=True)
-    while tl.max(((members < parts) & (((pairs >> 31) & 1) != flip)).to(tl.int32), 0) > 0:
-        pairs = tl.load(words + members, mask=members < parts, volatile=True)
-    maxima = (pairs >> 32).to(tl.int32).to(tl.float32, bitcast=True)
-    sums = (pairs & 0x7FFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
-    maxima = tl.where(members < parts, maxima, -float("inf"))
-    row_max = tl.max(maxima, 0)
-    return row_max, tl.sum(tl.where(members < parts, sums, 0.0) * _exp(maxima - row_max), 0)
-
-
-@triton.jit(do_not_specialize=[*ARGUMENTS, "parts", "span"])
-def split(
-    out,
-    x,
-    row_stride,
-    M,
-    N,
-    words,
-    parts,
-    span,
-    TICKETS: tl.constexpr,
     WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr,
-    VEC: tl.constexpr,
-    WINDOW: tl.constexpr,
-    STREAM: tl.constexpr,
-    POLICY: tl.constexpr,
+    TICKETS: tl.constexpr = False,
     PHASE: tl.constexpr = 0,
 ):
-    """A team of `parts` programs reads a row once. Each program keeps a slice of `span` elements in registers. The programs
-    exchange a maximum and a sum through `words`. Grid: `parts` programs per row.
-
-    `words` holds a ticket counter, 15 words of padding, then `parts` words per row. Every launch inverts the mark of every
-    word of its rows. Before it writes, a program reads the mark of its own word. A word belongs to this launch if its mark
-    differs from that. So nothing must be cleared, neither between launches nor between replays of a graph.
-
-    A program that waits keeps its multiprocessor. So the programs it waits for must be running, or must still find a place.
-    With TICKETS, teams form in the order in which programs start, however many there are. The members of a team are then
-    running, or next to start, if the device holds `parts` programs. Without TICKETS the device must hold the whole grid.
-
-    PHASE is for the interpreter, which runs programs one by one: PHASE 1 publishes and ends, PHASE 2 continues from there.
-    WINDOW is as in `tile`; the first slice takes both edges.
-    """
-    pid = tl.program_id(0)
-    if TICKETS:
-        pid = tl.atomic_add(words, 1, sem="relaxed").to(tl.int32)
-        if pid == tl.num_programs(0) - 1:
-            tl.store(words, 0)
-    part = pid % parts
-    row = (pid // parts).to(tl.int64)
+    """A program has ROWS rows in PIECES blocks, or, if WIDTH > 1, a slice of `span` lanes of one row in one block. The programs
+    of a row exchange its maximum and its sum. Grid: `slices` programs for every ROWS rows."""
+    pid, part, team, mark = team_of(words, slices, WIDTH, TICKETS, PHASE)
     first = part * span // VEC * VEC
-    lanes = tl.arange(0, BLOCK)
-    vectors = lanes // VEC * VEC  # as in `_lanes`
-    start = row * row_stride
-    to = row * N
-    mask = vectors < tl.minimum(N - first, span)
-    if WINDOW:
-        head = (start & (VEC - 1)).to(tl.int32)
-        mask = (vectors >= head - first) & (vectors <= tl.minimum(N + head - first, span) - VEC)
-        edges, on_edge = _edges(start, N, VEC)
-        on_edge &= part == 0
-        edge = tl.load(x + start + edges, mask=on_edge, other=-float("inf")).to(tl.float32)
-    source = x + start // VEC * VEC + first
-    v = tl.load(source + lanes, mask=mask, other=-float("inf"), eviction_policy=POLICY).to(tl.float32)
+    rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    inside = rows < M if ROWS > 1 else rows == rows  # the second is true, and the compiler knows it
+    source, head = first_vectors(x, rows, x_stride, VEC, EDGES)
+    target, _ = first_vectors(out, rows, N, VEC, EDGES)
+    end = end_of_vectors(N, head, first + span if WIDTH > 1 else PIECES * BLOCK, VEC, EDGES)
+    if EDGES:
+        columns, on_edge = row_edges(rows * x_stride, N, VEC)
+        on_edge &= inside & (part == 0)
+        edges = tl.load(x + rows * x_stride + columns, mask=on_edge, other=-float("inf")).to(tl.float32)
+    blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, POLICY)
+    values = (blocks[0].to(tl.float32),)
+    top = values[0]
+    for p in tl.static_range(1, PIECES):
+        values = values + (blocks[p].to(tl.float32),)  # noqa: RUF005 Triton has no other way to append
+        top = tl.maximum(top, values[p])
+    row_max = row_maximum(top)
+    if EDGES:
+        row_max = tl.maximum(row_max, row_maximum(edges))
     if WIDTH > 1:
-        words += 16
-        low = (words + pid).to(tl.pointer_type(tl.int32), bitcast=True)  # half a word takes one register less
-        flip = (tl.load(low, volatile=True) >> 31) & 1
-        if PHASE != 2:
-            flip = 1 - flip
-    slice_max = tl.max(v, 0)
-    if WINDOW:
-        slice_max = tl.maximum(slice_max, tl.max(edge, 0))
-    # a slice of -inf in a finite row must add nothing to the sum, not NaN
-    shift = tl.where(slice_max == -float("inf"), 0.0, slice_max) if WIDTH > 1 else slice_max
-    e = _exp(v - shift)
-    slice_sum = tl.sum(e, 0)
-    if WINDOW:
-        edge = _exp(edge - shift)
-        slice_sum += tl.sum(edge, 0)
-    scale = 1 / slice_sum
+        row_max = tl.maximum(row_max, SMALLEST)  # a slice of -inf in a finite row must add nothing to the sum, not NaN
+    exponentials = (flushed_exp(values[0] - row_max),)
+    total = exponentials[0]
+    for p in tl.static_range(1, PIECES):
+        exponentials = exponentials + (flushed_exp(values[p] - row_max),)  # noqa: RUF005
+        total += exponentials[p]
+    row_sum = row_total(total)
+    if EDGES:
+        edges = flushed_exp(edges - row_max)
+        row_sum += row_total(edges)
+    scale = 1 / row_sum
     if WIDTH > 1:
         if PHASE != 2:
-            _publish(words + pid, slice_max, slice_sum, flip)
+            publish_word(team + part, row_max, row_sum, mark)
         if PHASE != 1:
-            row_max, row_sum = _gather(words + (pid - part), parts, flip, WIDTH)
-            scale = _exp(shift - row_max) / row_sum
+            slice_max = row_max
+            row_max, row_sum = gather_softmax(team, slices, mark, WIDTH, WIDTH)
+            scale = flushed_exp(slice_max - row_max) / row_sum
     if PHASE != 1:
-        if WINDOW:
-            tl.store(out + to + edges, edge * scale, mask=on_edge)
-        tl.store(out + to // VEC * VEC + first + lanes, e * scale, mask, cache_modifier=".cs" if STREAM else "")
+        if EDGES:
+            tl.store(out + rows * N + columns, edges * scale, mask=on_edge)
+        for p in tl.static_range(PIECES):
+            lanes, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
+            tl.store(target + lanes, exponentials[p] * scale, mask, cache_modifier=".cs" if STREAM else "")
 
 
 @triton.jit(do_not_specialize=["M"])
-def persistent(out, x, row_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
-    """Each program strides over the rows. With STAGES > 1 it loads the next rows while it computes one. Grid: any."""
-    cols = tl.arange(0, BLOCK)
-    for i in tl.range(tl.program_id(0).to(tl.int64), M, tl.num_programs(0), num_stages=STAGES):
-        r = tl.cast(i, tl.int64)  # already 64-bit, except in the interpreter
-        v = tl.load(x + r * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
-        tl.store(out + r * N + cols, _softmax(v, 0), mask=cols < N)
-
-
-@triton.jit(do_not_specialize=["M"])
-def online(out, x, row_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+def rows_read_twice(out, x, x_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     """One program per row. It reads the row twice, in pieces of BLOCK: for rows that registers cannot hold. Grid: M.
 
     Every lane keeps the maximum and the sum of its own columns (Milakov and Gimelshein, "Online normalizer calculation for
     softmax", 2018). So the loop has no reduction across threads; the lanes are combined once, after it.
     """
     pid = tl.program_id(0).to(tl.int64)
-    x += pid * row_stride
+    x += pid * x_stride
     out += pid * N
     lanes = tl.arange(0, BLOCK)
 
     lane_max = tl.full((BLOCK,), -float("inf"), tl.float32)
     lane_sum = tl.zeros((BLOCK,), tl.float32)
     for start in tl.range(0, N, BLOCK, num_stages=STAGES):
-        cols = start + lanes
-        v = tl.load(x + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        columns = start + lanes
+        v = tl.load(x + columns, mask=columns < N, other=-float("inf")).to(tl.float32)
         new_max = tl.maximum(lane_max, v)
         # a lane that has seen only -inf must keep a sum of zero; NaN would make the whole row NaN
         shift = tl.where(new_max == -float("inf"), 0.0, new_max)
-        lane_sum = lane_sum * _exp(lane_max - shift) + _exp(v - shift)
+        lane_sum = lane_sum * flushed_exp(lane_max - shift) + flushed_exp(v - shift)
         lane_max = new_max
 
     row_max = tl.max(lane_max, 0)
-    row_sum = tl.sum(lane_sum * _exp(lane_max - row_max), 0)
+    row_sum = tl.sum(lane_sum * flushed_exp(lane_max - row_max), 0)
     for start in tl.range(0, N, BLOCK, num_stages=STAGES):
-        cols = start + lanes
-        v = tl.load(x + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
-        tl.store(out + cols, _exp(v - row_max) / row_sum, mask=cols < N)
+        columns = start + lanes
+        v = tl.load(x + columns, mask=columns < N, other=-float("inf")).to(tl.float32)
+        tl.store(out + columns, flushed_exp(v - row_max) / row_sum, mask=columns < N)
+
+
+@triton.jit
+def _add_products(total, y_blocks, dy_blocks, VEC: tl.constexpr):
+    """Add the products of blocks to the running sum of each group of lanes."""
+    for p in tl.static_range(len(y_blocks)):
+        total += tl.sum(vector_groups(y_blocks[p], VEC) * vector_groups(dy_blocks[p], VEC), 2)
+    return total
+
+
+@triton.jit
+def _store_gradients(
+    target, y_blocks, dy_blocks, first, end, inside, head, row_sum, VEC: tl.constexpr, EDGES: tl.constexpr
+):
+    BLOCK: tl.constexpr = y_blocks[0].shape[1]
+    for p in tl.static_range(len(y_blocks)):
+        lanes, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
+        tl.store(target + lanes, y_blocks[p].to(tl.float32) * (dy_blocks[p].to(tl.float32) - row_sum), mask)
+
+
+@triton.jit(do_not_specialize=["dy_stride", "y_stride", "M", "N", "slices", "span", "loops"])
+def softmax_gradients(
+    dx,
+    dy,
+    y,
+    words,
+    dy_stride,
+    y_stride,
+    M,
+    N,
+    slices,
+    span,
+    loops,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    HELD: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    EDGES: tl.constexpr,
+    POLICY: tl.constexpr,
+    PACKED: tl.constexpr,
+    TICKETS: tl.constexpr = False,
+    PHASE: tl.constexpr = 0,
+):
+    """The backward pass: dx = y * (dy - sum(dy * y)). Rows of dy and of y may be any number of elements apart, as long as their
+    first elements have the same distance from a multiple of VEC. Grid: `slices` programs for every ROWS rows.
+
+    A program has a slice of `span` lanes. It reads most of a long slice in `loops` steps of PIECES blocks, and reads those
+    blocks again for the gradients, the latest first. The last HELD blocks of the slice stay in registers. If WIDTH > 1, the
+    programs of a row exchange their sums.
+    """
+    pid, part, team, mark = team_of(words, slices, WIDTH, TICKETS, PHASE)
+    rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    inside = rows < M if ROWS > 1 else rows == rows  # the second is true, and the compiler knows it
+    ys, head = first_vectors(y, rows, y_stride, VEC, EDGES)
+    dys, _ = first_vectors(dy, rows, dy_stride, VEC, EDGES)
+    target, _ = first_vectors(dx, rows, N, VEC, EDGES)
+    slice_start = part * span // VEC * VEC
+    end = end_of_vectors(N, head, slice_start + span, VEC, EDGES)
+    held_start = slice_start + loops * (PIECES * BLOCK)
+    if EDGES:
+        columns, on_edge = row_edges(rows * y_stride, N, VEC)
+        on_edge &= inside & (part == 0)
+        y_edges = tl.load(y + rows * y_stride + columns, mask=on_edge, other=0.0).to(tl.float32)
+        dy_edges = tl.load(dy + rows * dy_stride + columns, mask=on_edge, other=0.0).to(tl.float32)
+    total = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
+    SECOND: tl.constexpr = "evict_first" if POLICY == "evict_last" else ""
+    if PIECES > 0:
+        for i in tl.range(0, loops):
+            first = slice_start + i * (PIECES * BLOCK)
+            y_blocks = load_blocks(ys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, EDGES, POLICY)
+            dy_blocks = load_blocks(dys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, EDGES, POLICY)
+            total = _add_products(total, y_blocks, dy_blocks, VEC)
+    y_held = load_blocks(ys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, EDGES, POLICY)
+    dy_held = load_blocks(dys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, EDGES, POLICY)
+    total = _add_products(total, y_held, dy_held, VEC)
+    row_sum = row_total(total)
+    if EDGES:
+        row_sum += row_total(y_edges * dy_edges)
+    if WIDTH > 1:
+        if PHASE != 2:
+            publish_word(team + part + tl.zeros((ROWS, 1), tl.int32), row_sum, tl.zeros((ROWS, 1), tl.float32), mark)
+        if PHASE != 1:
+            row_sum = 0.0  # a number: the compiler may move blocks to a tensor's layout
+            for first in tl.static_range(0, WIDTH, GATHERED):
+                sums, _, exist = gather_words(team + first, slices - first, mark, GATHERED)
+                row_sum += tl.sum(tl.where(exist, sums, 0.0), 0)
+    if PHASE != 1:
+        zero = (row_sum != row_sum).to(tl.int16)
+        y_held, dy_held = still_packed(y_held, zero, PACKED), still_packed(dy_held, zero, PACKED)
+        _store_gradients(target, y_held, dy_held, held_start, end, inside, head, row_sum, VEC, EDGES)
+        if PIECES > 0:
+            for i in tl.range(0, loops):
+                first = held_start - (i + 1) * (PIECES * BLOCK)
+                y_blocks = load_blocks(ys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, EDGES, SECOND)
+                dy_blocks = load_blocks(dys, first, end, inside, head, 0.0, PIECES, BLOCK, VEC, EDGES, SECOND)
+                _store_gradients(target, y_blocks, dy_blocks, first, end, inside, head, row_sum, VEC, EDGES)
+        if EDGES:
+            tl.store(dx + rows * N + columns, y_edges * (dy_edges - row_sum), mask=on_edge)

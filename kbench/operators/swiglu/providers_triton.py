@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels import triton_rows
+from kbench.kernels import triton_launch
 from kbench.operators.swiglu.operator import swiglu
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def triton(gate: Tensor, up: Tensor) -> Tensor:
     gate, up = gate.contiguous(), up.contiguous()
     y = torch.empty_like(gate)
     if y.numel():
-        forward_block[_grid(y)](y, gate, up, y.numel(), BLOCK, triton_rows.load_policy_for(y))
+        forward_block[_grid(y)](y, gate, up, y.numel(), BLOCK, triton_launch.load_policy_for(y))
     return y
 
 
@@ -34,7 +34,7 @@ def triton_backward(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tenso
     dy, gate, up = dy.contiguous(), gate.contiguous(), up.contiguous()
     d_gate, d_up = torch.empty_like(gate), torch.empty_like(up)
     if dy.numel():
-        backward_block[_grid(dy)](d_gate, d_up, dy, gate, up, dy.numel(), BLOCK, triton_rows.load_policy_for(dy))
+        backward_block[_grid(dy)](d_gate, d_up, dy, gate, up, dy.numel(), BLOCK, triton_launch.load_policy_for(dy))
     return d_gate, d_up
 
 

@@ -20,7 +20,7 @@ from kbench.kernels.norms.dispatch.launches import (
     warps_for,
 )
 from kbench.kernels.norms.dispatch.shared import adding_up, shared_rows_plan, sharing
-from kbench.kernels.triton_rows import power_of_two
+from kbench.kernels.triton_launch import power_of_two
 
 _LONGEST_KEPT = 8192
 """Elements of a row that one program holds beside the sums over the rows."""

@@ -20,7 +20,7 @@ from kbench.kernels.norms.dispatch.once import read_once
 from kbench.kernels.norms.dispatch.teams import long_rows
 from kbench.kernels.norms.dispatch.twice import long_rows_twice, read_twice, two_inputs_twice
 from kbench.kernels.norms.dispatch.wide_weights import for_wide_weights, large_beside_wide_weights
-from kbench.kernels.triton_rows import power_of_two
+from kbench.kernels.triton_launch import power_of_two
 
 _SLICE = 8192
 """Elements that one program of a team holds, of a longer row."""

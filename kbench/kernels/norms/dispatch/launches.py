@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from kbench.kernels.triton_rows import H200_CACHE_BYTES, KEPT_CACHES, power_of_two
+from kbench.kernels.triton_launch import KEPT_CACHES, power_of_two
 
 LARGE_BYTES = 120 * 2**20
 """Of one input. Hints for the caches were measured with 2^26 elements: 128 MiB in 16 bits, or a little less if the number of
@@ -26,7 +26,7 @@ class Processors(NamedTuple):
     chained: bool
     together: bool = True
     interpreted: bool = False
-    cache_bytes: float = H200_CACHE_BYTES
+    cache_bytes: float = 60 * 2**20
 
     @property
     def large_bytes(self) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases, warps_for
-from kbench.kernels.triton_rows import power_of_two
+from kbench.kernels.triton_launch import power_of_two
 
 
 class Sharing(NamedTuple):

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases
-from kbench.kernels.triton_rows import power_of_two
+from kbench.kernels.triton_launch import power_of_two
 
 
 class Team(NamedTuple):

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, tile_elements
-from kbench.kernels.triton_rows import power_of_two
+from kbench.kernels.triton_launch import power_of_two
 
 
 def large_beside_wide_weights(M: int, N: int, device: Processors) -> Launches | None:

@@ -1,0 +1,343 @@
+"""How kbench's Triton kernels are launched: what a launch asks of the device, how rows are divided over programs and blocks,
+and `Launcher`, which decides once for each shape. Importing it does not need Triton; `triton_rows.py` is the side of the
+kernels."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from kbench.contract.provider import Unsupported
+from kbench.kernels import cuda_driver
+from kbench.kernels.cuda_driver import LARGEST_GRID
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results.case import Case
+
+LARGEST_BLOCK = 2**20
+"""Elements that Triton allows in one tensor."""
+
+KEPT_CACHES = 2
+"""`kKeptCaches` of device.cuh. Kernels ask the L2 cache to keep their input if a matrix is more than this many times as large
+as the cache. That makes them faster. With smaller matrices, it makes the next kernel slower by as much or more: see
+docs/kernels.md."""
+
+WAITING_THREADS = 256
+"""Threads of a multiprocessor that surely find a place at once, whatever registers they take. If a program waited for more
+programs than the device holds at once, it might wait forever."""
+
+TEAM_THREADS = 128
+"""Threads of a program that shares a row with others."""
+
+SHORTEST_ODD_ROW = 64
+"""A shorter row that does not consist of whole vectors is moved in smaller vectors; otherwise it would be all edges."""
+
+
+def power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n."""
+    return 1 << (n - 1).bit_length()
+
+
+class Processors(NamedTuple):
+    """What a launch asks of a device. The defaults are those of an H200.
+
+    multiprocessors  each holds at least one program
+    waiting          multiprocessors whose programs can wait for each other; 0 if programs cannot
+    packs            whether 16-bit elements can stay packed in registers (see `still_packed` in triton_rows.py)
+    caps             whether to limit the registers of a thread, for speed: where the compiler meets our limits without spilling
+    cache_bytes      of the L2 cache; infinity where no hint to it was measured
+    """
+
+    warp_size: int = 32
+    multiprocessors: int = 132
+    waiting: int = 132
+    packs: bool = True
+    caps: bool = True
+    cache_bytes: float = 60 * 2**20
+
+    def programs_at_once(self, threads: int) -> int:
+        """Programs of so many threads that surely find a place at once, at least 1."""
+        return max(1, self.waiting * max(1, WAITING_THREADS // threads))
+
+
+@cache
+def processors_of(device: torch.device) -> Processors:
+    """Those of a device with a number. On a host, where the interpreter runs programs one after another, a small device."""
+    if device.type != "cuda":
+        host = device.type == "cpu"
+        return Processors(multiprocessors=4, waiting=132 if host else 0, packs=False, caps=host, cache_bytes=math.inf)
+    properties: Any = torch.cuda.get_device_properties(device)
+    nvidia = torch.version.hip is None
+    return Processors(
+        int(properties.warp_size),
+        int(properties.multi_processor_count),
+        int(properties.multi_processor_count),
+        nvidia,
+        nvidia and properties.major == 9,
+        int(properties.L2_cache_size) if nvidia else math.inf,
+    )
+
+
+def load_policy(matrix_bytes: int, processors: Processors) -> str:
+    """The `eviction_policy` of the loads of a kernel that reads and writes matrices of so many bytes each."""
+    return "evict_last" if matrix_bytes > KEPT_CACHES * processors.cache_bytes else ""
+
+
+def load_policy_for(x: Tensor) -> str:
+    """The policy for a kernel that reads and writes matrices of the size and the dtype of x."""
+    return load_policy(x.numel() * x.element_size(), processors_of(x.device))
+
+
+def row_block(N: int, BLOCK: int | None) -> int:
+    """The block that holds a row of N elements: BLOCK, or the smallest possible. Raises Unsupported if BLOCK is too small."""
+    smallest = power_of_two(N)
+    block = BLOCK or smallest
+    if block < smallest or block != power_of_two(block):
+        raise Unsupported(f"BLOCK={block} cannot hold a row of N={N}; it must be a power of two, {smallest} or more")
+    return block
+
+
+def row_warps(block: int) -> int:
+    """Warps for a row: 4, or 8 from a block of 2048 on, or 16 from 4096 on."""
+    return 16 if block >= 4096 else 8 if block >= 2048 else 4
+
+
+def long_rows(case: Case) -> str | None:
+    """Why the rows of a case are too long for one block; None if they are not."""
+    if case.N > LARGEST_BLOCK:
+        return f"N > {LARGEST_BLOCK}: a row must fit into one Triton block, which holds at most that many elements"
+    return None
+
+
+class Matrix(NamedTuple):
+    """A matrix as a launch sees it. `vector` are the elements that one access moves. With `edges`, rows begin or end anywhere,
+    not at multiples of a vector."""
+
+    rows: int
+    columns: int
+    itemsize: int
+    vector: int
+    edges: bool
+    processors: Processors = Processors()
+
+    @property
+    def lanes(self) -> int:
+        """From the first vector of a row to the last."""
+        return self.columns + (self.vector - 1 if self.edges else 0)
+
+    @property
+    def row_bytes(self) -> int:
+        return self.lanes * self.itemsize
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.columns * self.itemsize
+
+    @property
+    def load_policy(self) -> str:
+        return load_policy(self.bytes, self.processors)
+
+
+def matrix_of(*matrices: Tensor) -> Matrix:
+    """What a launch needs to know of matrices of the same shape, which a kernel reads or writes side by side. An access moves
+    16 bytes, or fewer if their rows differ in their distance from a multiple of 16 bytes, or if they are very short and do not
+    consist of whole vectors."""
+    x, itemsize = matrices[0], matrices[0].element_size()
+    M, N = x.shape
+    strides = [matrix.stride(0) if M > 1 else N for matrix in matrices]
+    places = [matrix.data_ptr() // itemsize for matrix in matrices]
+    vector = math.gcd(16 // itemsize, *places, *(stride - strides[0] for stride in strides))
+    if N < SHORTEST_ODD_ROW:
+        vector = math.gcd(vector, N, strides[0])
+    edges = bool(N % vector or (M > 1 and strides[0] % vector))
+    return Matrix(M, N, itemsize, vector, edges, processors_of(x.device))
+
+
+class Division(NamedTuple):
+    """How rows are divided. A program has `together` rows, or one of `slices` slices of a row, each of `span` lanes, in `held`
+    blocks of `block` lanes."""
+
+    together: int
+    block: int
+    held: int
+    warps: int
+    slices: int
+    span: int
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """WIDTH are the words that a program reads to join the slices of a row; 1 if there is one slice."""
+        width = max(32, power_of_two(self.slices)) if self.slices > 1 else 1
+        return {"WIDTH": width, "ROWS": self.together, "BLOCK": self.block}
+
+
+def span_of(lanes: int, slices: int) -> int:
+    """Lanes of a slice: a multiple of 64, so that slices begin with a vector."""
+    return 64 * math.ceil(lanes / slices / 64)
+
+
+def whole_rows(x: Matrix, accesses: int, fewest_bytes: int = 2048) -> Division:
+    """A program holds a row, with up to `accesses` accesses of each thread. Rows of less than `fewest_bytes` share a program
+    until it has that many."""
+    a_warp = x.vector * x.processors.warp_size
+    warps = min(512 // x.processors.warp_size, power_of_two(math.ceil(x.lanes / (a_warp * accesses))))
+    block = min(power_of_two(x.lanes), a_warp * warps)
+    together = min(x.processors.warp_size, max(1, fewest_bytes // (power_of_two(x.lanes) * x.itemsize)))
+    return Division(together, block, math.ceil(x.lanes / block), warps, 1, span_of(x.lanes, 1))
+
+
+def sliced_rows(x: Matrix, blocks: int, slices: int | None = None) -> Division:
+    """Programs of TEAM_THREADS share a row: so many, or enough for `blocks` blocks in each."""
+    block = x.vector * TEAM_THREADS
+    slices = slices or math.ceil(x.lanes / (block * blocks))
+    span = span_of(x.lanes, slices)
+    return Division(1, block, math.ceil(span / block), TEAM_THREADS // x.processors.warp_size, slices, span)
+
+
+def waiting_rows(x: Matrix, blocks: tuple[int, ...], slices: int | None = None) -> Division | None:
+    """The same for programs that wait for each other, with the first of these numbers of blocks for which the device surely
+    holds all programs of a row at once. None if it holds them for none."""
+    divisions = (sliced_rows(x, count, slices) for count in blocks)
+    most = x.processors.programs_at_once(TEAM_THREADS)
+    return next((division for division in divisions if division.slices <= most), None)
+
+
+class Launch(NamedTuple):
+    """One launch of a kernel, whose arguments are tensors, then `words` if it has them, then `numbers`, then `constants`.
+
+    options  Triton's
+    words    how many words of a mailbox the programs exchange results through, and its layout; no words if no programs share a
+             row; None for a kernel without a mailbox
+    waits    whether the programs of a row wait for each other, as `triton_rows.py` explains
+    """
+
+    kernel: Any
+    programs: int
+    numbers: tuple[float, ...]
+    constants: dict[str, Any]
+    options: dict[str, Any]
+    words: tuple[int, Hashable] | None = None
+    waits: bool = False
+
+
+def rows_launch(
+    kernel: Any,
+    M: int,
+    division: Division,
+    numbers: tuple[float, ...],
+    constants: dict[str, Any],
+    options: dict[str, Any],
+) -> Launch:
+    """The launch of a kernel whose programs share rows of a matrix and wait for each other, if a row has several."""
+    shared = division.slices > 1
+    words = (TICKET_WORDS + M * division.slices if shared else 0, ("bit 31", division.slices))
+    programs = math.ceil(M / division.together) * division.slices
+    options = {"num_warps": division.warps, **options}
+    return Launch(kernel, programs, numbers, {**division.constants, **constants}, options, words, shared)
+
+
+class Launcher:
+    """Launches what a function chooses. It chooses, and Triton looks for a compiled kernel, once for each shape, strides, dtype
+    and alignment of the tensors, because both take longer than many a kernel.
+
+    `choose(*tensors, *settings)` returns the Launch of a call, and may raise Unsupported.
+    """
+
+    def __init__(self, choose: Callable[..., Launch]) -> None:
+        self._choose = choose
+        self._ready: dict[Hashable, Callable[..., None]] = {}
+
+    def __call__(self, tensors: tuple[Tensor, ...], *settings: Hashable) -> None:
+        facts = [(x.shape, x.stride(), x.dtype, x.data_ptr() & 15) for x in tensors]
+        key = (tensors[0].get_device(), settings, *facts)
+        ready = self._ready.get(key)
+        if ready:
+            ready(*tensors)
+        else:
+            self._first_launch(key, self._choose(*tensors, *settings), tensors)
+
+    def _first_launch(self, key: Hashable, launch: Launch, tensors: tuple[Tensor, ...]) -> None:
+        """Launch, and keep the compiled kernel with all arguments but the tensors."""
+        device, constants, options = tensors[0].device, launch.constants, launch.options
+        if launch.programs > LARGEST_GRID:
+            raise Unsupported(f"needs {launch.programs} programs; one launch has at most {LARGEST_GRID}")
+        if launch.waits and launch.programs > processors_of(device).multiprocessors:
+            constants = {**constants, "TICKETS": True}
+        elif launch.waits and device.type == "cuda":
+            options = {**options, "launch_cooperative_grid": True}
+        words = _words(device, launch.words)
+        compiled: Any = None
+        if launch.waits and device.type == "cpu":  # the interpreter runs one program after another
+            for phase in (1, 2):
+                launch.kernel[(launch.programs,)](
+                    *tensors, *words, *launch.numbers, PHASE=phase, **constants, **options
+                )
+        else:
+            compiled = launch.kernel[(launch.programs,)](*tensors, *words, *launch.numbers, **constants, **options)
+        if compiled is None:  # there is an interpreter, and no compiler
+            return
+        run = compiled[launch.programs, 1, 1]
+        parameters = launch.kernel.params[len(tensors) + len(words) + len(launch.numbers) :]
+        rest = (*launch.numbers, *(constants.get(parameter.name, parameter.default) for parameter in parameters))
+        if launch.words is None:
+            self._ready[key] = lambda *tensors: run(*tensors, *rest)
+        else:
+            self._ready[key] = lambda *tensors: run(*tensors, *_words(device, launch.words), *rest)
+
+
+def _words(device: torch.device, words: tuple[int, Hashable] | None) -> tuple[Tensor | None, ...]:
+    """The argument `words` of a launch, if it has one."""
+    return () if words is None else (mailbox(device, *words) if words[0] else None,)
+
+
+STORE_WORDS = 2**22
+"""Words zeroed in advance for launches in graphs. A graph that zeroed its own would do so at every replay, in about 2 us."""
+
+TICKET_WORDS = 16
+"""Words before those of the first row: the ticket counter, padded to a cache line."""
+
+_mailboxes: dict[tuple[torch.device, int, Hashable, bool], tuple[int | None, Tensor]] = {}
+_store: dict[torch.device, Tensor] = {}
+_taking = threading.Lock()
+
+
+def mailbox(device: torch.device, count: int, layout: Hashable) -> Tensor:
+    """A mailbox: at least `count` 64-bit words in device memory, for a launch on the current stream of `device`.
+
+    Its words are zero before the first launch with this `layout`. Every launch must leave them as the next launch with the
+    same layout needs them. The launches of one stream run one after another, so they share a mailbox. Launches that are
+    captured from one stream into one graph share one too. Two graphs may be replayed at the same time, so each has its own.
+    """
+    count = 16 * math.ceil(count / 16)  # slices of the store begin at cache lines
+    stream, captured, capture = 0, False, None
+    if device.type == "cuda":
+        stream = torch.cuda.current_stream(device).cuda_stream
+        captured = torch.cuda.is_current_stream_capturing()
+        if captured:
+            capture = cuda_driver.capture_id(stream)
+        elif device not in _store:
+            _store[device] = torch.zeros(STORE_WORDS, dtype=torch.int64, device=device)
+            torch.cuda.synchronize(device)  # graphs may run on any stream
+    before, mine = _mailboxes.get((device, stream, layout, captured), (None, None))
+    another = captured and (capture is None or capture != before)
+    if mine is None or mine.numel() < count or another:
+        mine = _from_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
+        _mailboxes[device, stream, layout, captured] = capture, mine
+    return mine
+
+
+def _from_store(device: torch.device, count: int) -> Tensor:
+    """`count` zeros that no launch has used. Several threads may capture graphs at the same time."""
+    with _taking:
+        store = _store.get(device)
+        if store is not None and store.numel() >= count:
+            _store[device] = store[count:]
+            return store[:count]
+    return torch.zeros(count, dtype=torch.int64, device=device)

@@ -1,0 +1,217 @@
+"""How Triton kernels are launched: the launches of softmax and cross-entropy hold every lane of a row, programs wait only where
+they can, and a launch is decided once for each shape. Without Triton's compiler."""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.kernels import triton_launch
+from kbench.kernels.triton_launch import Launch, Launcher, Matrix, Processors
+from kbench.operators.cross_entropy.triton_launches import divide_both, divide_losses
+from kbench.operators.gelu.providers_triton import block_of_elements
+from kbench.operators.softmax.triton_launches import FEW_ROWS, divide, divide_gradients, occupancy
+
+ROWS = [1, 64, 1000, 2**17]
+LENGTHS = [1, 40, 63, 64, 65, 500, 1000, 1024, 4095, 4096, 4097, 4100, 8192, 8200, 12345, 16384, 32000, 32768, 50257]
+LENGTHS += [65536, 128256, 131072, 151936, 262144, 2**20]
+
+
+def matrix(M: int, N: int, itemsize: int = 2, processors: int = 132, vector: int | None = None) -> Matrix:
+    """`vector` is shorter for matrices whose rows begin at different distances from a multiple of 16 bytes."""
+    vector = vector or 16 // itemsize
+    if N < triton_launch.SHORTEST_ODD_ROW:
+        vector = next(v for v in (8, 4, 2, 1) if v <= vector and N % v == 0)
+    device = Processors(multiprocessors=processors, waiting=processors)
+    return Matrix(M, N, itemsize, vector, N % vector != 0, device)
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("processors", [132, 16])
+@pytest.mark.parametrize("vector", [1, 4, None])
+def test_slices_and_blocks_hold_every_lane_of_a_row(itemsize: int, processors: int, vector: int | None) -> None:
+    for M, N in product(ROWS, LENGTHS):
+        x = matrix(M, N, itemsize, processors, vector)
+        forward, _, moved = divide(x)
+        gradients, gradient_pieces, _ = divide_gradients(x)
+        both, both_pieces, _ = divide_both(x, False)
+        lossy, _ = divide_losses(x)
+        ways = [(gradients, gradient_pieces, x, True), (both, both_pieces, x, True), (lossy, 1, x, False)]
+        ways += [(forward, 0, moved, True)] if forward else []
+        for division, pieces, seen, waits in ways:
+            where = f"{M} x {N}: {division}"
+            assert division.block & (division.block - 1) == 0 and division.block >= seen.vector, where
+            held = division.held * division.block
+            assert pieces or held >= min(division.span, seen.lanes), where
+            assert division.span * (division.slices - 1) < seen.lanes <= division.span * division.slices, where
+            assert division.span % seen.vector == 0, where
+            assert division.slices == 1 or division.together == 1, where
+            if waits:  # a multiprocessor may hold no more than 256 threads, if each takes as many registers as it can
+                assert division.slices <= processors * max(1, 256 // (32 * division.warps)), where
+
+
+def test_few_long_rows_are_spread_over_the_device_and_short_ones_are_not() -> None:
+    for divided in (divide, divide_gradients, divide_losses, lambda x: divide_both(x, False)):
+        for N, spread in ((128256, True), (1024, False)):
+            division = divided(matrix(1 if spread else 64, N))[0]
+            assert division and (division.slices >= 16) is spread
+
+
+def test_programs_wait_only_where_they_can() -> None:
+    """Without teams a row has one program."""
+    for M, N in product(ROWS, LENGTHS):
+        x = matrix(M, N)
+        alone = x._replace(processors=x.processors._replace(waiting=0))
+        divisions = [divide(alone)[0], divide_gradients(alone)[0], divide_both(alone, False)[0]]
+        assert {division.slices for division in divisions if division} == {1}
+
+
+@pytest.mark.parametrize(
+    ("N", "itemsize", "pieces"),
+    [
+        (33, 4, 5), (65, 2, 5), (137, 4, 5), (384, 2, 6), (410, 2, 7), (8892, 2, 5), (12446, 2, 7),
+        (100, 4, 1), (200, 2, 1), (781, 2, 1), (781, 4, 1), (3072, 2, 1), (6144, 2, 1), (12288, 2, 3),
+    ],
+)  # fmt: skip
+def test_rows_that_would_leave_lanes_idle_are_held_in_eighths(N: int, itemsize: int, pieces: int) -> None:
+    division, _, _ = divide(matrix(2**22, N, itemsize))
+    assert division and division.held == pieces
+    few, _, _ = divide(matrix(FEW_ROWS, N, itemsize))
+    assert few and few.together == 1
+
+
+@pytest.mark.parametrize(("more_rows", "policy"), [(0, ""), (1, "evict_last")])
+def test_a_matrix_that_is_twice_as_large_as_the_cache_is_read_with_the_hint(more_rows: int, policy: str) -> None:
+    assert matrix(2 * 60 * 2**20 // (2 * 8192) + more_rows, 8192).load_policy == policy
+
+
+def test_cuda_and_triton_agree_on_which_matrices_are_large() -> None:
+    headers = Path(triton_launch.__file__).parent.glob("*.cuh")
+    found = [number for header in headers for number in re.findall(r"kKeptCaches = (\d+);", header.read_text())]
+    assert found == [str(triton_launch.KEPT_CACHES)]
+
+
+@pytest.mark.parametrize(
+    ("hip", "major", "caps", "packs"), [(None, 9, True, True), (None, 8, False, True), ("7.0", 9, False, False)]
+)
+def test_what_was_measured_on_nvidia_is_not_asked_of_amd(
+    monkeypatch: pytest.MonkeyPatch, hip: str | None, major: int, caps: bool, packs: bool
+) -> None:
+    """No register limit and no hint to the cache."""
+    properties = SimpleNamespace(warp_size=64, multi_processor_count=304, major=major, L2_cache_size=2**25)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    processors = triton_launch.processors_of.__wrapped__(torch.device("cuda", 0))
+    assert (processors.caps, processors.packs, processors.cache_bytes < 1e9) == (caps, packs, packs)
+
+
+@pytest.mark.parametrize(
+    ("total", "itemsize", "block", "warps"),
+    [
+        (128, 2, 128, 4), (256, 2, 256, 4), (1000, 4, 256, 4), (2**17, 4, 256, 4), (2**17 + 1, 4, 512, 4),
+        (64 * 32000, 4, 1024, 4), (2**23, 4, 512, 4), (4097, 2, 1024, 8), (2**19 + 1, 2, 1024, 4),
+    ],
+)  # fmt: skip
+def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize: int, block: int, warps: int) -> None:
+    """8 bytes a thread where they are few, and no block half full where they are fewest; twice as many in float32 where one
+    wave of programs then does what two would."""
+    assert block_of_elements(total, itemsize, Processors()) == (block, warps)
+
+
+class Kernel:
+    """A kernel of Triton's: it notes how it is launched, and hands out what it compiled."""
+
+    def __init__(self) -> None:
+        self.first: list[Any] = []
+        self.again: list[Any] = []
+        names = {"x": None, "N": None, "BLOCK": None, "PHASE": 0}
+        self.params = [SimpleNamespace(name=name, default=default) for name, default in names.items()]
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def launch(*arguments: Any, **keywords: Any) -> Any:
+            self.first.append((grid, arguments[1:], keywords))
+            return self.Compiled(self)
+
+        return launch
+
+    class Compiled:
+        def __init__(self, kernel: Kernel) -> None:
+            self.kernel = kernel
+
+        def __getitem__(self, grid: tuple[int, ...]) -> Any:
+            return lambda *arguments: self.kernel.again.append((grid, arguments[1:]))
+
+
+def test_a_launch_is_decided_once_for_each_shape_stride_dtype_and_alignment() -> None:
+    kernel, memory = Kernel(), torch.empty(1024)
+
+    def choose(x: torch.Tensor, block: int = 64) -> Launch:
+        return Launch(kernel, x.shape[0], (x.shape[1],), {"BLOCK": block}, {"num_warps": 2})
+
+    launcher, x = Launcher(choose), memory[:100].view(10, 10)
+    launcher((x,))
+    launcher((x,))
+    assert kernel.first == [((10,), (10,), {"BLOCK": 64, "num_warps": 2})]
+    assert kernel.again == [((10, 1, 1), (10, 64, 0))]  # with the defaults of the constants
+    others = [x[:9], memory[:200].view(10, 20)[:, :10], x.to(torch.float64), memory[1:101].view(10, 10)]
+    for tensor in others:
+        launcher((tensor,))
+    launcher((x,), 128)
+    assert len(kernel.first) == 2 + len(others)
+    launcher((memory[4:104].view(10, 10),))
+    assert len(kernel.first) == 2 + len(others) and len(kernel.again) == 2
+
+
+class Slow(dict[Any, Any]):
+    """A dictionary in which another thread can look something up before the first has changed it."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        value = super().get(key, default)
+        time.sleep(0.01)
+        return value
+
+
+def test_threads_that_capture_graphs_at_the_same_time_get_different_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the launches of two graphs would take each other's results for their own."""
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(triton_launch, "_store", Slow({cpu: torch.zeros(4096, dtype=torch.int64)}))
+    with ThreadPoolExecutor(4) as pool:
+        taken = list(pool.map(lambda _: triton_launch._from_store(cpu, 16).data_ptr(), range(16)))
+    assert len(set(taken)) == 16
+
+
+def test_kernels_that_mark_words_differently_share_no_mailbox() -> None:
+    """A kernel of the norms between two of softmax, with as many slices of a row, would leave the second one waiting."""
+    cpu = torch.device("cpu")
+    one, other, again = (triton_launch.mailbox(cpu, 40, (marks, 5)) for marks in ("bit 31", "bit 0", "bit 31"))
+    assert one.data_ptr() == again.data_ptr() != other.data_ptr()
+
+
+H200 = SimpleNamespace(
+    warp_size=32,
+    max_threads_per_multi_processor=2048,
+    regs_per_multiprocessor=65536,
+    shared_memory_per_multiprocessor=228 * 1024,
+)
+
+
+@pytest.mark.parametrize(
+    "num_warps, registers, shared_bytes, resident",
+    [
+        pytest.param(8, 23, 0, 8, id="no shared memory; the registers of 10, the threads of 8"),
+        pytest.param(4, 100, 0, 4, id="registers, rounded up to 104"),
+        pytest.param(4, 32, 64 * 1024, 3, id="shared memory"),
+        pytest.param(1, 16, 0, 32, id="blocks per multiprocessor"),
+        pytest.param(32, 255, 0, 1, id="more than fits: at least one"),
+    ],
+)
+def test_occupancy_is_the_scarcest_resource(num_warps: int, registers: int, shared_bytes: int, resident: int) -> None:
+    assert occupancy(H200, num_warps, registers, shared_bytes) == resident

@@ -1,0 +1,272 @@
+"""softmax and cross-entropy in Triton on rows that begin and end anywhere, and on rows that programs share.
+
+Without an accelerator the kernels run in Triton's interpreter. `test_every_provider.py` and `test_triton_semantics.py` judge
+them by kbench's own check; here are the inputs that it does not draw, and slices of short rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from judging import DEVICE, normal
+from torch import Tensor
+
+from kbench.contract.provider import Unsupported
+from kbench.contract.registry import operator
+
+pytest.importorskip("triton")
+# numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+ERROR = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+PLACES = [(0, 0), (1, 0), (3, 5), (8, 8)]
+"""Elements before a matrix in memory, and between its rows."""
+
+
+def softmax(x: Tensor, slices: int | None = None) -> Tensor:
+    from kbench.operators.softmax.providers_triton import FORWARD
+
+    out = x.new_empty(x.shape)
+    FORWARD((out, x), slices)
+    return out
+
+
+def softmax_gradient(dy: Tensor, y: Tensor, slices: int | None = None) -> Tensor:
+    from kbench.operators.softmax.providers_triton import BACKWARD
+
+    dx = y.new_empty(y.shape)
+    BACKWARD((dx, dy, y), slices)
+    return dx
+
+
+def losses(x: Tensor, labels: Tensor, slices: int | None = None, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    from kbench.operators.cross_entropy.providers_triton import LOSSES
+
+    loss, saved = x.new_empty(len(x), dtype=torch.float32), x.new_empty(2, len(x), dtype=torch.float32)
+    LOSSES((loss, saved, x, labels), smoothing, slices)
+    return loss, saved
+
+
+def gradient(d_loss: Tensor, x: Tensor, labels: Tensor, saved: Tensor, smoothing: float = 0.0) -> Tensor:
+    from kbench.operators.cross_entropy.providers_triton import GRADIENTS
+
+    dx = x.new_empty(x.shape)
+    GRADIENTS((dx, d_loss, x, labels, saved), smoothing)
+    return dx
+
+
+def losses_and_gradients(d_loss: Tensor, dx: Tensor, x: Tensor, labels: Tensor, slices: int | None = None) -> Tensor:
+    from kbench.operators.cross_entropy.providers_triton import BOTH
+
+    loss = x.new_empty(len(x), dtype=torch.float32)
+    BOTH((loss, dx, d_loss, x, labels), 0.0, slices)
+    return loss
+
+
+def expected_losses(x: Tensor, labels: Tensor, d_loss: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    exact = x.double().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(exact, labels, reduction="none", label_smoothing=smoothing)
+    return loss.detach(), torch.autograd.grad(loss, exact, d_loss.double())[0]
+
+
+def expected_softmax_gradient(dy: Tensor, y: Tensor) -> Tensor:
+    return y.double() * (dy.double() - (y.double() * dy.double()).sum(-1, keepdim=True))
+
+
+def close(output: Tensor, expected: Tensor) -> None:
+    error = ERROR[output.dtype]
+    torch.testing.assert_close(output.double(), expected.double(), rtol=error, atol=error * 1e-3, equal_nan=True)
+
+
+def in_memory(x: Tensor, first: int, gap: int) -> tuple[Tensor, Tensor]:
+    """The same matrix `first` elements into memory that is 7 elsewhere, with `gap` elements between rows; and that memory."""
+    M, N = x.shape
+    memory = torch.full((first + M * (N + gap) + 64,), 7.0, dtype=x.dtype, device=x.device)
+    view = memory.as_strided((M, N), (N + gap, 1), first)
+    view.copy_(x)
+    return view, memory
+
+
+@pytest.mark.parametrize("dtype", ERROR, ids=str)
+@pytest.mark.parametrize(
+    ("M", "N", "slices"), [(3, 7, None), (70, 65, None), (5, 410, None), (2, 1025, None), (2, 1025, 3), (2, 640, 5)]
+)
+def test_rows_that_begin_anywhere(M: int, N: int, slices: int | None, dtype: torch.dtype) -> None:
+    """Whole, in eighths, and in slices: every pass is right, and memory beside the matrices stays as it was."""
+    labels = torch.arange(M, device=DEVICE) * 7919 % N
+    labels[-1] = N - 1
+    d_loss, given = normal(M) + 2, normal(M, N, dtype=dtype)
+    loss, dx = expected_losses(given, labels, d_loss)
+    for first, gap in PLACES:
+        x, memory = in_memory(given, first, gap)
+        before = memory.clone()
+        y = softmax(x, slices)
+        close(y, x.double().softmax(-1))
+        dy, _ = in_memory(given.flip(0), first, gap)
+        exact = expected_softmax_gradient(dy, y)
+        assert ((softmax_gradient(dy, y, slices).double() - exact).abs() <= 2 * y.double() * ERROR[dtype] + 1e-7).all()
+        found, saved = losses(x, labels, slices)
+        close(found, loss)
+        close(gradient(d_loss, x, labels, saved), dx)
+        assert torch.equal(memory, before)
+        close(losses_and_gradients(d_loss, x, x, labels, slices), loss)  # over the logits
+        close(x, dx)
+        x.fill_(7.0)
+        assert (memory == 7).all()
+
+
+def test_a_gradient_that_is_one_row_for_all() -> None:
+    """As a sum hands it out."""
+    y, dy = normal(3, 1000).softmax(-1), normal(1, 1000).expand(3, 1000)
+    close(softmax_gradient(dy, y), expected_softmax_gradient(dy, y))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("N", [12288, 14400, 24560, 28656])
+def test_many_rows_of_several_blocks(N: int, first: int) -> None:
+    """Rows that begin and end anywhere, and -inf in all but one of the blocks."""
+    x = normal(65, N + 8 * first, dtype=torch.bfloat16)[:, first : N + first]
+    x[0, : N - 100], x[1, 4000:] = float("-inf"), float("-inf")
+    close(softmax(x), x.double().softmax(-1))
+
+
+def test_programs_share_rows_again_and_again() -> None:
+    """What one launch leaves in the words through which programs exchange results must suit the next, whatever its kernel and
+    its shape."""
+    for M, N, slices in [(2, 640, 3), (7, 640, 3), (4, 999, 3), (1, 640, 5), (9, 320, 3), (2, 640, 3), (1, 4200, 65)]:
+        x, labels, d_loss = normal(M, N), torch.arange(M, device=DEVICE) * 31 % N, normal(M)
+        loss, dx = expected_losses(x, labels, d_loss)
+        y = softmax(x, slices)
+        close(y, x.double().softmax(-1))
+        close(losses(x, labels, slices)[0], loss)
+        close(softmax_gradient(x, y, slices), expected_softmax_gradient(x, y))
+        gradients = x.new_empty(x.shape)
+        close(losses_and_gradients(d_loss, gradients, x, labels, slices), loss)
+        close(gradients, dx)
+
+
+@pytest.mark.parametrize("slices", [1, 4])
+@pytest.mark.parametrize("offset", [0.0, -200.0])
+def test_slices_that_are_minus_infinity(slices: int, offset: float) -> None:
+    x = normal(4, 1024) + offset
+    x[0, :256], x[1, 768:], x[2, 256:512], x[3, 1:] = (float("-inf"),) * 4
+    labels, d_loss = torch.tensor([256, 0, 1023, 0], device=DEVICE), normal(4)
+    loss, dx = expected_losses(x, labels, d_loss)
+    close(softmax(x, slices), x.double().softmax(-1))
+    close(losses(x, labels, slices)[0], loss)
+    gradients = x.new_empty(x.shape)
+    close(losses_and_gradients(d_loss, gradients, x, labels, slices), loss)
+    close(gradients, dx)
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_rows_without_a_result(value: float, slices: int) -> None:
+    """A row with NaN or +inf, and a row of -inf, are NaN. Other rows are as they were."""
+    x, labels, d_loss = normal(3, 1000), torch.tensor([1, 2, 3], device=DEVICE), normal(3)
+    x[1, slice(None) if value < 0 else slice(500, 501)] = value
+    gradients = x.new_empty(x.shape)
+    loss = losses_and_gradients(d_loss, gradients, x, labels, slices)
+    for rows in (loss, losses(x, labels, slices)[0], gradients, softmax(x, slices)):
+        assert rows[1].isnan().all() and rows[::2].isfinite().all()
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("wrong", [-1, -100, 1000, 2**31, 2**40])
+def test_labels_that_are_no_column_read_nothing(wrong: int, slices: int) -> None:
+    """The loss of such a row is NaN, and other rows are as they were. A read at 2^40 elements would end the process."""
+    x, labels, d_loss = normal(3, 1000), torch.tensor([0, 5, 999], device=DEVICE), torch.ones(3, device=DEVICE)
+    expected, dx = expected_losses(x, labels, d_loss)
+    labels[1] = wrong
+    gradients = x.new_empty(x.shape)
+    both = losses_and_gradients(d_loss, gradients, x, labels, slices)
+    alone, saved = losses(x, labels, slices)
+    for loss in (both, alone):
+        assert loss.isnan().tolist() == [False, True, False]
+        close(loss[::2], expected[::2])
+    for result in (gradients, gradient(d_loss, x, labels, saved)):
+        close(result[::2], dx[::2])
+        close(result[1], x[1].double().softmax(-1))
+
+
+@pytest.mark.parametrize("slices", [None, 2])
+def test_labels_are_smoothed_in_slices_too(slices: int | None) -> None:
+    x, labels, d_loss = normal(4, 333), torch.arange(4, device=DEVICE), normal(4)
+    expected, dx = expected_losses(x, labels, d_loss, 0.1)
+    loss, saved = losses(x, labels, slices, 0.1)
+    close(loss, expected)
+    torch.testing.assert_close(gradient(d_loss, x, labels, saved, 0.1).double(), dx, rtol=1e-4, atol=1e-6)
+
+
+def declined() -> Iterator[tuple[str, Callable[[], object]]]:
+    provider, place = (operator("cross_entropy").providers[name] for name in ("triton", "triton-in-place"))
+    assert provider.full and provider.backward and place.full
+    full, backward, in_place = provider.full.function, provider.backward.function, place.full.function
+    x, labels, d_loss = normal(3, 0), torch.zeros(3, dtype=torch.int64, device=DEVICE), normal(3)
+    yield "a row has no logits", lambda: provider.function(x, labels, smoothing=0.0)
+    yield "a row has no logits", lambda: full(d_loss, x, labels, smoothing=0.0)
+    yield "a row has no logits", lambda: backward(d_loss, x, labels, normal(2, 3), smoothing=0.0)
+    yield "next to each other", lambda: in_place(d_loss, normal(4, 3).t(), labels, smoothing=0.0)
+
+
+def test_what_is_declined() -> None:
+    for reason, call in declined():
+        with pytest.raises(Unsupported, match=reason):
+            call()
+
+
+on_a_gpu = pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")
+FEW_AND_MANY = [(1, 262144), (7, 200_001), (16, 262144), (5, 1_500_000), (4096, 65536), (700, 50257)]
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize(("M", "N"), FEW_AND_MANY)
+def test_graphs_that_are_replayed_side_by_side(M: int, N: int) -> None:
+    """Each has words of its own, so that graphs and eager launches do not take each other's."""
+    x = torch.randn(M, N, device=DEVICE)
+    expected = softmax(x)
+    graphs, outputs = [torch.cuda.CUDAGraph() for _ in range(3)], []
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            outputs.append([softmax(x), softmax(x)])
+    streams = [torch.cuda.Stream() for _ in graphs]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        for graph, stream in zip(graphs, streams, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        softmax(x)
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, expected) for pair in outputs for out in pair)
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_launches_of_a_graph_share_words_and_graphs_do_not() -> None:
+    """Else those that are laid in for graphs would soon be used up, and every launch would have to write its zeros."""
+    from kbench.kernels.triton_launch import mailbox
+
+    eager = mailbox(DEVICE, 128, "test").data_ptr()
+    found = []
+    for _ in range(3):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            torch.zeros(1, device=DEVICE)
+            found.append({mailbox(DEVICE, 128, "test").data_ptr() for _ in range(5)})
+    assert all(len(addresses) == 1 for addresses in found)
+    assert len({eager}.union(*found)) == 4
+    assert mailbox(DEVICE, 128, "test").data_ptr() == eager
+    assert mailbox(DEVICE, 128, "another").data_ptr() != eager
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_many_times_in_many_shapes() -> None:
+    """A program that waits for one that never comes hangs here."""
+    inputs = [torch.randn(M, N, device=DEVICE, dtype=torch.bfloat16) for M, N in FEW_AND_MANY]
+    expected = [softmax(x) for x in inputs]
+    for _ in range(50):
+        for x, right in zip(inputs, expected, strict=True):
+            assert torch.equal(softmax(x), right)
