@@ -8,7 +8,7 @@ from types import ModuleType
 
 from common import ROOT
 
-from kbench.comparison.formats import FORMATS
+from kbench.comparison.exports import FORMATS
 from kbench.version import __version__
 
 

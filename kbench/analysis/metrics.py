@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kbench.errors import UsageError
 from kbench.results.row import COLUMNS, Row
 from kbench.results.vocabulary import Role, Status
+from kbench.text.numbers import microseconds, speed
 from kbench.text.suggest import unknown
 
 
@@ -51,6 +52,12 @@ class Metric:
     def sign(self) -> int:
         """1 where more is better, -1 where less is."""
         return -1 if self.lower_is_better else 1
+
+    def written(self, value: float) -> str:
+        """A value of the column in the unit, without naming the unit."""
+        if self.unit == "%":
+            return f"{value * 100:.1f}"
+        return microseconds(value) if self.unit == "us" else speed(value)
 
 
 def _in_microseconds(column: str) -> str:

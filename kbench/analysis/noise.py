@@ -26,6 +26,7 @@ from kbench.analysis.pairwise import Limits, TimeDifference, difference
 from kbench.results.cells import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
+from kbench.text.numbers import MEANINGLESS, format_share
 from kbench.text.words import plural
 
 SHARE_WITHIN = 0.95
@@ -43,9 +44,6 @@ USUAL, USUAL_CASES = 0.001, 2
 
 TOO_NOISY = 0.20
 """If the noise floor is above this share, kbench ranks no provider."""
-
-MEANINGLESS = 10
-"""The largest share that is printed as a number. A larger one is printed as "more than 1000 %"."""
 
 BUSY_CORES = 0.25
 """The sentence on noise mentions other processes if they used at least this many cores."""
@@ -113,13 +111,6 @@ def _up_to(worst: float, cases: int) -> str:
     if worst > MEANINGLESS:
         return f"{format_share(worst)} in{' the worst of' * (cases > 1)}"
     return f"up to {format_share(worst)} in"
-
-
-def format_share(share: float) -> str:
-    """A share as text: `0.3 %`, `12 %` from 10 % on, or `more than 1000 %`."""
-    if share > MEANINGLESS:
-        return f"more than {100 * MEANINGLESS} %"
-    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
 def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:

@@ -140,8 +140,8 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
 
 def _word(cell: Sequence[Row]) -> str:
     """The worst outcome of a configuration on one input, over the checked cases."""
-    from kbench import summary
     from kbench.results.vocabulary import Status
+    from kbench.text.numbers import ulps
 
     if not cell:
         return EMPTY_CELL
@@ -153,7 +153,7 @@ def _word(cell: Sequence[Row]) -> str:
     if worst.status is Status.CHECKED:
         varies = any(row.deterministic is False for row in cell)
         error = max((row.max_ulp for row in cell if row.max_ulp is not None), default=None)
-        return "ok" + (f" {summary.ulps(error)}" if error is not None else "") + f" {VARIES}" * varies
+        return "ok" + (f" {ulps(error)}" if error is not None else "") + f" {VARIES}" * varies
     return DECLINED.get(worst.status.value, worst.status.value)
 
 

@@ -30,7 +30,7 @@ def write_outputs(
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
     give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report.next_steps`."""
     from kbench.comparison import text as tables
-    from kbench.comparison.formats import FORMATS
+    from kbench.comparison.exports import FORMATS
 
     shown = _verdicts("--only", only)
     targets = export_targets(exports, github)
@@ -76,7 +76,7 @@ def _verdicts(option: str, text: str | None) -> list[Verdict]:
 def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
     """The export formats by their files, from `json=c.json`. `json=-` is stdout, which is None here. Raises UsageError, also
     for two exports to one file."""
-    from kbench.comparison.formats import FORMATS
+    from kbench.comparison.exports import FORMATS
 
     found: dict[Path | None, str] = {}
     for text in exports:

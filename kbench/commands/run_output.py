@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ResultsError, UsageError
 from kbench.text import terminal
+from kbench.text.numbers import duration
 from kbench.text.words import plural
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         will = f"will be {ONLY_CHECKED}" if one.name in plan.interpreted else "will run"
         print(f"{one.name}{mark}: {f'cannot run: {reason}' if reason else will}")
     measure = sweep.measure
-    expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
+    expected = duration(plan.estimate_s(len(places), spread=spread))
     further = "" if measure.precision is None else "or more "
     providers = {one.provider for one in plan.runnable}
     counts = (

@@ -13,7 +13,7 @@ from kbench.text.suggest import unknown
 
 SCHEMAS = {
     "config": "kbench.config.schema:schema",
-    "compare": "kbench.comparison.json_report:schema",
+    "compare": "kbench.comparison.model:schema",
     "judge": "kbench.judging.verdict:schema",
 }
 """By the name of a schema, where the function is that makes it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from kbench.analysis import analyse
 from kbench.comparison.drift import drifts_by_device
 from kbench.comparison.environment_differences import differences, unknown_names
-from kbench.comparison.join import Sides, common_axes, nothing_common, pairs, sides_of_files
+from kbench.comparison.join import common_axes, ignore_axes, nothing_common, other_weights, pairs, sides_of
 from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
@@ -16,7 +16,6 @@ from kbench.results.environment import read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row_filter import RowFilter
 from kbench.results.sources import parse_source
-from kbench.text.words import plural
 
 DEFAULT_OPTIONS = CompareOptions()
 
@@ -39,7 +38,8 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
         environment_notes.append(note)
     old_label, new_label = _unique_labels(labelled)
     axes = common_axes(files)
-    (old, new), ignored_axes = sides_of_files(files, axes, options.metric)
+    ignored_axes = ignore_axes(files)
+    old, new = (sides_of(results, axes, options.metric) for results in files)
     of_old, of_new = (
         analyse(results.rows, environment.baseline) for results, environment in zip(files, environments, strict=True)
     )
@@ -48,7 +48,7 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
     notes = [
         *ignored_axes,
         *unknown_names(options.vary, files, environments),
-        _other_weights(old_label, old, new_label, new),
+        other_weights(old_label, old, new_label, new),
         *(warning for results in files for warning in results.warnings),
         *environment_notes,
     ]
@@ -64,14 +64,6 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
         nothing_common=nothing_common(old_label, old, new_label, new),
         places=environments[1].places,
     )
-
-
-def _other_weights(old_label: str, old: Sides, new_label: str, new: Sides) -> str:
-    """A note on weights that differ between two files; "" if none do."""
-    other = sum(old[key].weight != new[key].weight for key in old.keys() & new.keys())
-    what = f"the weights of {plural(other, 'row')} differ between {old_label} and {new_label}"
-    used = f"the geometric mean uses the weights of {old_label}, or of {new_label} where {old_label} has none"
-    return f"{what}; {used}" if other else ""
 
 
 def _select(files: list[Results], where: RowFilter) -> list[Results]:

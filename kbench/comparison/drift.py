@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, computed_field
 
 from kbench.analysis import Analysis
 from kbench.analysis.cases import timed
-from kbench.comparison.join import CONDITIONS, CaseId
+from kbench.comparison.join import CONDITIONS, CaseId, exported
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 
@@ -33,6 +35,9 @@ SHARE_OF_CONTROLS = 0.5
 TO_DEVIATION = 1.4826
 """The standard deviation of a normal distribution, divided by its median absolute deviation."""
 
+SessionShifts = dict[int, float]
+"""Log times by the number of the session."""
+
 ControlTimes = dict[tuple[int, int], float]
 """Log times by side (0 is the old one) and session."""
 
@@ -46,41 +51,52 @@ class ControlKey(NamedTuple):
     code: tuple[str, ...] = ()
 
 
+@exported
 @dataclass(frozen=True)
 class Drift:
-    """How far the times of the controls of each session are from their mean over all sessions.
+    """How much slower or faster the machine became, measured by the copy controls and the unchanged baseline of both files."""
 
-    old, new    this distance in log time for each session number: the median over the cases, and the mean over the kinds
-    controls    for each kind of control, how much slower it became, in log time
-    cases       the number of cases that have a control
-    noise       the larger noise floor of the two files (`kbench.analysis`), as a share
-    scatter     the standard deviation of the changes of the controls around those of their kind, in log time
-    own         for each case, how far the change of its controls is from that of their kind, in log time
-    incomplete  the same as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these
-                sessions, but `change` does not include it.
-    """
-
-    old: dict[int, float] = field(default_factory=dict)
-    new: dict[int, float] = field(default_factory=dict)
+    old: Annotated[SessionShifts, Field(exclude=True)] = field(default_factory=dict)
+    """How far the times of the controls of each session are from their mean over all sessions, in log time by the number of
+    the session: the median over the cases, and the mean over the kinds of controls."""
+    new: Annotated[SessionShifts, Field(exclude=True)] = field(default_factory=dict)
+    """The same for the new side."""
     controls: dict[str, float] = field(default_factory=dict)
+    """For each kind of control, how much slower it became, in log time."""
     cases: int = 0
+    """The number of cases that have a control."""
     noise: float = 0.0
+    """The noise floor, as a share: in 95 % of the cases of a run, two measurements of the baseline differ by at most this.
+    It is the larger floor of the two files."""
     scatter: float = 0.0
-    own: dict[CaseId, float] = field(default_factory=dict)
-    incomplete: tuple[dict[int, float], dict[int, float]] = ({}, {})
+    """The standard deviation of the changes of the controls around those of their kind, in log time."""
+    own: Annotated[dict[CaseId, float], Field(exclude=True)] = field(default_factory=dict)
+    """For each case, how far the change of its controls is from that of their kind, in log time."""
+    incomplete: Annotated[tuple[SessionShifts, SessionShifts], Field(exclude=True)] = ({}, {})
+    """The same as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these sessions, but
+    `change` does not include it."""
 
     @property
     def change(self) -> float | None:
         """How much slower the machine became, in log time; None if the files have no control in common."""
         return fmean(self.controls.values()) if self.controls else None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def ratio(self) -> float | None:
+        """The time of a control on the new side, divided by its time on the old side. Null if the files have no control in
+        common."""
+        return None if self.change is None else math.exp(self.change)
+
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def subtracted(self) -> bool:
-        """Whether enough cases have controls to subtract the drift from the rows."""
+        """Whether enough cases have controls to subtract the drift from the rows. A metric that is a ratio to a control of the
+        same run has no drift."""
         return self.cases >= ENOUGH_CASES
 
     @property
-    def shifts(self) -> tuple[dict[int, float], dict[int, float]]:
+    def shifts(self) -> tuple[SessionShifts, SessionShifts]:
         """The drift to subtract from the rows of each session, for both sides; empty if there are too few controls."""
         return (self.old | self.incomplete[0], self.new | self.incomplete[1]) if self.subtracted else ({}, {})
 
@@ -160,7 +176,7 @@ def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) ->
             for session, log in logs.items() if key.kind == kind else ():
                 moved.setdefault(session, []).append(log - middles[key])
         levels[kind] = {session: median(distances) for session, distances in moved.items()}
-    shifts: list[tuple[dict[int, float], dict[int, float]]] = [({}, {}), ({}, {})]
+    shifts: list[tuple[SessionShifts, SessionShifts]] = [({}, {}), ({}, {})]
     for side, number in sorted(counts):
         if known := [level[side, number] for level in levels.values() if (side, number) in level]:
             shifts[(side, number) not in whole][side][number] = fmean(known)

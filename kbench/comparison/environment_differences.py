@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kbench.comparison.join import CONDITIONS, several_devices
+from kbench.comparison.join import CONDITIONS, exported, several_devices
 from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
 from kbench.results.reader import Results
@@ -27,6 +27,7 @@ class Weight(str, enum.Enum):
     VARIED = "varied"
 
 
+@exported
 @dataclass(frozen=True)
 class EnvironmentDifference:
     """A property that differs between two files."""
@@ -35,6 +36,7 @@ class EnvironmentDifference:
     old: str
     new: str
     weight: Weight
+    """refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary allows it."""
 
 
 TELLING = (

@@ -36,14 +36,13 @@ def text(comparison: Comparison) -> str:
 def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
     """The messages of annotations, each with its first row and the number of its rows. Rows of a provider without a time share
     a message if they have the same reason."""
-    metric, common = report.quantity_of(comparison), report.common_parts(comparison)
-    failing = comparison.options.failing
+    common, failing = report.common_parts(comparison), comparison.options.failing
     rows = [row for row in report.ordered(comparison) if row.verdict in failing or not row.verdict.quiet]
     messages = []
     for changed, members in report.sections(rows):
         groups = [] if changed else report.grouped(members, comparison, common)
         single = members if changed else [group.first for group in groups if group.count == 1]
-        messages += [(row, f"{row.key.label}: {report.sentence(row, metric)}", 1) for row in single]
+        messages += [(row, f"{row.key.label}: {report.sentence(row, comparison)}", 1) for row in single]
         messages += [
             (group.first, f"{group.first.key.operator} {group.text}", group.count)
             for group in groups

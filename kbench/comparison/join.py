@@ -6,7 +6,9 @@ import statistics
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, PlainSerializer, computed_field, with_config
 
 from kbench.analysis.cases import weight_of
 from kbench.errors import ResultsError, UsageError
@@ -17,13 +19,16 @@ from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
-from kbench.text.words import list_words
+from kbench.text.words import list_words, plural
 
 CONDITIONS = (*CONDITION_COLUMNS, "case_hash")
 """Two times are comparable when these columns agree."""
 
 CaseId = tuple[str, tuple[tuple[str, Value], ...], str]
 """Operator, axes (with scalars, choices and mode) and dtype."""
+
+exported = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
+"""The fields of such a class are keys of the JSON. The text below a field is its description in the schema."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,8 @@ class Key:
     @property
     def label(self) -> str:
         """`softmax M=4096 N=256 float32 triton`"""
-        return " ".join(
-            [self.operator, *(f"{name}={value}" for name, value in self.axes), self.dtype, self.configuration_name]
-        ).strip()
+        axes = (f"{name}={value}" for name, value in self.axes)
+        return " ".join([self.operator, *axes, self.dtype, self.configuration_name]).strip()
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -74,41 +78,46 @@ class Reading:
     session: int
     value: float
     ms: float
-    gbps: float | None = None
     rounds: tuple[float, ...] = ()
     samples: float | None = None
     started_at: str = ""
 
 
+@exported
 @dataclass(frozen=True)
 class Side:
-    """The sessions of one key on one side.
+    """The sessions of a row on one side."""
 
-    readings    the sessions that have a time and the metric
-    sessions    the number of sessions, with and without a time
-    timed       the number of sessions with a time, with and without the metric
-    status      `ok` when every session has a time, else the status of the first that failed, else of the first without a time
-    reason      why that session has no time
-    conditions  the values of each of CONDITIONS; several where sessions differ
-    suspect     at least one session is faster than it can be
-    weight      how often the case occurs; None if the file does not tell
-    ran         the kernels that it ran
-    """
-
-    readings: tuple[Reading, ...]
+    readings: Annotated[tuple[Reading, ...], Field(exclude=True)]
+    """The sessions that have a time and the metric."""
     sessions: int
+    """The number of sessions, with and without a time."""
     timed: int
+    """The number of sessions with a time, with and without the metric."""
     status: Status = Status.OK
+    """ok if every session has a time, else the status of the first that failed, else of the first without a time."""
     reason: str = ""
+    """Why that session has no time."""
     conditions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The device, the timer, the cache mode and the definition of the case; several values where sessions differ."""
     suspect: bool = False
+    """Whether at least one session is faster than it can be."""
     weight: float | None = None
-    ran: RanKernels = field(default_factory=RanKernels)
+    """How often the case occurs. Null if the file does not tell."""
+    ran: Annotated[RanKernels, Field(exclude=True)] = field(default_factory=RanKernels)
+    """The kernels that it ran."""
 
+    @computed_field  # type: ignore[prop-decorator]
     @cached_property
     def value(self) -> float | None:
-        """The geometric mean over the sessions; None when no session has a time and the metric."""
+        """The geometric mean of the metric over the sessions. Null if no session has a time and the metric."""
         return statistics.geometric_mean([reading.value for reading in self.readings]) if self.readings else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def kernels(self) -> list[int]:
+        """How many kernels a call launches. Several numbers if sessions differ; empty if it is not known."""
+        return sorted(self.ran.kernels)
 
     def differing_conditions(self, other: Side, vary: Collection[str]) -> str:
         """The conditions that differ between the sides or within one, as `timer do_bench -> graph`. Those in `vary` are
@@ -120,13 +129,17 @@ class Side:
         )
 
 
+@exported
 @dataclass(frozen=True)
 class Pair:
-    """A key with its measurements on both sides. A side that lacks the key is None."""
+    """A key with its measurements on both sides."""
 
-    key: Key
+    key: Annotated[Key, PlainSerializer(lambda key: key.columns, return_type=dict[str, Value])]
+    """The columns that identify the row on both sides."""
     old: Side | None
+    """The old side. Null if it does not have the row."""
     new: Side | None
+    """The new side. Null if it does not have the row."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -158,72 +171,10 @@ Sides = dict[Key, Side]
 
 
 def common_axes(files: Sequence[Results]) -> list[str]:
-    """The columns that identify a case in all files: the axes that the files share, and `device` if a file has rows of several
+    """The columns that identify a case in both files: the axes that they share, and `device` if a file has rows of several
     devices."""
     shared = [axis for axis in files[0].axes if all(axis in results.axes for results in files)]
     return [*shared, "device"] if any(map(several_devices, files)) else shared
-
-
-def sides_of_files(files: Sequence[Results], axes: Sequence[str], metric: str) -> tuple[list[Sides], list[str]]:
-    """The sides of files, and notes on axes that were ignored because not every file has them.
-
-    `axes` are those of `common_axes`. Raises UsageError when an axis that is ignored has several values in a file, or is a
-    mode that the other files do not have, and ResultsError when a key has the same session twice.
-    """
-    extra = dict.fromkeys(axis for results in files for axis in results.axes if axis not in axes)
-    notes = [_ignore_axis(axis, files) for axis in extra]
-    return [_sides(results, axes, metric) for results in files], notes
-
-
-def nothing_common(old_label: str, old: Sides, new_label: str, new: Sides) -> str:
-    """One sentence that says how two sides without a common key differ; "" for sides that have one."""
-    if old.keys() & new.keys():
-        return ""
-    if empty := [label for label, sides in ((old_label, old), (new_label, new)) if not sides]:
-        return f"nothing to compare: {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no row of a provider"
-    of_old, of_new = _values(old), _values(new)
-    different = [
-        f"{name} is {_first_values(of_old[name])} in {old_label} and {_first_values(of_new[name])} in {new_label}"
-        for name in of_old
-        if name in of_new and not of_old[name] & of_new[name]
-    ]
-    which = f": {'; '.join(different)}" if different else ""
-    return f"nothing to compare: {old_label} and {new_label} have no row in common{which}"
-
-
-def pairs(old: Sides, new: Sides) -> list[Pair]:
-    """A pair for each key that a side has, sorted by key."""
-    return [Pair(key, old.get(key), new.get(key)) for key in sorted({*old, *new}, key=lambda key: key.order)]
-
-
-def _ignore_axis(axis: str, files: Sequence[Results]) -> str:
-    """A note on an axis that not every file has. Raises UsageError if the rows cannot be matched without the axis."""
-    having = {
-        results.path: list(dict.fromkeys(row.case.axes[axis] for row in results.rows))
-        for results in files
-        if axis in results.axes
-    }
-    without = [results for results in files if axis not in results.axes]
-    lacking = [str(results.path) for results in without]
-    for path, values in having.items():
-        # without modes, all passes are forward
-        other_mode = (
-            axis == "mode" and any(value != FORWARD for value in values) and any(results.rows for results in without)
-        )
-        if len(values) > 1 or other_mode:
-            which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
-            remedy = f"measure this file again with {f'{axis}={FORWARD}' if other_mode else f'one value of {axis}'}"
-            if other_mode and FORWARD in values:
-                remedy = f"compare the forward rows with --where {axis}={FORWARD}"
-            raise UsageError(
-                f"{path}: this file has {which}, but {lacking[0]} has no such axis, so their rows cannot be matched; compare "
-                f"files of one operator with the same axes, or {remedy}"
-            )
-    why = f"because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no such axis"
-    found = {path: values[0] for path, values in having.items() if values}
-    if len(set(found.values())) < 2:
-        return f"the axis {'='.join(map(str, [axis, *set(found.values())]))} was ignored, {why}"
-    return f"the axis {axis} was ignored, {why}; it is {' and '.join(f'{value} in {path}' for path, value in found.items())}"
 
 
 def several_devices(results: Results) -> bool:
@@ -231,15 +182,41 @@ def several_devices(results: Results) -> bool:
     return len({row.device for row in results.rows} - {""}) > 1
 
 
-def _sides(results: Results, axes: Sequence[str], metric: str) -> Sides:
-    found: dict[Key, dict[int, tuple[int, Row]]] = {}  # by key and session: the line and the row
+def ignore_axes(files: Sequence[Results]) -> list[str]:
+    """Notes on the axes that one of two files lacks. Raises UsageError when the rows cannot be matched without such an axis:
+    it has several values, or is a mode that the other file does not have."""
+    notes = []
+    for having, lacking in (files, files[::-1]):
+        for axis in (axis for axis in having.axes if axis not in lacking.axes):
+            values = list(dict.fromkeys(row.case.axes[axis] for row in having.rows))
+            # a file without modes has forward passes only
+            other_mode = axis == "mode" and lacking.rows and any(value != FORWARD for value in values)
+            if len(values) > 1 or other_mode:
+                which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
+                remedy = f"measure one value of {axis}"
+                if other_mode:
+                    with_forward = FORWARD in values
+                    remedy = (
+                        f"compare the forward rows with --where {axis}={FORWARD}" if with_forward else "measure both"
+                    )
+                raise UsageError(
+                    f"{having.path}: this file has {which}, but {lacking.path} has no such axis, so their rows cannot be "
+                    f"matched; compare files with the same axes, or {remedy}"
+                )
+            name = "=".join(map(str, [axis, *values]))
+            notes.append(f"the axis {name} was ignored, because {lacking.path} has no such axis")
+    return notes
+
+
+def sides_of(results: Results, axes: Sequence[str], metric: str) -> Sides:
+    """The sides of a file. `axes` are those of `common_axes`. Raises ResultsError when a key has the same session twice."""
+    rows_of_keys: dict[Key, dict[int, tuple[int, Row]]] = {}  # by key and session: the line and the row
     for line, row in zip(results.lines, results.rows, strict=True):
         if row.role != Role.PROVIDER:
             continue
-        case = row.case
-        values = tuple((axis, row.device if axis == "device" else case.axes[axis]) for axis in axes)
-        key = Key(case.operator, row.provider, row.params, values, case.dtype)
-        sessions = found.setdefault(key, {})
+        values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
+        key = Key(row.case.operator, row.provider, row.params, values, row.case.dtype)
+        sessions = rows_of_keys.setdefault(key, {})
         if row.session in sessions:
             # They were measured in two ways: read_results refuses a row that a session has twice.
             first, other = sessions[row.session]
@@ -249,7 +226,9 @@ def _sides(results: Results, axes: Sequence[str], metric: str) -> Sides:
                 f"{list_words(differ)}; compare one of them, for example with --where {differ[0]}={getattr(other, differ[0])}"
             )
         sessions[row.session] = line, row
-    return {key: _side([sessions[each][1] for each in sorted(sessions)], metric) for key, sessions in found.items()}
+    return {
+        key: _side([row for _, (_, row) in sorted(sessions.items())], metric) for key, sessions in rows_of_keys.items()
+    }
 
 
 def _side(rows: list[Row], metric: str) -> Side:
@@ -274,7 +253,28 @@ def _reading(row: Row, metric: str) -> Reading | None:
     value: float | None = getattr(row, metric)
     if row.ms is None or value is None or not is_plausible(value):
         return None
-    return Reading(row.session, value, row.ms, row.gbps, row.round_ms, row.samples, row.started_at)
+    return Reading(row.session, value, row.ms, row.round_ms, row.samples, row.started_at)
+
+
+def pairs(old: Sides, new: Sides) -> list[Pair]:
+    """A pair for each key that a side has, sorted by key."""
+    return [Pair(key, old.get(key), new.get(key)) for key in sorted({*old, *new}, key=lambda key: key.order)]
+
+
+def nothing_common(old_label: str, old: Sides, new_label: str, new: Sides) -> str:
+    """One sentence that says how two sides without a common key differ; "" for sides that have one."""
+    if old.keys() & new.keys():
+        return ""
+    if empty := [label for label, sides in ((old_label, old), (new_label, new)) if not sides]:
+        return f"nothing to compare: {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no row of a provider"
+    of_old, of_new = _values(old), _values(new)
+    different = [
+        f"{name} is {_first_values(of_old[name])} in {old_label} and {_first_values(of_new[name])} in {new_label}"
+        for name in of_old
+        if name in of_new and not of_old[name] & of_new[name]
+    ]
+    which = f": {'; '.join(different)}" if different else ""
+    return f"nothing to compare: {old_label} and {new_label} have no row in common{which}"
 
 
 def _values(sides: Sides) -> dict[str, set[Hashable]]:
@@ -289,3 +289,11 @@ def _values(sides: Sides) -> dict[str, set[Hashable]]:
 def _first_values(values: set[Hashable]) -> str:
     ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
     return ", ".join(map(str, ordered[:3])) + (", ..." if len(values) > 3 else "")
+
+
+def other_weights(old_label: str, old: Sides, new_label: str, new: Sides) -> str:
+    """A note on weights that differ between two files; "" if none do."""
+    other = sum(old[key].weight != new[key].weight for key in old.keys() & new.keys())
+    what = f"the weights of {plural(other, 'row')} differ between {old_label} and {new_label}"
+    used = f"the geometric mean uses the weights of {old_label}, or of {new_label} where {old_label} has none"
+    return f"{what}; {used}" if other else ""

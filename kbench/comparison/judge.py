@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.analysis import rounds
-from kbench.analysis.noise import TOO_NOISY, format_share
+from kbench.analysis.noise import TOO_NOISY
 from kbench.analysis.standings import weighted_mean
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift, drift_of
@@ -34,6 +34,7 @@ from kbench.comparison.reason import Cause, Reason, because
 from kbench.comparison.verdict import Verdict
 from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
+from kbench.text.numbers import format_share
 
 ERROR_RATE = 0.01
 """The false discovery rate of `slower` and `faster`: one report in a hundred on unchanged code has a false row. With
@@ -84,13 +85,13 @@ def judge_pairs(
     rows = []
     for place, (pair, judgement) in enumerate(zip(pairs, untimed, strict=True)):
         if judgement is not None:
-            rows.append(JudgedRow(pair.key, *judgement, pair.old, pair.new))
+            rows.append(JudgedRow(pair.key, pair.old, pair.new, *judgement))
             continue
         change, q = change_at[place], q_at.get(place)
         verdict, reasons = _judge_change(change, q, options)
         ratio, ci = options.ratio(change.effect), options.interval(change.effect, change.half_width)
         reasons += _what_ran(pair, changed=verdict in (Verdict.SLOWER, Verdict.FASTER))
-        rows.append(JudgedRow(pair.key, verdict, reasons, pair.old, pair.new, ratio, ci, q))
+        rows.append(JudgedRow(pair.key, pair.old, pair.new, verdict, reasons, ratio, ci, q))
     weights = [change.pair.weight for change in changes]
     mean = None
     if changes:

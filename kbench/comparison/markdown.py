@@ -6,12 +6,13 @@ Text from files is escaped: a provider called `<script>`, `@everyone` or `a|b` i
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kbench.comparison import report
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.verdict import Verdict
 from kbench.text.printable import printable
+from kbench.text.table import Table
 
 MARKER = "<!-- kbench:compare -->"
 """The first line. A later run uses it to find the comment that it replaces."""
@@ -33,44 +34,29 @@ _REFERENCE = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
 """A place inside a mention, a reference or a bare link. A zero-width space there makes it plain text."""
 
 
-class _Page:
-    """A page with a limited number of bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self.lines: list[str] = []
-        self.left = limit
-
-    def fill(self, body: Iterable[str], opening: Sequence[str] = (), closing: Sequence[str] = ()) -> int:
-        """Add as many lines of the body as fit between `opening` and `closing`, and return their number. If no line fits, add
-        nothing."""
-        room = self.left - _size((*opening, *closing))
-        fitting = []
-        for line in body:
-            room -= _size([line])
-            if room < 0:
-                break
-            fitting.append(line)
-        if fitting:
-            added = [*opening, *fitting, *closing]
-            self.lines += added
-            self.left -= _size(added)
-        return len(fitting)
-
-
 def document(comparison: Comparison, limit: int = MAX_DOCUMENT_BYTES) -> str:
     """The report in at most `limit` bytes. Its last line counts what was left out."""
-    page = _Page(limit - RESERVE)
-    page.fill([MARKER, f"### {_headline(comparison)}", "", f"**{escape(report.title(comparison))}**", ""])
-    if not comparison.nothing_common:
-        lost = _fill(page, comparison)
-        if words := " and ".join(f"{count} {what}" for what, count in lost.items() if count):
-            page.left += RESERVE
-            page.fill([f"**No room for {words}**: `kbench compare ... --export json=FILE` has everything."])
-    return "\n".join(page.lines).rstrip() + "\n"
+    lines = [MARKER, f"### {_headline(comparison)}", "", f"**{escape(report.title(comparison))}**", ""]
+    if comparison.nothing_common:
+        return "\n".join(lines).rstrip() + "\n"
+    room, left_out = limit - RESERVE - _size(lines), 0
+    for opening, body, closing in _parts(comparison):
+        room -= _size([*opening, *closing])
+        fitting = 0
+        while fitting < len(body) and _size([body[fitting]]) <= room:
+            room -= _size([body[fitting]])
+            fitting += 1
+        lines += [*opening, *body[:fitting], *closing] if fitting else []
+        if fitting < len(body):  # nothing below is more important
+            room, left_out = 0, left_out + len(body) - fitting
+    if left_out:
+        lines.append(f"**No room for {left_out} more lines**: `kbench compare ... --export json=FILE` has everything.")
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def _fill(page: _Page, comparison: Comparison) -> dict[str, int]:
-    """Fill the page below its title. Returns how many rows and lines found no room."""
+def _parts(comparison: Comparison) -> Iterator[tuple[list[str], list[str], list[str]]]:
+    """The parts of the document below its title, the most important first. Each has the lines that open it, the lines of its
+    body, of which some may have no room, and the lines that close it."""
     common = report.common_parts(comparison)
     notes = [
         *([report.summary(comparison)] if comparison.gate.text else []),
@@ -79,14 +65,17 @@ def _fill(page: _Page, comparison: Comparison) -> dict[str, int]:
         report.geomean(comparison),
         *comparison.notes,
     ]
-    differences = [_row(each.name, each.old, each.new, report.WEIGHTS[each.weight]) for each in comparison.differences]
-    lines = page.fill((f"- {escape(note)}" for note in notes), closing=[""])
-    lines += page.fill(differences, ["| not the same | old | new | |", "|---|---|---|---|"], [""])
-    rows = sum(
-        (_fill_table if changed else _fill_groups)(page, members, comparison, common)
-        for changed, members in report.sections(comparison.rows)
-    )
-    return {"rows": len(comparison.rows) - rows, "lines above the tables": len(notes) + len(differences) - lines}
+    yield [], [f"- {escape(note)}" for note in notes], [""]
+    different = [(each.name, each.old, each.new, report.WEIGHTS[each.weight]) for each in comparison.differences]
+    yield _head(Table(("not the same", "old", "new", ""), different)), [_line(cells) for cells in different], [""]
+    for changed, rows in report.sections(comparison.rows):
+        table = report.row_table(rows, comparison, common)
+        if not changed:
+            groups = report.grouped(rows, comparison, common)
+            cells = [(report.mark(group.first), group.who, group.extent, group.why) for group in groups]
+            table = Table(("verdict", "provider", "cases", "reason"), cells)
+        opening, closing = _fold(rows)
+        yield [*opening, *_head(table)], [_line(cells) for cells in table.rows], ["", *closing]
 
 
 def _headline(comparison: Comparison) -> str:
@@ -98,38 +87,6 @@ def _headline(comparison: Comparison) -> str:
     return f"{mark}kbench compare: {escape(gate.text or report.summary(comparison))}"
 
 
-def _fill_table(page: _Page, rows: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> int:
-    """Add a table of rows that have a change, and return how many rows fitted. Reasons that rows share stand below it."""
-    numbers = report.number_cells(rows, comparison)
-    names = [report.with_short_dtype(report.name_parts(row, common)) for row in rows]
-    footnotes = report.footnotes(rows)
-    unshared = any(row.reason and row.reason not in footnotes for row in rows)
-    heads = ["verdict", *names[0], *numbers[0], *(["reason"] if unshared else [])]
-    rule = "|".join("---:" if name in numbers[0] else "---" for name in heads)
-    lines = []
-    for row, name, cells in zip(rows, names, numbers, strict=True):
-        shared = row.reason in footnotes
-        verdict = f"{row.verdict.glyph} {row.verdict}" + (f" ({footnotes[row.reason]})" if shared else "")
-        reason = ["" if shared else row.reason] if unshared else []
-        lines.append(_row(verdict, *name.values(), *cells.values(), *reason))
-    below = [line for reason, number in footnotes.items() for line in (f"({number}) {escape(reason)}", "")]
-    opened, closed = _fold(rows)
-    return page.fill(lines, [*opened, _row(*heads), f"|{rule}|"], ["", *below, *closed])
-
-
-def _fill_groups(page: _Page, rows: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> int:
-    """Add a table of groups of rows without a change, and return how many rows fitted."""
-    groups = report.grouped(rows, comparison, common)
-    lines = [
-        _row(f"{group.first.verdict.glyph} {group.first.verdict}", group.who, group.extent, group.why)
-        for group in groups
-    ]
-    opened, closed = _fold(rows)
-    heads = [_row("verdict", "provider", "cases", "reason"), "|---|---|---|---|"]
-    kept = page.fill(lines, [*opened, *heads], ["", *closed])
-    return sum(group.count for group in groups[:kept])
-
-
 def _fold(rows: Sequence[JudgedRow]) -> tuple[list[str], list[str]]:
     """The opening and closing lines of a section. A section that needs attention is not folded."""
     verdict = rows[0].verdict
@@ -139,12 +96,16 @@ def _fold(rows: Sequence[JudgedRow]) -> tuple[list[str], list[str]]:
     return [f"<details{glance}><summary>{len(rows)} {verdict}</summary>", ""], ["</details>", ""]
 
 
+def _head(table: Table) -> list[str]:
+    return [_line(table.header), f"|{'|'.join('---:' if head in table.right else '---' for head in table.header)}|"]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(escape, cells))} |"
+
+
 def _size(lines: Iterable[str]) -> int:
     return sum(len(line.encode()) + 1 for line in lines)
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(map(escape, cells))} |"
 
 
 def escape(text: str) -> str:

@@ -51,6 +51,12 @@ class CompareOptions:
         return [Verdict(word) for word in dict.fromkeys(self.fail_on)]
 
     @property
+    def gate_text(self) -> str:
+        """The options of the gate as the caller wrote them; "" without any."""
+        options = [f"--fail-on {','.join(self.failing)}"] if self.fail_on else []
+        return " ".join([*options, *(["--strict"] if self.strict else [])])
+
+    @property
     def compared(self) -> Metric:
         """The metric that is compared."""
         return COMPARED[self.metric]

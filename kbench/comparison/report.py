@@ -1,4 +1,4 @@
-"""What a report says: the names, order and groups of its rows, their numbers, and the lines around them.
+"""What a report says: the lines around its rows, the names, order and numbers of its rows, and groups of them.
 
 Each format lays this out in its own way, and escapes what its readers would obey. None of them judges.
 """
@@ -6,13 +6,11 @@ Each format lays this out in its own way, and escapes what its readers would obe
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kbench.analysis.noise import format_share
 from kbench.comparison.drift import ENOUGH_CASES, Drift
 from kbench.comparison.environment_differences import Weight
 from kbench.comparison.join import Side
@@ -20,18 +18,19 @@ from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.options import CompareOptions
 from kbench.comparison.reason import Cause
 from kbench.comparison.verdict import Verdict
-from kbench.comparison.wording import Quantity, factor, format_change, interval, probability, quantity
 from kbench.errors import UsageError
 from kbench.results.case import DTYPE_ALIASES
 from kbench.results.row import CONDITION_COLUMNS
+from kbench.text.numbers import factor, format_change, format_share, interval, probability
 from kbench.text.suggest import unknown
-from kbench.text.words import plural
+from kbench.text.table import Table
+from kbench.text.words import list_words, plural
 
-MOST_FOOTNOTES = 20
-"""At most this many reasons become footnotes of a table."""
-
-INTERVAL, Q = "95% interval", "q"
+Q, REASON = "q", "reason"
 """The heads of columns that a narrow terminal has no room for."""
+
+CASES_NAMED = 6
+"""So many cases of a group are named."""
 
 SELF_EXPLAINING = ("operator", "dtype", "provider")
 """Parts of a name whose values are clear without `name=`."""
@@ -43,8 +42,6 @@ WEIGHTS = {
 }
 
 _SHORT_DTYPES = {dtype: alias for alias, dtype in DTYPE_ALIASES.items() if alias.startswith(("fp", "bf"))}
-
-_NUMBER = re.compile(r"[-+]?\d[\d.,e+-]*")
 
 
 # ---- the lines around the rows
@@ -67,24 +64,17 @@ def summary(comparison: Comparison) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in comparison.counts.items()) or "no rows"
 
 
-def quantity_of(comparison: Comparison) -> Quantity:
-    """What is compared. Its `head` and `basis` mark changes that are not the quotient of the two values beside them: the
-    machine's drift was removed."""
-    if any(taken_out(drift, comparison.options) for drift in comparison.drifts.values()):
-        return quantity(comparison.options.metric, " - drift", " without drift")
-    return quantity(comparison.options.metric)
-
-
 def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str]]:
     """What was compared and under which conditions, as names and values, without unknown values.
 
     `common` holds the parts of names that all rows share.
     """
-    metric, options = quantity_of(comparison), comparison.options
+    options = comparison.options
+    metric = options.compared
     old, new = ([side for row in comparison.rows if (side := getattr(row, name))] for name in ("old", "new"))
     pooled = " (geomean of sessions)" if any(len(side.readings) > 1 for side in [*old, *new]) else ""
-    direction = "slower" if options.compared.lower_is_better else "faster"
-    compared = f"{metric.name} in {metric.unit}{pooled}, more is {direction}; margin {options.margin * 100:g}%"
+    direction = "slower" if metric.lower_is_better else "faster"
+    compared = f"{metric.quantity} in {metric.unit}{pooled}, more is {direction}; margin {options.margin * 100:g}%"
     provider = {"provider": f"provider {common['provider']}"} if "provider" in common else {}
     facts = [
         ("conditions", ", ".join(_conditions(old, new))),
@@ -125,32 +115,32 @@ def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[st
         yield (f"{device}: " if device else "") + "; ".join(filter(None, [moved, noise]))
 
 
-def taken_out(drift: Drift, options: CompareOptions) -> bool:
-    """Whether the machine's drift was removed from the changes of the rows."""
-    return drift.subtracted and options.compared.drifts
-
-
 def _moved(drift: Drift, options: CompareOptions, beside_values: bool) -> str:
-    if drift.change is None:
+    if drift.ratio is None:
         return "machine drift unknown: the files have no copy control in common"
     kinds = [f"{kind} {format_change(math.exp(change))}" for kind, change in drift.controls.items()]
     shown = ", ".join(kinds if len(kinds) > 1 else drift.controls)
-    moved = f"machine drift {format_change(math.exp(drift.change))} ({shown}, {plural(drift.cases, 'case')})"
+    moved = f"machine drift {format_change(drift.ratio)} ({shown}, {plural(drift.cases, 'case')})"
     if not drift.subtracted:
         return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
-    if not taken_out(drift, options):
+    if not options.compared.drifts:
         return f"{moved}, which cancels in this metric"
     return f"{moved}, subtracted from the changes" + (", but not from the old and new values" if beside_values else "")
 
 
+def without_drift(comparison: Comparison) -> bool:
+    """Whether the machine's drift was removed from the changes: they are then not the quotients of the two values."""
+    return comparison.options.compared.drifts and any(drift.subtracted for drift in comparison.drifts.values())
+
+
 def geomean(comparison: Comparison) -> str:
     """`geomean of time ratios 0.994 [0.989, 0.999] over 47 of 50 rows`"""
-    mean, name = comparison.geomean, quantity(comparison.options.metric).name
-    of = f"{mean.rows} of {mean.total} rows"
+    mean, name = comparison.geomean, comparison.options.compared.quantity
+    rows = f"{mean.rows} of {mean.total} rows"
     if mean.ratio is None:
-        return f"no geomean of {name} ratios: {of} have a ratio"
+        return f"no geomean of {name} ratios: {rows} have a ratio"
     ends = f" [{factor(mean.ci[0])}, {factor(mean.ci[1])}]" if mean.ci else ""
-    return f"geomean of {name} ratios {factor(mean.ratio)}{ends} over {of}{', weighted' * mean.weighted}"
+    return f"geomean of {name} ratios {factor(mean.ratio)}{ends} over {rows}{', weighted' * mean.weighted}"
 
 
 def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str]:
@@ -187,10 +177,10 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
 def common_parts(comparison: Comparison) -> dict[str, str]:
     """The parts that all rows have in common. The provider is not one of them if no other part would be left."""
     parts = [name_parts(row) for row in comparison.rows]
-    seen = {name: {part.get(name) for part in parts} for part in parts[:1] for name in part}
-    if all(len(values) == 1 for name, values in seen.items() if name != "provider"):
-        seen.pop("provider", None)
-    return {name: str(*values) for name, values in seen.items() if len(values) == 1}
+    values_of = {name: {part.get(name) for part in parts} for part in parts[:1] for name in part}
+    if all(len(values) == 1 for name, values in values_of.items() if name != "provider"):
+        values_of.pop("provider", None)
+    return {name: str(*values) for name, values in values_of.items() if len(values) == 1}
 
 
 def name_parts(row: JudgedRow, without: Collection[str] = ()) -> dict[str, str]:
@@ -245,41 +235,53 @@ def sections(rows: Iterable[JudgedRow]) -> Iterator[tuple[bool, list[JudgedRow]]
         yield changed, list(members)
 
 
-# ---- rows with a change: numbers and reasons
+# ---- rows with a change
 
 
-def number_cells(rows: Sequence[JudgedRow], comparison: Comparison) -> list[dict[str, str]]:
-    """The numbers of rows by column, without empty columns."""
-    metric = quantity_of(comparison)
-    cells = []
-    for row in rows:
-        old, new = values(row, metric)
-        cells.append(
-            {
-                f"old {metric.unit}": old,
-                f"new {metric.unit}": new,
-                metric.head: "" if row.ratio is None else format_change(row.ratio),
-                INTERVAL: interval(row.ci) if row.ci else "",
-                Q: "" if row.q is None else probability(row.q),
-            }
-        )
-    filled = [name for name in cells[0] if any(line[name] for line in cells)]
-    return [{name: line[name] for name in filled} for line in cells]
+def row_table(rows: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> Table:
+    """A line for each row: its name without the parts `common`, the old and the new value, the change, its interval, q, the
+    verdict and the reason. Columns that are empty in all rows are left out."""
+    metric = comparison.options.compared
+    names = [with_short_dtype(name_parts(row, common)) for row in rows]
+    change = f"{metric.quantity} - drift" if without_drift(comparison) else metric.quantity
+    numbers = (f"old {metric.unit}", f"new {metric.unit}", change, "95% interval", Q)
+    lines = [
+        [*name.values(), *_numbers(row, comparison), mark(row), row.reason]
+        for name, row in zip(names, rows, strict=True)
+    ]
+    sizes = [head for place, head in enumerate(names[0]) if all(line[place].isdigit() for line in lines)]
+    table = Table((*names[0], *numbers, "verdict", REASON), lines, {*numbers, *sizes})
+    return table.known((*numbers, REASON))
 
 
-def values(row: JudgedRow, metric: Quantity) -> list[str]:
+def _numbers(row: JudgedRow, comparison: Comparison) -> list[str]:
+    return [
+        *values(row, comparison),
+        "" if row.ratio is None else format_change(row.ratio),
+        interval(row.ci) if row.ci else "",
+        "" if row.q is None else probability(row.q),
+    ]
+
+
+def mark(row: JudgedRow) -> str:
+    """`! slower`"""
+    return f"{row.verdict.glyph} {row.verdict}"
+
+
+def values(row: JudgedRow, comparison: Comparison) -> list[str]:
     """The old and the new value as text; "" for a side without a value."""
     values = [side.value if side else None for side in (row.old, row.new)]
-    return ["" if value is None else metric.show(value) for value in values]
+    return ["" if value is None else comparison.options.compared.written(value) for value in values]
 
 
-def sentence(row: JudgedRow, metric: Quantity) -> str:
+def sentence(row: JudgedRow, comparison: Comparison) -> str:
     """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; only 2 sessions`."""
-    old, new = values(row, metric)
+    metric, (old, new) = comparison.options.compared, values(row, comparison)
     parts = []
     if row.ratio is not None:
         ends = f" {interval(row.ci)}" if row.ci else ""
-        parts.append(f"{metric.name} {format_change(row.ratio)}{ends}{metric.basis}")
+        basis = " without drift" if without_drift(comparison) else ""
+        parts.append(f"{metric.quantity} {format_change(row.ratio)}{ends}{basis}")
     if old or new:
         parts.append(f"{old or 'none'} -> {new or 'none'} {metric.unit}")
     if row.q is not None:
@@ -288,25 +290,17 @@ def sentence(row: JudgedRow, metric: Quantity) -> str:
     return f"{row.verdict}: {details}" if details else row.verdict.value
 
 
-def footnotes(rows: Sequence[JudgedRow]) -> dict[str, int]:
-    """The reasons that several rows share, each with the number of its footnote, in the order of rows. If there are too many,
-    the most frequent ones."""
-    counts = Counter(row.reason for row in rows if row.reason)
-    shared = {reason for reason, count in counts.most_common(MOST_FOOTNOTES) if count > 1}
-    return {reason: number for number, reason in enumerate((each for each in counts if each in shared), start=1)}
-
-
-# ---- rows without a change: groups
+# ---- rows without a change
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one provider that have the same verdict, and reasons that differ at most in numbers.
+    """Rows of one provider that have the same verdict, from the same causes.
 
     first   the first row of the group
     count   how many rows the group has
     who     the provider
-    extent  `all 12 cases`, `2 of 12 cases (bf16 N=1024, 2048)`
+    extent  `all 12 cases`, `2 of 12 cases (bf16 N=1024, bf16 N=2048)`
     why     the reason
     """
 
@@ -325,42 +319,22 @@ class Group:
 def grouped(rows: Iterable[JudgedRow], comparison: Comparison, common: Collection[str]) -> list[Group]:
     """The groups of rows, in the order of their first rows. `common` holds the parts of names that all rows share."""
     totals = Counter(row.key.configuration_name for row in comparison.rows)
-    members: dict[tuple[Verdict, str, str], list[JudgedRow]] = {}
+    members: dict[object, list[JudgedRow]] = {}
     for row in rows:
-        like = row.verdict, row.key.configuration_name, _NUMBER.sub("0", row.reason)
-        members.setdefault(like, []).append(row)
-    return [
-        Group(group[0], len(group), who, _extent(group, totals[who], common), _why(group))
-        for (_, who, _), group in members.items()
-    ]
-
-
-def _why(group: Sequence[JudgedRow]) -> str:
-    first = group[0].reason
-    return first if all(row.reason == first for row in group) else f"for example {first}"
+        statuses = [side and side.status for side in (row.old, row.new)]
+        causes = [reason.cause for reason in row.reasons]
+        members.setdefault((row.verdict, row.key.configuration_name, *statuses, *causes), []).append(row)
+    groups = []
+    for group in members.values():
+        who, reasons = group[0].key.configuration_name, {row.reason for row in group}
+        why = group[0].reason if len(reasons) == 1 else f"for example {group[0].reason}"
+        groups.append(Group(group[0], len(group), who, _extent(group, totals[who], common), why))
+    return groups
 
 
 def _extent(group: Sequence[JudgedRow], total: int, common: Collection[str]) -> str:
     if len(group) == total > 1:
         return f"all {total} cases"
-    cases = _cases(group, common)
+    cases = [format_parts(with_short_dtype(name_parts(row, {*common, "provider"}))) for row in group]
     how_many = "1 case" if total == 1 else f"{len(group)} of {total} cases"
-    return f"{how_many} ({cases})" if cases else how_many
-
-
-def _cases(group: Sequence[JudgedRow], common: Collection[str]) -> str:
-    """`bf16/fp32 N=1024, 2048; fp32 N=4096`: products of values that cover exactly these cases."""
-    parts = [with_short_dtype(name_parts(row, {*common, "provider"})) for row in group]
-    products: list[dict[str, tuple[str, ...]]] = [{name: (value,) for name, value in part.items()} for part in parts]
-    for name in reversed(parts[0]):
-        merged: dict[tuple[tuple[str, ...], ...], dict[str, tuple[str, ...]]] = {}
-        for product in products:
-            others = tuple(values for other, values in product.items() if other != name)
-            so_far = merged.setdefault(others, product | {name: ()})
-            so_far[name] = tuple(dict.fromkeys((*so_far[name], *product[name])))
-        products = list(merged.values())
-    return "; ".join(" ".join(_named(name, values) for name, values in product.items()) for product in products)
-
-
-def _named(name: str, values: Sequence[str]) -> str:
-    return "/".join(values) if name in SELF_EXPLAINING else f"{name}={', '.join(values)}"
+    return f"{how_many} ({list_words(cases, CASES_NAMED)})" if any(cases) else how_many

@@ -13,7 +13,8 @@ from kbench.protocol import STEPS, Message, RoundTimed, StepBegun, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.summary.sentences import copy_share, light_share
-from kbench.text.terminal import arithmetic_unit, console, duration, microseconds, speed
+from kbench.text.numbers import arithmetic_unit, duration, microseconds, speed
+from kbench.text.terminal import console
 
 
 class PlainProgress:

@@ -6,12 +6,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kbench.comparison.text import paint
 from kbench.comparison.verdict import Verdict
-from kbench.comparison.wording import Paint, format_change, interval, painted, unpainted
 from kbench.history.change_points import FEWEST
 from kbench.history.moved import MovedProperty
 from kbench.history.report import HistoryChange, HistoryReport
-from kbench.text.terminal import microseconds
+from kbench.text.numbers import format_change, interval, microseconds
 from kbench.text.words import plural
 
 MOST_MOVED = 8
@@ -26,15 +26,14 @@ NOTHING_MOVED = "nothing that kbench records"
 
 def report_lines(report: HistoryReport, *, colour: bool) -> Iterator[str]:
     """The lines of `kbench history check`."""
-    paint = painted if colour else unpainted
     if report.failing:
-        yield paint(Verdict.FAILED, f"! {gate_sentence(report)}")
+        yield paint(Verdict.FAILED, f"! {gate_sentence(report)}", colour)
         yield ""
     yield head(report)
     yield method_line(report)
     for event in events(report.reported):
         yield ""
-        yield from _event(report, event, paint)
+        yield from _event(report, event, colour)
     yield ""
     yield from notes(report)
 
@@ -114,7 +113,7 @@ def change_text(change: HistoryChange) -> str:
     return f"{format_change(change.ratio)} {interval(change.ci)}" if change.ratio and change.ci else ""
 
 
-def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint) -> Iterator[str]:
+def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool) -> Iterator[str]:
     first = changes[0]
     of_machine = sum(each.key.machine == first.series.key.machine for each in report.series)
     run = report.timeline.runs[first.event_run]
@@ -124,7 +123,8 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint
     sizes = [change_text(change) for change in changes]
     levels = [_levels(change) for change in changes]
     for change, size, level in zip(changes, sizes, levels, strict=True):
-        words = [paint(change.kind, f"{change.kind.glyph} {change.kind.value:{max(len(c.kind) for c in changes)}}")]
+        kind = f"{change.kind.glyph} {change.kind.value:{max(len(c.kind) for c in changes)}}"
+        words = [paint(change.kind, kind, colour)]
         words += [size.ljust(max(map(len, sizes))), level.rjust(max(map(len, levels)))] if any(sizes) else []
         key = change.series.key
         words.append(f"{key.case_label} {key.configuration}")

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pandas as pd
 
-from kbench.comparison import csv_table, report, text
+from kbench.comparison import exports, report, text
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.verdict import Verdict
 
@@ -17,6 +17,9 @@ MAX_TABLE_ROWS = 100
 
 LONGEST_TEXT = 300
 """The most characters of a cell."""
+
+SHORT_CELL = 40
+"""Longer cells are wrapped."""
 
 PRINTED_WIDTH = 120
 """Columns of the text of a comparison."""
@@ -32,7 +35,7 @@ class ComparisonView(Comparison):
 
     @classmethod
     def of(cls, comparison: Comparison) -> ComparisonView:
-        return cls(**{each.name: getattr(comparison, each.name) for each in fields(comparison)})
+        return cls(**{each.name: getattr(comparison, each.name) for each in fields(comparison) if each.init})
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -41,8 +44,8 @@ class ComparisonView(Comparison):
         Axes are Int64 or text. `ratio`, `ci_low`, `ci_high`, `q`, `old` and `new` are float64, NaN where unknown. The
         numbers of sessions are int64.
         """
-        names = csv_table.column_names(self)
-        cells = [csv_table.cells(row, self) for row in self.rows]
+        names = exports.column_names(self)
+        cells = [exports.row_cells(row, self) for row in self.rows]
         found: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in names})
         for name in names:
             if name in NUMBER_COLUMNS:
@@ -82,26 +85,20 @@ def html(comparison: Comparison) -> str:
 
 
 def _table(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
-    names = [report.with_short_dtype(report.name_parts(row, common)) for row in shown]
-    told = report.number_cells(shown, comparison)
-    places = report.footnotes(shown)
-    own = any(row.reason and row.reason not in places for row in shown)
+    table = report.row_table(shown, comparison, common)
     body = [
         [
-            _verdict(row.verdict, f" ({places[row.reason]})" if row.reason in places else ""),
-            *map(_cell, name.values()),
-            *map(_number, cells.values()),
-            *([_long("" if row.reason in places else row.reason)] if own else []),
+            _verdict(row.verdict) if head == "verdict" else _number(cell) if head in table.right else _cell(cell)
+            for head, cell in zip(table.header, cells, strict=True)
         ]
-        for row, name, cells in zip(shown, names, told, strict=True)
+        for row, cells in zip(shown, table.rows, strict=True)
     ]
-    below = "".join(f"<p>({place}) {_text(reason)}</p>" for reason, place in places.items())
-    return _rows(["verdict", *names[0], *told[0], *(["reason"] if own else [])], body) + below
+    return _rows(table.header, body)
 
 
 def _groups(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
     body = [
-        [_verdict(group.first.verdict), _cell(group.who), _cell(group.extent), _long(group.why)]
+        [_verdict(group.first.verdict), _cell(group.who), _cell(group.extent), _cell(group.why)]
         for group in report.grouped(shown, comparison, common)
     ]
     return _rows(["verdict", "provider", "cases", "reason"], body)
@@ -113,17 +110,14 @@ def _rows(heads: Iterable[str], body: Iterable[Iterable[str]]) -> str:
     return f"<table><tr>{head}</tr>{lines}</table>"
 
 
-def _verdict(verdict: Verdict, mark: str = "") -> str:
+def _verdict(verdict: Verdict) -> str:
     colour = f";color:{_COLOURS[verdict.glyph]}" if verdict.glyph in _COLOURS else ""
-    return f'<td style="text-align:left;white-space:nowrap{colour}">{verdict.glyph} {verdict}{mark}</td>'
+    return f'<td style="text-align:left;white-space:nowrap{colour}">{verdict.glyph} {verdict}</td>'
 
 
 def _cell(text: str) -> str:
-    return f'<td style="text-align:left;white-space:nowrap">{_text(text)}</td>'
-
-
-def _long(text: str) -> str:
-    return f'<td style="text-align:left">{_text(text)}</td>'
+    whole = "" if len(text) > SHORT_CELL else ";white-space:nowrap"
+    return f'<td style="text-align:left{whole}">{_text(text)}</td>'
 
 
 def _number(text: str) -> str:

@@ -22,8 +22,8 @@ from kbench.reporting.table import PageTable, number, page_table
 from kbench.results.row import COLUMNS, Row
 from kbench.results.sources import parse_source
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
-from kbench.summary import caveats, counts, details_table, standings_table, ulps
-from kbench.text.terminal import microseconds, speed
+from kbench.summary import caveats, counts, details_table, standings_table
+from kbench.text.numbers import microseconds, speed, ulps
 
 ALWAYS_EXPLAINED = ("tie", Control.COPY, Control.REPEAT, "copy_fraction", "max_ulp")
 """Words that every page explains."""

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.comparison.verdict import Verdict
-from kbench.comparison.wording import format_change, interval
 from kbench.history.report import HistoryChange, HistoryReport
 from kbench.history.report_text import baseline_text, day, head, method_line, moved_text, notes
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history
 from kbench.plotting.inline import inline_svg
 from kbench.reporting.table import PageTable, number, page_table
-from kbench.text.terminal import microseconds
+from kbench.text.numbers import format_change, interval, microseconds
 
 METHOD = (
     "A series is one provider in one case on one machine. The copy controls of a session tell how slow the machine was in "

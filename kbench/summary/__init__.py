@@ -3,59 +3,59 @@ cases, the rows without a time, and caveats."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbench.analysis import Analysis
 from kbench.analysis.audit import audit
 from kbench.results.vocabulary import Role
-from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, precision_reached, ulps
-from kbench.summary.tables import Table, details_table, stages_table, standings_table, times_tables
+from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, precision_reached
+from kbench.summary.tables import details_table, stages_table, standings_table, times_table
 from kbench.text import terminal
+from kbench.text.table import Table
 
 __all__ = [
-    "Table", "cases_of", "caveats", "copy_share", "counts", "details_table", "left_out", "precision_reached", "print_summary",
-    "stages_table", "standings_table", "times_tables", "ulps",
+    "cases_of", "caveats", "copy_share", "counts", "details_table", "left_out", "precision_reached", "print_summary",
+    "stages_table", "standings_table", "times_table",
 ]  # fmt: skip
 
 
-def print_summary(found: Analysis, *, most_cases: int | None = None, more: str = "", detailed: bool = False) -> None:
+def print_summary(analysis: Analysis, *, most_cases: int | None = None, more: str = "", detailed: bool = False) -> None:
     """Print the summary to stdout.
 
     On a terminal, at most `most_cases` lines of cases are printed, followed by `more`, the command that prints all of them.
-    `detailed` adds a table of the fastest provider of each case.
+    `detailed` adds a table of the fastest provider of each case. It is also printed where the times of all providers are too
+    wide for the terminal.
     """
-    timed = any(row.ms is not None and row.role == Role.PROVIDER for row in found.rows)
-    if findings := audit(found.rows):
-        print()
-        print("Before the numbers:")
-        for line in findings:
-            terminal.print_paragraph(line, indent=2)
+    timed = any(row.ms is not None and row.role == Role.PROVIDER for row in analysis.rows)
+    if findings := audit(analysis.rows):
+        _print_lines("Before the numbers:", findings)
     print()
-    terminal.print_paragraph(found.headline() if timed else "No provider was timed.")
-    if found.cases:  # none if every row is suspect
-        _print_tables(found, most_cases, more, detailed=detailed)
-    measured = stages_table(found.rows)
+    terminal.print_paragraph(analysis.headline() if timed else "No provider was timed.")
+    if analysis.cases:  # none if every row is suspect
+        width = terminal.width()
+        table = standings_table(analysis, width)
+        if len(table.rows) > 1:
+            _print_table(table)
+        times = times_table(analysis, width)
+        if times:
+            _print_table(times, most_cases, more)
+        if detailed or not times:
+            _print_table(details_table(analysis, width), None if times else most_cases, more)
+    measured = stages_table(analysis.rows)
     if measured.rows:
         _print_table(measured)
-    lost = left_out(found.rows)
-    if lost:
-        print()
-        print("Not timed:")
-        for line in lost:
-            terminal.print_paragraph(line, indent=2)
+    if lost := left_out(analysis.rows):
+        _print_lines("Not timed:", lost)
     print()
-    for line in caveats(found):
+    for line in caveats(analysis):
         terminal.print_paragraph(line)
 
 
-def _print_tables(found: Analysis, most_cases: int | None, more: str, *, detailed: bool) -> None:
-    width = terminal.width()
-    table = standings_table(found, width)
-    if len(table.rows) > 1:
-        _print_table(table)
-    by_case = times_tables(found, width)
-    for table in by_case or [details_table(found, width)]:
-        _print_table(table, most_cases, more)
-    if detailed and by_case:
-        _print_table(details_table(found, width))
+def _print_lines(title: str, lines: Sequence[str]) -> None:
+    print()
+    print(title)
+    for line in lines:
+        terminal.print_paragraph(line, indent=2)
 
 
 def _print_table(table: Table, most: int | None = None, more: str = "") -> None:
@@ -63,6 +63,6 @@ def _print_table(table: Table, most: int | None = None, more: str = "") -> None:
     if table.title:
         terminal.print_paragraph(table.title)
     shown = table.rows if most is None or not terminal.is_terminal() else table.rows[:most]
-    terminal.print_table(table.header, shown, numeric=table.numeric)
+    terminal.print_table(table.header, shown, numeric=table.right)
     if len(shown) < len(table.rows):
         terminal.print_paragraph(f"... and {len(table.rows) - len(shown)} more: {more}")

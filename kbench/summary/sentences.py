@@ -28,20 +28,13 @@ def light_share(shares: Sequence[float]) -> str:
     return f"{median(shares):.2f}" if shares else "-"
 
 
-def ulps(value: float | None) -> str:
-    """An error in units in the last place as text: one decimal below 10, none above, and three digits from a million on."""
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}" if value < 999_999.5 else f"{value:.3g}"
-
-
-def caveats(found: Analysis) -> list[str]:
+def caveats(analysis: Analysis) -> list[str]:
     """Lines on how far to trust the tables: the noise floor, the number of rows with each flag, and the providers whose output
     is not deterministic."""
-    providers = [row for row in found.rows if row.role == Role.PROVIDER]
-    said = found.noise.too_noisy  # the headline says that the file is too noisy
-    lines = [found.noise.sentence()] if any(row.ms is not None for row in providers) and not said else []
-    if found.weights and found.baseline is not None and not said:
+    providers = [row for row in analysis.rows if row.role == Role.PROVIDER]
+    too_noisy = analysis.noise.too_noisy  # the headline says so
+    lines = [analysis.noise.sentence()] if any(row.ms is not None for row in providers) and not too_noisy else []
+    if analysis.weights and analysis.baseline is not None and not too_noisy:
         lines.append("geometric means are weighted by how often each case occurs (column weight)")
     raised = Counter(flag for row in providers for flag in row.flags)
     if raised:
@@ -56,13 +49,13 @@ def caveats(found: Analysis) -> list[str]:
 
 def precision_reached(rows: Sequence[Row], wanted: float) -> str:
     """How many times of providers are known to the share `wanted`, and how well the others are."""
-    found = [row.precision for row in rows if row.role == Role.PROVIDER and row.ms is not None]
-    reached = sum(share is not None and share <= wanted for share in found)
-    text = f"precision: {reached} of {len(found)} measured times are known to within {_percent(wanted)}"
-    known = [share for share in found if share is not None]
-    if reached == len(found):
+    shares = [row.precision for row in rows if row.role == Role.PROVIDER and row.ms is not None]
+    reached = sum(share is not None and share <= wanted for share in shares)
+    text = f"precision: {reached} of {len(shares)} measured times are known to within {_percent(wanted)}"
+    measured = [share for share in shares if share is not None]
+    if reached == len(shares):
         return text
-    single, worst = len(found) - len(known), max(known, default=0.0)
+    single, worst = len(shares) - len(measured), max(measured, default=0.0)
     others = [f"{single} {'have' if single != 1 else 'has'} a single round"] if single else []
     if worst > wanted:
         others.append(f"the others {'are known ' if single else ''}to {_percent(worst)} or better")
@@ -91,10 +84,9 @@ def left_out(rows: Sequence[Row]) -> list[str]:
         others = len(reasons) - 1
         more = f"; {plural(others, 'more reason')}: see the CSV" if others > 0 else ""
         cases = len({row.case for row in members})
-        count = f"{cases} case" + "s" * (cases > 1)
         here = "these cases" if cases > 1 else "this case"
         why = reasons[0] if reasons else f"right in {here}, but {NOT_TIMED}; kbench check tries edge inputs"
-        lines.append(f"{configuration}: {status.value} ({count}): {why}{more}")
+        lines.append(f"{configuration}: {status.value} ({plural(cases, 'case')}): {why}{more}")
     return lines
 
 

@@ -9,10 +9,13 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+
 from kbench.text.streams import Stream
+from kbench.text.table import GAP, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,9 +25,6 @@ UNLIMITED_WIDTH = 10_000
 
 NARROWEST = 20
 """The width in columns that a very narrow window counts as."""
-
-GAP = 2
-"""Spaces between the columns of a table."""
 
 LOG_WIDTH = 120
 """Columns of text in a pipe or a file. The log of a CI job shows them without wrapping."""
@@ -100,52 +100,34 @@ def print_paragraph(text: str, *, indent: int = 0) -> None:
         print(" " * indent + line)
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[str] = ()) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Collection[str] = ()) -> None:
     """Print a table to stdout. Columns named in `numeric` are right-aligned. If the table is too wide for the terminal, its
     text is wrapped between words. Nothing is cropped."""
-    from rich.cells import cell_len
-    from rich.table import Table
+    table, window = Table(tuple(header), list(rows), numeric), _window()
+    if window is None or table.width <= window:
+        head, *lines = table.lines()
+        print("\n".join([f"\x1b[1m{head}\x1b[0m" if colours() else head, *lines]))
+    else:
+        _print_wrapped(table, window)
+
+
+def _print_wrapped(table: Table, window: int) -> None:
+    from rich import table as rich_table
     from rich.text import Text
 
-    lines, right = [list(header), *map(list, rows)], set(numeric)
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
-    for place, name in enumerate(header):
+    wrapped = rich_table.Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
+    lines = [list(table.header), *map(list, table.rows)]
+    for place, name in enumerate(table.header):
         longest_word = max((cell_len(word) for line in lines for word in line[place].split()), default=0)
-        table.add_column(no_wrap=name in right, min_width=longest_word)
-        if name in right:  # by hand: rich would drop the blanks with which numbers without a mark end
+        wrapped.add_column(no_wrap=name in table.right, min_width=longest_word)
+        if name in table.right:  # by hand: rich would drop the blanks with which numbers without a mark end
             size = max(len(line[place]) for line in lines)
             for line in lines:
                 line[place] = line[place].rjust(size)
     for number, line in enumerate(lines):
-        table.add_row(*map(Text, line), style="" if number else "bold")
+        wrapped.add_row(*map(Text, line), style="" if number else "bold")
     out = console()
     with out.capture() as captured:
-        out.print(table, width=_window(), crop=False)
+        out.print(wrapped, width=window, crop=False)
     for printed in captured.get().rstrip("\n").split("\n"):
         print(printed.rstrip())
-
-
-def microseconds(ms: float) -> str:
-    """A time in microseconds with three or more significant digits."""
-    us = ms * 1e3
-    return f"{us:.2f}" if us < 100 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
-
-
-def speed(value: float) -> str:
-    """A number of GB/s, GFLOP/s or TFLOP/s with three or more significant digits."""
-    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
-
-
-def arithmetic_unit(tflops: float) -> tuple[str, float]:
-    """The unit for a number of TFLOP/s, and how many of it are one TFLOP/s: GFLOP/s below 0.1 TFLOP/s."""
-    return ("TFLOP/s", 1.0) if tflops >= 0.1 else ("GFLOP/s", 1000.0)
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 05 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from kbench.launches.launched_call import KernelLaunch, LaunchedCall
-from kbench.text.terminal import microseconds
+from kbench.text.numbers import microseconds
 from kbench.why.facts import RowFacts
 from kbench.why.ncu import ncu_command
 from kbench.why.reasons import find_reasons

@@ -13,7 +13,7 @@ from math import prod
 from kbench.launches.launched_call import KernelLaunch
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import CHECKED_REASON, Status
-from kbench.text.terminal import microseconds
+from kbench.text.numbers import microseconds
 from kbench.text.words import plural
 from kbench.why.facts import RowFacts
 

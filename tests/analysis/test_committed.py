@@ -33,7 +33,7 @@ def test_run_compare_and_plot_agree(path: Path) -> None:
     assert Counter(line[table.header.index("fastest")].split(" ")[0] for line in table.rows) == Counter(
         name for name, *_ in said
     )
-    [times] = summary.times_tables(found)
+    times = summary.times_table(found)
     marked = Counter(cell[-1] for line in times.rows for cell in line if cell[-1] in "*~?")
     assert marked["*"] == sum(won.sole for won in found.winners if len(found.cases[won.key]) > 1)
     assert summary.caveats(found)[0] == found.noise.sentence()

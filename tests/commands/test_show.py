@@ -53,7 +53,7 @@ def test_ties_and_what_cannot_be_told_are_marked_apart() -> None:
         r if r.provider != "cuda" else replace(row("cuda", 0.25), round_ms=(0.2, 0.3, 0.25, 0.2, 0.3)) for r in tie
     ]
     for rows, mark in ((tie, "~"), (unclear, "?")):
-        [table] = summary.times_tables(analyse(rows, "torch"))
+        table = summary.times_table(analyse(rows, "torch"))
         assert [cell[-1] for cell in table.rows[0][-2:]] == [mark, mark]
         assert mark in table.title
 
@@ -72,20 +72,10 @@ def test_tables_fit_the_width_that_is_asked_for(
     assert " torch-n " not in text
 
 
-def test_where_everybody_fits_only_by_dtype_there_is_a_table_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {f"provider-{n}": 1 + n / 10 for n in range(4)}
-    found = analyse(sweep(256, 512, dtypes=("float16", "float32"), **names), "torch")
-    whole = summary.times_tables(found)
-    assert len(whole) == 1 and "dtype" in whole[0].header
-    parts = summary.times_tables(found, whole[0].width - 1)
-    assert [part.title.split(":")[0] for part in parts] == ["softmax, M=64, float16", "softmax, M=64, float32"]
-    assert summary.times_tables(found, 20) == []
-
-
 def test_cases_come_in_the_order_of_their_size_whoever_finished_first() -> None:
     rows = sweep(64, 128, 1024, 4096, cuda=2.0)
     random.Random(0).shuffle(rows)
-    [table] = summary.times_tables(analyse(rows, "torch"))
+    table = summary.times_table(analyse(rows, "torch"))
     assert [line[0] for line in table.rows] == ["64", "128", "1024", "4096"]
 
 

@@ -11,7 +11,6 @@ import pytest
 from making import Write, row
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.formats import FORMATS
 from kbench.comparison.model import Comparison
 from kbench.results.row import Row
 
@@ -61,7 +60,7 @@ def test_a_changed_time_says_whether_the_code_changed(
 ) -> None:
     found = compared(times(*FAST), new)
     assert found.rows[0].verdict == "slower" and found.rows[0].reason == said
-    assert json.loads(FORMATS["json"](found))["rows"][0]["code"] == code
+    assert json.loads(found.json())["rows"][0]["code"] == code
 
 
 def test_kernels_known_by_name_only_may_be_of_another_package(compared: Callable[..., Comparison]) -> None:
@@ -74,7 +73,7 @@ def test_kernels_that_are_known_only_by_name_are_not_said_to_have_the_same_code(
 ) -> None:
     found = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{ONE}"))
     assert found.rows[0].reason == "kernels with the same names and grids (their machine code is not known)"
-    assert json.loads(FORMATS["json"](found))["rows"][0]["code"] == "same-names"
+    assert json.loads(found.json())["rows"][0]["code"] == "same-names"
     wider = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{WIDER}"))
     reason = f"kernels with the same names (their machine code is not known), {DIFFERENTLY}"
     assert wider.rows[0].reason == reason
@@ -87,5 +86,5 @@ def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Call
     more = [replace(each, started_at="later") for each in times(*FAST, code=OTHER, kernels=8)]
     found = compared(old, more)
     assert (found.rows[0].verdict, found.rows[0].reason) == ("same", "8 kernels per call instead of 1")
-    sides: dict[str, Any] = json.loads(FORMATS["json"](found))["rows"][0]
+    sides: dict[str, Any] = json.loads(found.json())["rows"][0]
     assert (sides["old"]["kernels"], sides["new"]["kernels"]) == ([1], [8])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
@@ -82,13 +81,6 @@ def test_in_ci_a_report_without_a_gate_says_so(kbench: Kbench, write: Write, mon
 
 
 @pytest.mark.slow
-def test_a_misspelt_name_to_vary_is_told(kbench: Kbench, write: Write) -> None:
-    a, b = write("a", [row()]), write("b", [row()])
-    told = kbench("compare", a, b, "--vary", "tiemr,device").stdout
-    assert '--vary tiemr: no file has this property; did you mean "timer"?' in told
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("--export", "json=-", "--github"), ("--export", "json=-", "--export", "csv=-"),
                   ("--export", "json=x", "--export", "csv=x")]
@@ -110,11 +102,3 @@ def test_a_reader_that_goes_away_is_no_failure(write: Write, tmp_path: Path) -> 
     process.stdout.close()
     assert process.stderr.read() == "" and process.wait() == 0
     assert len(json.loads(report.read_text())["rows"]) == 1999
-
-
-@pytest.mark.slow
-def test_an_axis_called_as_a_column_keeps_its_values(kbench: Kbench, write: Write) -> None:
-    path = write("a", [row()])
-    path.write_text(path.read_text().replace(",M,", ",q,", 1))
-    [line] = csv.DictReader(kbench("compare", path, path, "--export", "csv=-").stdout.splitlines())
-    assert line["axis_q"] == "4096"

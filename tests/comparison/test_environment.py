@@ -92,10 +92,3 @@ def test_a_damaged_file_beside_the_csv_is_mentioned_and_no_more(old: Path, new: 
     comparison = compare_results(old, new)
     assert comparison.counts == {"unclear": 1}
     assert text.startswith('{"') or any(str(new.with_suffix(".env.json")) in note for note in comparison.notes)
-
-
-def test_no_file_beside_the_csv(old: Path, new: Path) -> None:
-    new.with_suffix(".env.json").unlink()
-    [note] = compare_results(old, new).notes
-    assert note.startswith(f"{new.with_suffix('.env.json')}: no such file")
-    assert found(old, new) == []  # nothing is known to differ

@@ -14,7 +14,6 @@ from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
 
 # ---- conditions
 
@@ -28,11 +27,6 @@ def test_other_conditions_are_incomparable_with_the_reason(verdict: Judge, field
 def test_one_side_measured_in_two_ways_is_incomparable(verdict: Judge) -> None:
     mixed = [row(session=0), row(session=1, timer="graph")]
     assert verdict(mixed, mixed) == ("incomparable", "timer do_bench/graph -> do_bench/graph")
-
-
-def test_an_impossible_speed_is_not_faster(verdict: Judge) -> None:
-    word, reason = verdict([row()], [row(ms=0.01, flags=("noisy", "suspect"))])
-    assert word == "suspect" and reason == "the new side has an implausible time (kbench explain suspect)"
 
 
 def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write) -> None:
@@ -65,11 +59,6 @@ def test_the_order_of_rows_changes_nothing(write: Write) -> None:
     assert [(v.key.axes[1][1], v.key.provider) for v in before.rows] == [(n, p) for n in (9, 10, 80) for p in "ab"]
 
 
-def test_controls_are_not_compared(write: Write) -> None:
-    rows = [row(), row(provider="copy", role=Role.CONTROL), row(provider="repeat", role=Role.CONTROL)]
-    assert len(compare_results(write("old", rows), write("new", rows)).rows) == 1
-
-
 def test_parameters_and_dtype_belong_to_the_key(write: Write) -> None:
     old = [row(), row(params="num_warps=4"), row(dtype="float16")]
     assert words(compare_results(write("old", old), write("new", old))) == ["unclear"] * 3
@@ -93,8 +82,7 @@ def test_an_axis_that_not_every_file_has_is_ignored_with_one_note(write: Write) 
 @pytest.mark.parametrize(
     ("modes", "has", "remedy"),
     [
-        (["backward"], "only mode=backward", "measure this file again with mode=forward"),
-        (["backward", "full"], "several values of the axis mode", "measure this file again with mode=forward"),
+        (["backward"], "only mode=backward", "measure both"),
         (["forward", "full"], "several values of the axis mode", "compare the forward rows with --where mode=forward"),
     ],
 )
@@ -106,8 +94,8 @@ def test_a_gradient_is_not_compared_with_a_file_without_modes(
     with pytest.raises(UsageError) as caught:
         compare_results(old, new)
     assert str(caught.value) == (
-        f"{new}: this file has {has}, but {old} has no such axis, so their rows cannot be matched; compare files of one "
-        f"operator with the same axes, or {remedy}"
+        f"{new}: this file has {has}, but {old} has no such axis, so their rows cannot be matched; compare files with "
+        f"the same axes, or {remedy}"
     )
 
 
@@ -120,34 +108,10 @@ def test_the_forward_rows_are_compared_with_a_file_without_modes(write: Write) -
         assert none.nothing_common == f"nothing to compare: {old} has no row of a provider"
 
 
-def test_the_same_session_twice_is_an_error_with_both_lines(write: Write) -> None:
-    old = write("old", [row(1), row(2), row(1)])
-    with pytest.raises(ResultsError) as caught:
-        compare_results(old, write("new", [row(1)]))
-    assert str(caught.value).startswith(f"{old}:4: softmax M=4096 N=1 float32 triton session 0 is also on line 2")
-
-
 def test_the_same_session_with_two_timers_asks_for_one_of_them(write: Write) -> None:
     old = write("old", [row(1), replace(row(1), timer="graph")])
     with pytest.raises(ResultsError, match=r"is also on line 2, with another timer; .* --where timer=do_bench"):
         compare_results(old, write("new", [row(1)]))
-
-
-def test_an_axis_that_is_constant_and_in_one_file_only_is_left_out_with_a_note(write: Write) -> None:
-    def wide(n: int, k: int) -> Row:
-        plain = row(n)
-        return Row(Case("softmax", {"M": 4096, "N": n, "K": k}, "float32"), "triton", ms=1.0, **{
-            name: getattr(plain, name) for name in ("timer", "cache", "device", "case_hash")
-        })  # fmt: skip
-
-    old = write("old", [row(1), row(2)])
-    comparison = compare_results(old, write("new", [wide(1, 7), wide(2, 7)], ("M", "N", "K")))
-    assert words(comparison) == ["unclear", "unclear"]
-    assert "axis K=7" in comparison.notes[0]
-    with pytest.raises(
-        UsageError, match=r"several values of the axis K, .* measure this file again with one value of K"
-    ):
-        compare_results(old, write("new", [wide(1, 7), wide(2, 8)], ("M", "N", "K")))
 
 
 def test_nothing_in_common_says_what_differs(write: Write) -> None:
@@ -159,17 +123,3 @@ def test_nothing_in_common_says_what_differs(write: Write) -> None:
         f"nothing to compare: {comparison.old} and {comparison.new} have no row in common: "
         f"dtype is float16 in {comparison.old} and bfloat16 in {comparison.new}"
     )
-
-
-def test_two_empty_files(write: Write) -> None:
-    comparison = compare_results(write("old", []), write("new", []))
-    assert comparison.rows == () and not comparison.comparable and not comparison.passed
-    assert "have no row of a provider" in comparison.nothing_common
-
-
-def test_a_torn_file_is_compared_and_noted(write: Write) -> None:
-    new = write("new", [row(1), row(2)])
-    new.write_text(new.read_text()[:-40])
-    comparison = compare_results(write("old", [row(1), row(2)]), new)
-    assert words(comparison) == ["unclear", "missing"]
-    assert "incomplete" in comparison.notes[0]

@@ -7,16 +7,11 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from making import Write, failed, row
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kbench.comparison.compare import compare_results
 from kbench.comparison.environment_differences import EnvironmentDifference, Weight
-from kbench.comparison.markdown import document, escape
+from kbench.comparison.markdown import document
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 
@@ -52,7 +47,7 @@ def test_the_comment(every: Comparison) -> None:
         "**pr 7 against main**",
     ]
     assert "| cache | cold | cold/warm | forbids the comparison |" in lines
-    assert any(line.startswith("| ! slower | 1 | 31.43 | 33.03 | +5.1% |") for line in lines)
+    assert any(line.startswith("| 1 | 31.43 | 33.03 | +5.1% |") and "| ! slower |" in line for line in lines)
     assert "- geomean of time ratios 1" in document(every)
 
 
@@ -69,16 +64,6 @@ def test_the_gate_is_in_the_first_line_with_a_mark(every: Comparison) -> None:
     assert document(calm).splitlines()[1] == "### \u2705 kbench compare: gate passed (--fail-on slower)"
 
 
-def test_failures_and_repeated_reasons_are_told_once(write: Write) -> None:
-    ns = range(1, 13)
-    old = [row(n, provider=name) for n in ns for name in ("boom", "same")]
-    new = [failed(n, "error", provider="boom") for n in ns] + [row(n, 1.001, provider="same") for n in ns]
-    text = document(compare_results(write("a", old), write("b", new)))
-    assert text.count("differs at 3 elements") == 1 and "| ! failed | boom | all 12 cases | error: differs" in text
-    assert text.count("1 session: only changes") == 1 and text.count("| ? unclear (1) |") == 12
-    assert "\n(1) 1 session: only changes above 3.0% count; add sessions\n" in text
-
-
 def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: Comparison) -> None:
     text = document(every)
     places = [
@@ -90,25 +75,12 @@ def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: 
     assert text.count("<details") == text.count("</details>") == 3
 
 
-@pytest.mark.slow
-def test_ten_thousand_rows_fit_and_what_does_not_is_counted(big: Comparison) -> None:
-    text = document(big)
-    assert len(text) <= 60_000 and len(text.encode()) <= 60_000
-    shown = len([row for row in cells(text) if row[0][:2] in ("! ", "+ ", "= ", "? ", "x ", "- ")])
-    grouped = sum(int(row[2].split()[0]) - 1 for row in cells(text) if "cases (" in row[2])
-    shown += grouped
-    assert 100 < shown < 10_000
-    assert f"**No room for {10_000 - shown} rows**: `kbench compare ... --export json=FILE` has everything." in text
-    assert text.count("<details") == text.count("</details>")
-    assert f"{big.counts['slower']} slower" in text.splitlines()[1]
-
-
 def test_long_texts_and_many_notes_fit_too(every: Comparison) -> None:
     differences = [EnvironmentDifference(f"variables.{i}", "@" * 5_000, "内" * 5_000, Weight.WARN) for i in range(500)]
     full = replace(every, notes=tuple(f"note {i} {'<' * 5_000}" for i in range(500)), differences=tuple(differences))
     text = document(full)
     assert len(text.encode()) <= 60_000
-    assert re.search(r"\*\*No room for \d+ rows and \d+ lines", text)
+    assert re.search(r"\*\*No room for \d+ more lines", text)
     for limit in (1_000, 2_000, 3_000, 5_000, 20_000):
         assert len(document(full, limit).encode()) <= limit
 
@@ -125,13 +97,3 @@ def test_nasty_text_is_text(nasty: tuple[str, Comparison]) -> None:
     assert not re.search(r"[@#][\w-]", html.unescape(written).replace("### ", ""))
     if text and text.isprintable():
         assert text in [cell for row in cells(written) for cell in row]
-
-
-@pytest.mark.slow
-@settings(max_examples=300, derandomize=True, deadline=None, database=None)
-@given(st.text(max_size=60))
-def test_any_text_is_one_cell_and_no_markup(text: str) -> None:
-    tokens = parsed(f"| a | b |\n|---|---|\n| x {escape(text)} | y |\n")
-    assert [token.type for token in tokens].count("td_open") == 2
-    assert {token.type for token in inline(tokens)} <= {"text", "text_special"}
-    assert not re.search(r"[@#]\w|://|www\.", escape(text).replace("&#8203;", " "))

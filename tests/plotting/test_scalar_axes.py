@@ -102,7 +102,7 @@ def test_changes_along_a_scalar(tmp_path: Path) -> None:
 
 def test_the_summary_sorts_modes_in_their_order() -> None:
     rows = [normed(eps, mode=mode) for mode in ("full", "backward", "forward") for eps in (0.1, 1e-6)]
-    [shown] = summary.times_tables(analyse(rows, "mine"))
+    shown = summary.times_table(analyse(rows, "mine"))
     assert shown.header[:2] == ("eps", "mode")
     assert [tuple(line[:2]) for line in shown.rows] == [
         (eps, mode) for eps in ("1e-06", "0.1") for mode in ("forward", "backward", "full")

@@ -61,7 +61,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
     found = compare_results(*(H200 / file for file in files), options=CompareOptions(**options))
-    lines = [line for line in compared.text(found, WIDE).splitlines() if line.endswith("  verdict")]
+    lines = [line for line in compared.text(found, WIDE).splitlines() if line.endswith(("  verdict", "  reason"))]
     heads = [head for line in lines for head in re.split(r"\s{2,}", line.strip())]
     assert len(heads) > 5
     assert not unexplained(heads, ("N", "M"))

@@ -13,7 +13,7 @@ from kbench import reporting, summary
 from kbench.analysis import analyse
 from kbench.analysis.files import OWN, load_sources
 from kbench.comparison.compare import compare_results
-from kbench.comparison.formats import FORMATS
+from kbench.comparison.exports import FORMATS
 from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor
 from kbench.execute.writer import Writer
@@ -75,7 +75,7 @@ def test_readers_accept_an_axis_that_they_use_for_something_else(axis: str, tmp_
         panels = [panel for page in planned.pages for panel in page.panels]
         assert len(panels) == (3 if kind == "bars" else 1), kind
         assert "".join(terminal_charts(load_sources([old]), Choices(kind=kind, x=axis), 80, plain=True))
-    [times] = summary.times_tables(analyse(rows(axis, 0.1), "torch-native"))
+    times = summary.times_table(analyse(rows(axis, 0.1), "torch-native"))
     assert len(times.rows) == 3
 
 

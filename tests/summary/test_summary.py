@@ -13,6 +13,7 @@ from kbench.analysis import analyse
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
+from kbench.text.numbers import ulps
 
 CASE = Case("softmax", {"M": 4096, "N": 1024}, "float32")
 
@@ -190,7 +191,7 @@ def test_stages_are_shown_when_they_were_measured() -> None:
     ("value", "text"), [(None, "-"), (0.0, "0.0"), (9.94, "9.9"), (9.96, "10"), (1234.5, "1234"), (1.65e37, "1.65e+37")]
 )
 def test_errors_below_a_million_are_written_without_exponents(value: float | None, text: str) -> None:
-    assert summary.ulps(value) == text
+    assert ulps(value) == text
 
 
 def test_the_end_of_a_run_says_which_precision_was_reached() -> None:

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from kbench.comparison import report
 from kbench.comparison.model import Comparison
-from kbench.comparison.wording import quantity
 from kbench.plotting.changes import panels as forms
 from kbench.plotting.changes.axis import ChangeAxis
 from kbench.plotting.changes.marks import VerdictMarks
@@ -57,7 +56,7 @@ def draw(changes: Changes, page: Page, theme: Theme) -> Figure:
     """A page with its legend and caption."""
     options = changes.comparison.options
     axis = ChangeAxis.of(page.points, options.margin)
-    style = ChangeStyle(axis, VerdictMarks(theme, not options.compared.lower_is_better), quantity(options.metric).name)
+    style = ChangeStyle(axis, VerdictMarks(theme, not options.compared.lower_is_better), options.compared.quantity)
     panels = sorted(page.panels, key=lambda panel: [natural_key(value) for value in panel.where.values()])
     page = Page(page.fixed, panels)
     if changes.x and page.points[changes.x].nunique() > 1:

@@ -1,0 +1,75 @@
+"""The formats of `--export` by name. Each makes a text of a comparison."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kbench.comparison import github, markdown
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.text.printable import no_formula
+
+OUTCOME = (
+    "old_label", "new_label", "verdict", "reason", "ratio", "ci_low", "ci_high", "q", "metric", "old", "new",
+    "old_sessions", "new_sessions",
+)  # fmt: skip
+
+
+def csv_text(comparison: Comparison) -> str:
+    """A line per row, for pandas and spreadsheets: numbers at full precision. Empty cells are unknown values."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(map(no_formula, column_names(comparison)))
+    for row in comparison.rows:
+        cells = row_cells(row, comparison).values()
+        writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in cells])
+    return lines.getvalue()
+
+
+def column_names(comparison: Comparison) -> list[str]:
+    """The names of the columns of the CSV: what was compared, then OUTCOME."""
+    axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
+    return ["operator", "provider", "params", *axes, "dtype", *OUTCOME]
+
+
+def row_cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
+    """The cells of a row by column. `old` and `new` are values of the column in `metric`. None stands for an unknown value."""
+    low, high = row.ci or (None, None)
+    return {
+        **{_column(name): value for name, value in row.key.columns.items()},
+        "old_label": comparison.old,
+        "new_label": comparison.new,
+        "verdict": row.verdict.value,
+        "reason": row.reason,
+        "ratio": _finite(row.ratio),
+        "ci_low": _finite(low),
+        "ci_high": _finite(high),
+        "q": _finite(row.q),
+        "metric": comparison.options.metric,
+        "old": _finite(row.old.value) if row.old else None,
+        "new": _finite(row.new.value) if row.new else None,
+        "old_sessions": row.old.sessions if row.old else 0,
+        "new_sessions": row.new.sessions if row.new else 0,
+    }
+
+
+def _finite(number: float | None) -> float | None:
+    """The number, or None for NaN and infinities, which no file has."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _column(name: str) -> str:
+    """An axis whose name is that of another column gets a prefix."""
+    return f"axis_{name}" if name in OUTCOME else name
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "markdown": markdown.document,
+    "json": Comparison.json,
+    "csv": csv_text,
+    "github": github.text,
+}
+"""The table on the terminal is none of them: `text.text` takes a width and an order too."""
