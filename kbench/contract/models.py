@@ -34,41 +34,18 @@ class Model:
     dimensions: Mapping[str, int]
 
 
+def _model(source: str, *sizes: int | None) -> Model:
+    """A model with these sizes, in the order of DIMENSIONS."""
+    return Model(source, {name: size for name, size in zip(DIMENSIONS, sizes, strict=False) if size is not None})
+
+
+# The attention of deepseek-v3 has heads of two lengths for the keys and another one for the values, so it has no head_dim; its
+# first three layers have no experts. All layers of gpt-oss-20b have experts, so it has no intermediate.
 MODELS = {
-    "llama-3-8b": Model(
-        "huggingface.co/meta-llama/Meta-Llama-3-8B",
-        {
-            "hidden": 4096, "intermediate": 14336, "heads": 32, "kv_heads": 8, "head_dim": 128, "vocabulary": 128256,
-        },
-    ),
-    "qwen3-8b": Model(
-        "huggingface.co/Qwen/Qwen3-8B",
-        {
-            "hidden": 4096, "intermediate": 12288, "heads": 32, "kv_heads": 8, "head_dim": 128, "vocabulary": 151936,
-        },
-    ),
-    # its attention has heads of two lengths for the keys and another one for the values, so it has no head_dim; the first
-    # three layers have no experts
-    "deepseek-v3": Model(
-        "huggingface.co/deepseek-ai/DeepSeek-V3",
-        {
-            "hidden": 7168, "intermediate": 18432, "heads": 128, "kv_heads": 128, "vocabulary": 129280,
-            "experts": 256, "active_experts": 8, "expert_intermediate": 2048,
-        },
-    ),
-    "gemma-2-9b": Model(
-        "huggingface.co/google/gemma-2-9b",
-        {
-            "hidden": 3584, "intermediate": 14336, "heads": 16, "kv_heads": 8, "head_dim": 256, "vocabulary": 256000,
-        },
-    ),
-    # all its layers have experts, so it has no intermediate
-    "gpt-oss-20b": Model(
-        "huggingface.co/openai/gpt-oss-20b",
-        {
-            "hidden": 2880, "heads": 64, "kv_heads": 8, "head_dim": 64, "vocabulary": 201088,
-            "experts": 32, "active_experts": 4, "expert_intermediate": 2880,
-        },
-    ),
-}  # fmt: skip
+    "llama-3-8b": _model("huggingface.co/meta-llama/Meta-Llama-3-8B", 4096, 14336, 32, 8, 128, 128256),
+    "qwen3-8b": _model("huggingface.co/Qwen/Qwen3-8B", 4096, 12288, 32, 8, 128, 151936),
+    "deepseek-v3": _model("huggingface.co/deepseek-ai/DeepSeek-V3", 7168, 18432, 128, 128, None, 129280, 256, 8, 2048),
+    "gemma-2-9b": _model("huggingface.co/google/gemma-2-9b", 3584, 14336, 16, 8, 256, 256000),
+    "gpt-oss-20b": _model("huggingface.co/openai/gpt-oss-20b", 2880, None, 64, 8, 64, 201088, 32, 4, 2880),
+}
 """The models by the name that a config gives them."""

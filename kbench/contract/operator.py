@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -284,19 +284,7 @@ class Operator:
 
         Raises ValueError if the provider does not exist or has a backward kernel already.
         """
-        where, holds = self._check_kernel("backward", "backward kernel", provider, mutates)
-        saved = saves if saves is None or callable(saves) else names(saves)
-        if isinstance(saved, tuple) and (strange := [name for name in saved if name not in self.outputs]):
-            raise ValueError(
-                f"{where}: saves {strange[0]!r}, which is not one of the outputs {', '.join(self.outputs)}"
-            )
-
-        def register(function: _Function) -> _Function:
-            kernel = GradientKernel(function, self._by_name(function), holds, saved)
-            self._add_kernel(where, provider, kernel, backward=kernel)
-            return function
-
-        return register
+        return self._gradient_kernel("backward", "backward kernel", provider, mutates, saves)
 
     def full(
         self, provider: str, *, mutates: Sequence[str] | Mapping[str, str] = ()
@@ -312,19 +300,16 @@ class Operator:
 
         Raises ValueError if the provider does not exist or has such a function already.
         """
-        where, holds = self._check_kernel("full", "function for both passes", provider, mutates)
+        return self._gradient_kernel("full", "function for both passes", provider, mutates)
 
-        def register(function: _Function) -> _Function:
-            kernel = GradientKernel(function, self._by_name(function), holds)
-            self._add_kernel(where, provider, kernel, full=kernel)
-            return function
-
-        return register
-
-    def _check_kernel(
-        self, method: str, kind: str, provider: str, mutates: Sequence[str] | Mapping[str, str]
-    ) -> tuple[str, dict[str, str]]:
-        """How messages about a kernel for gradients begin, and what it mutates. Raises ValueError."""
+    def _gradient_kernel(
+        self,
+        method: str,
+        kind: str,
+        provider: str,
+        mutates: Sequence[str] | Mapping[str, str],
+        saves: Sequence[str] | Callable[..., Any] | None = None,
+    ) -> Callable[[_Function], _Function]:
         where, holds = f"{kind} of provider {provider!r} of {self.name!r}", held(mutates)
         if not self.gradients:
             what = "the operator declares no gradients"
@@ -333,19 +318,22 @@ class Operator:
             raise ValueError(f"{where}: there is no such provider; register its forward function first")
         if getattr(self.providers[provider], method) is not None:
             raise ValueError(f"{where}: the provider has one already")
+        saved = saves if saves is None or callable(saves) else names(saves)
         places = {**{f"gradient of {name}": tensor for name, tensor in self.outputs.items()}, **self.inputs}
-        for why in _mutates_faults(holds, places, {name: self.inputs[name] for name in self.gradients}):
+        faults = _mutates_faults(holds, places, {name: self.inputs[name] for name in self.gradients})
+        for why in (*_strange("saves", saved if isinstance(saved, tuple) else (), self.outputs), *faults):
             raise ValueError(f"{where}: {why}")
-        return where, holds
 
-    def _add_kernel(self, where: str, provider: str, kernel: GradientKernel, **fields: GradientKernel) -> None:
-        ours, parameters = self.providers[provider], self._parameters(where, keyword_only(kernel.function))
-        self.providers[provider] = replace(ours, parameters={**parameters, **ours.parameters}, **fields)  # type: ignore[arg-type]
+        def register(function: _Function) -> _Function:
+            keywords, named = keyword_only(function), named_after(1 + len(self.inputs), function)
+            by_name = sorted(name for name in named & {*self.scalars, *self.choices} if name not in keywords)
+            kernel = GradientKernel(function, (*keywords, *by_name), holds, saved)
+            ours = self.providers[provider]
+            parameters = {**self._parameters(where, keywords), **ours.parameters}
+            self.providers[provider] = replace(ours, parameters=parameters, **{method: kernel})  # type: ignore[arg-type]
+            return function
 
-    def _by_name(self, function: Callable[..., Any]) -> tuple[str, ...]:
-        """The arguments of a kernel for gradients that it gets by name: after a gradient and the inputs, also without a `*`."""
-        keywords, named = keyword_only(function), named_after(1 + len(self.inputs), function)
-        return (*keywords, *sorted(name for name in named & {*self.scalars, *self.choices} if name not in keywords))
+        return register
 
     def _parameters(self, where: str, keywords: Mapping[str, Any]) -> dict[str, Value]:
         """The keyword-only arguments that a config sweeps, with their defaults. Raises ValueError."""
@@ -381,7 +369,7 @@ def _shown(name: object) -> str:
     return printable(repr(name), 60)
 
 
-# ---------------------------------------------------------------- what is wrong with a declaration
+# -- what is wrong with a declaration
 
 
 def _faults(operator: Operator) -> Iterator[str]:
@@ -391,18 +379,31 @@ def _faults(operator: Operator) -> Iterator[str]:
     for what in ("inputs", "outputs", "dtypes"):
         if not getattr(operator, what):
             yield f"{what} is empty; name at least one"
-    for dtype in operator.dtypes:
-        if dtype not in ITEMSIZE:
-            yield f"unknown dtype {_shown(dtype)}; use {', '.join(ITEMSIZE)}"
+    yield from _strange("dtypes", operator.dtypes, ITEMSIZE)
     yield from _tensor_faults(operator)
     yield from _row_faults(operator)
-    yield from _model_faults(operator)
-    yield from _gradient_faults(operator)
+    for shape in operator.model_shapes:
+        if shape.keys() != operator.model_shapes[0].keys():
+            yield "model_axes: all mappings must have the same axes; add the axes that are missing in some of them"
+        yield from _strange("model_axes", shape, operator.axes)
+        for axis, size in shape.items():
+            yield from _strange(f"model_axes: {axis}", sorted(axes_of(size)), [TOKENS, *DIMENSIONS])
+    yield from _strange("gradients", operator.gradients, operator.inputs)
     yield from _mutates_faults(held(operator.mutates), operator.inputs, operator.outputs)
-    yield from _reference_faults(operator)
+    named = named_after(len(operator.inputs), operator.reference)
+    for name in (*operator.scalars, *(choice for choice in operator.choices if choice not in operator.dtype_choices)):
+        if name not in named and not takes_any(operator.reference):
+            yield f"the reference has no argument {name}; add it as a keyword-only argument"
     yield from _number_faults(operator)
     if operator.scale is not None and len(operator.outputs) > 1:
         yield "scale works with one output only; leave it out, and kbench estimates the scale of every output"
+
+
+def _strange(what: str, given: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """A sentence on each given name that is not a known one."""
+    for name in given:
+        if name not in known:
+            yield f"{what}: {unknown('name', name, list(known))}"
 
 
 def _column_faults(operator: Operator) -> Iterator[str]:
@@ -428,21 +429,17 @@ def _column_faults(operator: Operator) -> Iterator[str]:
 
 
 def _tensor_faults(operator: Operator) -> Iterator[str]:
-    columns, axes = {*operator.axes, *operator.scalars, *operator.choices}, ", ".join(operator.axes)
+    columns = {*operator.axes, *operator.scalars, *operator.choices}
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if why := fault(name):
             yield f"tensor {_shown(name)}: {why}"
         if name in columns:
             yield f"the name {name!r} is used both for a tensor and for an axis, scalar or choice; rename one of them"
-        if strange := sorted(tensor.axes - set(operator.axes)):
-            yield f"{name} has the axis {strange[0]}, which is not one of {axes}"
-        if tensor.dtype not in (None, *ITEMSIZE, *operator.choices):
-            yield f"{name} has the unknown dtype {_shown(tensor.dtype)}; use {', '.join(ITEMSIZE)}, or a choice"
+        yield from _strange(f"axes of {name}", sorted(tensor.axes), operator.axes)
+        yield from _strange(f"dtype of {name}", filter(None, [tensor.dtype]), [*ITEMSIZE, *operator.choices])
     for choice in sorted(operator.dtype_choices):
-        for word in operator.choices[choice]:
-            if word not in (SAME, *ITEMSIZE):
-                must = f"this choice sets the dtype of a tensor, so each of its values must be {SAME} or a dtype"
-                yield f"choices: {choice} has the word {_shown(word)}; {must}"
+        what = f"choice {choice}, which sets the dtype of a tensor"
+        yield from _strange(what, operator.choices[choice], [SAME, *ITEMSIZE])
     for name, tensor in operator.inputs.items():
         try:
             for dtype in operator.dtypes_of(tensor):
@@ -455,63 +452,30 @@ def _row_faults(operator: Operator) -> Iterator[str]:
     rows = operator.rows
     if rows is None:
         return
-    if rows not in operator.axes:
-        yield f"rows is {rows!r}, which is not one of the axes {', '.join(operator.axes)}"
+    yield from _strange("rows", [rows], operator.axes)
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
-        if [rows in axes_of(size) for size in tensor.sizes].count(True) > tensor.sizes.count(rows) or (
-            tensor.sizes.count(rows) > 1
-        ):
-            yield (
-                f"rows={rows!r} does not work with {name}: at most one dimension may have the size {rows}, "
-                f"and sizes computed from {rows} (2*{rows}) are not allowed"
-            )
+        if [rows in axes_of(size) for size in tensor.sizes].count(True) > (rows in tensor.sizes):
+            what = f"at most one dimension may have the size {rows}, and none a size computed from {rows} (2*{rows})"
+            yield f"rows={rows!r} does not work with {name}: {what}"
     for name, tensor in operator.outputs.items():
         if rows not in tensor.sizes:
             yield f"rows={rows!r}: output {name} has no axis {rows}, so it has no independent rows; leave rows out"
-
-
-def _model_faults(operator: Operator) -> Iterator[str]:
-    for shape in operator.model_shapes:
-        if shape.keys() != operator.model_shapes[0].keys():
-            yield "model_axes: all mappings must have the same axes; add the axes that are missing in some of them"
-        for axis, size in shape.items():
-            if axis not in operator.axes:
-                yield f"model_axes: {axis!r} is not one of the axes {', '.join(operator.axes)}"
-            for part in sorted(axes_of(size) - {*DIMENSIONS, TOKENS}):
-                yield f"model_axes: {axis}: {unknown('dimension', part, [TOKENS, *DIMENSIONS])}"
-
-
-def _gradient_faults(operator: Operator) -> Iterator[str]:
-    for name in operator.gradients:
-        if name not in operator.inputs:
-            yield f"gradients: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
 
 
 def _mutates_faults(
     holds: Mapping[str, str], places: Mapping[str, Tensor], results: Mapping[str, Tensor], out: Sequence[str] = ()
 ) -> Iterator[str]:
     """`holds` says which of the `places` holds which of the `results` after a call. `out` are results that have buffers."""
-    for name in out:
-        if name not in results:
-            yield f"out= names {name!r}, which is not one of the outputs {', '.join(results)}"
+    yield from _strange("out", out, results)
+    yield from _strange("mutates", holds, places)
     for name, result in holds.items():
-        if name not in places:
-            yield f"mutates: {name!r} is not one of the tensors {', '.join(places)}"
-        elif result not in results:
-            what = f"mutates: {name} is to receive {result!r}, which is not one of the tensors {', '.join(results)}"
-            yield f"{what}; write mutates={{{name!r}: OUTPUT}}"
-        elif places[name].layout != results[result].layout:
+        if result not in results:
+            yield f"mutates: {name} is to receive {result!r}; choose from {', '.join(results)}: mutates={{{name!r}: OUTPUT}}"
+        elif name in places and places[name].layout != results[result].layout:
             yield f"mutates: {name} cannot hold {result}, which has other sizes or another dtype"
     delivered = [*out, *holds.values()]
     if len(set(delivered)) < len(delivered):
         yield "the same output is named twice; name each output only once, either in out= or in mutates="
-
-
-def _reference_faults(operator: Operator) -> Iterator[str]:
-    named = named_after(len(operator.inputs), operator.reference)
-    for name in (*operator.scalars, *(choice for choice in operator.choices if choice not in operator.dtype_choices)):
-        if name not in named and not takes_any(operator.reference):
-            yield f"the reference has no argument {name}; add it as a keyword-only argument"
 
 
 def _number_faults(operator: Operator) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 Size = int | str
 """A whole number, or an expression in axes."""
@@ -36,11 +36,6 @@ def evaluate(size: Size, axes: Mapping[str, object]) -> int:
 def evaluate_bound(size: Size, axes: Mapping[str, object]) -> int:
     """The number that a bound of values stands for. It may be negative. Raises SizeError."""
     return size if isinstance(size, int) else _value(_parsed(size), size, axes)
-
-
-def shape(sizes: Iterable[Size], axes: Mapping[str, object]) -> tuple[int, ...]:
-    """The numbers that several sizes stand for. Raises SizeError."""
-    return tuple(evaluate(size, axes) for size in sizes)
 
 
 @functools.cache

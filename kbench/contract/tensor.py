@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,7 +35,7 @@ class Draw(Protocol):
 
 @dataclass(frozen=True)
 class Normal:
-    """Normal values with this mean and standard deviation."""
+    """Fill an input with normal values."""
 
     mean: float = 0.0
     std: float = 1.0
@@ -43,37 +43,25 @@ class Normal:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Values that are equally likely from `low` up to `high`."""
+    """Fill an input with values that are equally likely from `low` up to `high`."""
 
-    low: float
-    high: float
+    low: float = 0.0
+    high: float = 1.0
 
 
 @dataclass(frozen=True)
 class Integers:
-    """Whole numbers that are equally likely from `low` up to but not including `high`. Both may be axes, and negative."""
+    """Fill an input with whole numbers from `low` up to but not including `below`. Both may be axes, and negative.
+    `integers("V")` are labels of V classes."""
 
-    low: Size
-    high: Size
+    below: Size
+    low: Size = field(default=0, kw_only=True)
 
+
+normal, uniform, integers = Normal, Uniform, Integers  # as an operator's declaration calls them
 
 Fill = Normal | Uniform | Integers | Callable[["Case", Draw], "torch.Tensor"]
 """How an input is filled. A function gets the case and a `Draw`, and returns a tensor of the declared shape and dtype."""
-
-
-def normal(mean: float = 0.0, std: float = 1.0) -> Normal:
-    """Fill an input with normal values."""
-    return Normal(mean, std)
-
-
-def uniform(low: float = 0.0, high: float = 1.0) -> Uniform:
-    """Fill an input with values that are equally likely from `low` up to `high`."""
-    return Uniform(low, high)
-
-
-def integers(below: Size, *, low: Size = 0) -> Integers:
-    """Fill an input with whole numbers from `low` up to but not including `below`. `integers("V")` are labels of V classes."""
-    return Integers(low, below)
 
 
 @dataclass
@@ -158,5 +146,5 @@ class Tensor(Layout):
         if dtype in FLOATING:
             return Normal()
         if dtype == "bool":
-            return integers(2)
+            return Integers(2)
         raise ValueError(f"an input of dtype {dtype} needs a fill; declare one, for example fill=integers(100)")

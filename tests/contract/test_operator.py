@@ -29,61 +29,44 @@ def declared(**fields: Any) -> Operator:
     return Operator("mine", **(sound | fields))
 
 
+# tests/promises/test_operators.py has the mistakes that are made most often
 FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"inputs": {}}, "inputs is empty; name at least one"),
-    ({"dtypes": ()}, "dtypes is empty; name at least one"),
     ({"scalars": {"eps": "1e-6"}}, "the default of scalar eps is '1e-6'; it must be a finite number, True or False"),
-    ({"scalars": {"big": 10**400}}, "the default of scalar big is 1000"),
-    ({"model_axes": {"N": "hiden"}}, 'model_axes: N: unknown dimension "hiden"; did you mean "hidden"?'),
+    ({"model_axes": {"N": "hiden"}}, 'model_axes: N: unknown name "hiden"; did you mean "hidden"?'),
     (
         {"model_axes": [{"M": "tokens", "N": "hidden"}, {"N": "vocabulary"}]},
         "model_axes: all mappings must have the same axes; add the axes that are missing",
     ),
     ({"choices": {"form": "tanh"}}, "choices: form is 'tanh'; it must be a tuple of words"),
-    ({"choices": {"form": ("a", "2")}}, "choice value '2' reads as a number or a boolean; declare a scalar, or use"),
     (
         {"inputs": {"x": MATRIX, "w": Tensor("N", dtype="kept")}, "choices": {"kept": ("same", "wide")}},
-        "choices: kept has the word 'wide'; this choice sets the dtype of a tensor, so each of its values must be same or a "
-        "dtype",
+        'choice kept, which sets the dtype of a tensor: unknown name "wide"',
     ),
     (
         {"inputs": {"w": Tensor("N", dtype="kept")}, "choices": {"kept": ("int32", "int64")}},
         "w: an input of dtype int32 needs a fill",
     ),
-    ({"inputs": {"a\nb": MATRIX}}, "tensor 'a\\nb': "),
     (
         {"outputs": {"N": MATRIX}},
-        "the name 'N' is used both for a tensor and for an axis, scalar or choice; rename one of them",
+        "the name 'N' is used both for a tensor and for an axis, scalar or choice; rename one",
     ),
     (
         {"rows": "N", "inputs": {"x": Tensor("M", "2*N")}},
-        "rows='N' does not work with x: at most one dimension may have the size N",
+        "rows='N' does not work with x: at most one dimension may have",
     ),
-    (
-        {"rows": "M", "inputs": {"x": Tensor("M", "M")}},
-        "rows='M' does not work with x: at most one dimension may have the size M",
-    ),
-    (
-        {"rows": "M", "outputs": {"y": ROW}},
-        "rows='M': output y has no axis M, so it has no independent rows; leave rows out",
-    ),
+    ({"rows": "M", "inputs": {"x": Tensor("M", "M")}}, "rows='M' does not work with x: at most one dimension may have"),
+    ({"rows": "M", "outputs": {"y": ROW}}, "rows='M': output y has no axis M, so it has no independent rows"),
     (
         {"mutates": {"x": "y"}, "outputs": {"y": ROW}},
         "mutates: x cannot hold y, which has other sizes or another dtype",
     ),
     (
         {"mutates": {"x": "y", "z": "y"}, "inputs": {"x": MATRIX, "z": MATRIX}},
-        "the same output is named twice; name each ",
+        "the same output is named twice; name each",
     ),
-    (
-        {"inputs": {"x": Tensor("M", ulps="2")}},
-        "ulps of x is '2'; it must be a number that is not negative",
-    ),  # type: ignore[arg-type]
     ({"output_ulps": max}, "output_ulps is <built-in function max>; it must be a number that is not negative"),
-    (
-        {"scale": max, "outputs": {"y": MATRIX, "z": ROW}},
-        "scale works with one output only; leave it out, and kbench estim",
-    ),
+    ({"scale": max, "outputs": {"y": MATRIX, "z": ROW}}, "scale works with one output only; leave it out, and kbench"),
 ]
 
 

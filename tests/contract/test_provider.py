@@ -138,7 +138,7 @@ KERNEL = f"backward kernel of {WHERE}"
 REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     "buffer for no output": (
         lambda op: op.provider("p", out="z"),
-        f"{WHERE}: out= names 'z', which is not one of the outputs y, h",
+        f'{WHERE}: out: unknown name "z"; choose from y, h',
     ),
     "two places": (
         lambda op: op.provider("p", mutates={"x": "y"}, out=["y"]),
@@ -152,17 +152,13 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
         lambda op: (op.backward("again")(noted), op.backward("again")),
         "backward kernel of provider 'again' of 'mine': the provider has one already",
     ),
-    "both passes of nobody": (
-        lambda op: op.full("p"),
-        f"function for both passes of {WHERE}: there is no such provider; register its forward function first",
-    ),
     "both passes twice": (
         lambda op: (op.full("again")(noted), op.full("again")),
         "function for both passes of provider 'again' of 'mine': the provider has one already",
     ),
     "saves nothing known": (
         lambda op: op.backward("again", saves="z"),
-        "backward kernel of provider 'again' of 'mine': saves 'z', which is not one of the outputs y, h",
+        "backward kernel of provider 'again' of 'mine': saves: unknown name \"z\"; choose from y, h",
     ),
 }
 

@@ -121,7 +121,7 @@ def _integers(
 
 
 def _end(each: Integers, largest: bool, case: Case) -> int:
-    return evaluate_bound(each.high, case.axes) - 1 if largest else evaluate_bound(each.low, case.axes)
+    return evaluate_bound(each.below, case.axes) - 1 if largest else evaluate_bound(each.low, case.axes)
 
 
 def _resized(axis: str, size: int, case: Case) -> Case:

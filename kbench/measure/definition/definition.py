@@ -122,7 +122,7 @@ class Definition:
                     return draw.normal(*shape, dtype=wide).mul_(std).add_(mean).to(getattr(torch, dtype))
                 case Uniform(low, high):
                     return draw.uniform(low, high, *shape, dtype=dtype)
-                case Integers(low, high):
+                case Integers(high, low=low):
                     return draw.integers(evaluate_bound(low, axes), evaluate_bound(high, axes), *shape, dtype=dtype)
             found, place = fill(self.case, draw), draw.uniform(0, 1, 0).device
         if not isinstance(found, Tensor):

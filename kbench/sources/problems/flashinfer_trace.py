@@ -246,7 +246,7 @@ class Problem:
             if dtype in FLOATING:
                 return draw.normal(*shape, dtype=dtype)
             bounds = _random_integers(dtype)
-            return draw.integers(int(bounds.low), int(bounds.high), *shape, dtype=dtype)
+            return draw.integers(int(bounds.low), int(bounds.below), *shape, dtype=dtype)
 
         return fill
 

@@ -71,7 +71,7 @@ def draw_on_host(tensors: Iterable[Declared], case: Case) -> Iterator[Tensor]:
         match tensor.fill_for(dtype):
             case fill if callable(fill):
                 yield fill(case, draw)
-            case Integers(low, high):
+            case Integers(high, low=low):
                 yield draw.integers(int(low), int(high), *shape, dtype=dtype)
             case _:
                 yield draw.normal(*shape, dtype=dtype)
