@@ -26,14 +26,14 @@ from kbench.launches.launched_call import LaunchedCall
 from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value, configuration_name, format_params
 from kbench.results.environment import Machine
 from kbench.results.row import Row
-from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS, timers_in_words
+from kbench.results.timers import DEFAULT_TIMER, TIMERS, timers_in_words
 from kbench.results.vocabulary import Status
 from kbench.text.printable import REASON_LIMIT, printable, without_colours
 
 if TYPE_CHECKING:
     TimerName = str
 else:
-    TimerName = Literal[SELECTABLE_TIMERS]
+    TimerName = Literal[tuple(TIMERS)]
 
 # -- what the parent asks
 
@@ -78,7 +78,7 @@ class Measure(BaseModel):
 
     timer: TimerName = Field(
         default=DEFAULT_TIMER,
-        description=f"The timer of all providers: {timers_in_words(SELECTABLE_TIMERS)}.",
+        description=f"The timer of all providers: {timers_in_words()}.",
     )
     cache: Literal["cold", "warm"] = Field(
         default="cold",

@@ -13,7 +13,6 @@ from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import ENERGY, ENERGY_ROUND_MS, Quantities, Telemetry
 from kbench.measure.steps import Steps
-from kbench.measure.timing.timer import DeviceSamples
 from kbench.protocol import Measure, RoundTimed, Sampling
 from kbench.results.vocabulary import Control, Status
 
@@ -117,17 +116,17 @@ class Rounds:
         start = time.perf_counter()
         self.steps.emit(Sampling(contender.index))
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
-        self.steps.emit(Sampling(contender.index, len(samples)))
+        self.steps.emit(Sampling(contender.index, len(samples.ms)))
         contender.spent_ms += (time.perf_counter() - start) * 1e3
         if contender.watch:
             contender.watch.after()
         contender.readings += [before, self._read(with_energy)]
         blame_for_changes(contender, self.inputs)
         if contender.running:
-            contender.rounds.append(samples)
-            if isinstance(samples, DeviceSamples):
+            contender.rounds.append(samples.ms)
+            if samples.gaps_ms:
                 contender.gaps_ms.append(median(samples.gaps_ms))
-            self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples)))
+            self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples.ms)))
 
     def _counts_energy(self, contender: Contender) -> bool:
         """Whether the next round is likely to be long enough for its energy."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.results.case import FORWARD, Case, configuration_name
 from kbench.results.cells import KINDS, Kind, format_cell
-from kbench.results.timers import TIMERS, timers_in_words
+from kbench.results.timers import timers_in_words
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import safe_reason
 
@@ -195,7 +195,7 @@ class Row:
     h2d_ms: float | None = column("host to device", _STAGES, unit="ms")
     kernel_ms: float | None = column("kernel", _STAGES, unit="ms")
     d2h_ms: float | None = column("device to host", _STAGES, unit="ms")
-    timer: str = word("timer", f"""The timer that took the time: {timers_in_words(TIMERS)}. Times of different
+    timer: str = word("timer", f"""The timer that took the time: {timers_in_words()}. Times of different
         timers cannot be compared.""")
     cache: str = word("cache", """Whether calls found their data in the last-level cache. `cold` flushes the cache
         before each call (`timer: graph` rotates over buffers instead; on a host only the caches of a core are flushed).

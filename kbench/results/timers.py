@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 TICK_MS = 32e-6
@@ -22,7 +21,7 @@ class TimerKind:
     description     for help texts
     resolution_ms   the smallest difference between two times, in ms; 0.0 if one time covers so many calls that it is negligible
     launches        whether the host launches each timed call; the time may then include launch overhead
-    implementation  `module:class` of the worker (see measure/timing/timer.py); empty if a config cannot choose the timer
+    implementation  `module:class` of the worker, see measure/timing/timer.py
     rotates         whether cold calls rotate over several sets of buffers
     adds            whether the control `empty` is a part of every time
     """
@@ -31,14 +30,18 @@ class TimerKind:
     description: str
     resolution_ms: float
     launches: bool
-    implementation: str = ""
+    implementation: str
     rotates: bool = False
     adds: bool = True
 
 
 _KINDS = (
     TimerKind(
-        "do_bench", "an event before and after each call", TICK_MS, True, "kbench.measure.timing.do_bench:BenchTimer"
+        "do_bench",
+        "an event before and after each call; on a host, its clock",
+        TICK_MS,
+        True,
+        "kbench.measure.timing.do_bench:BenchTimer",
     ),
     TimerKind(
         "graph", "calls in a CUDA graph, for short kernels", 0.0, False, "kbench.measure.timing.graph:GraphTimer", True
@@ -51,7 +54,6 @@ _KINDS = (
         "kbench.measure.timing.cupti:CuptiTimer",
         adds=False,
     ),
-    TimerKind("clock", "do_bench's protocol on the host's clock, where Triton is not installed", TICK_MS, True),
 )
 
 TIMERS = {kind.name: kind for kind in _KINDS}
@@ -59,18 +61,15 @@ TIMERS = {kind.name: kind for kind in _KINDS}
 
 DEFAULT_TIMER = _KINDS[0].name
 
-SELECTABLE_TIMERS = tuple(kind.name for kind in _KINDS if kind.implementation)
-"""The names of the timers that a config can choose."""
-
 
 def timer_kind(name: str) -> TimerKind:
     """The timer of this name. An unknown name, from another version of kbench, returns the default timer."""
     return TIMERS.get(name, TIMERS[DEFAULT_TIMER])
 
 
-def timers_in_words(names: Iterable[str]) -> str:
-    """What timers are: `do_bench` (an event before and after each call), ..."""
-    *others, last = (f"`{name}` ({TIMERS[name].description})" for name in names)
+def timers_in_words() -> str:
+    """What timers are: `do_bench` (an event before and after each call; on a host, its clock), ..."""
+    *others, last = (f"`{kind.name}` ({kind.description})" for kind in TIMERS.values())
     return f"{', '.join(others)} or {last}"
 
 

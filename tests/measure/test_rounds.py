@@ -24,6 +24,7 @@ from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import CONTROL_WARMUP_MS, Rounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
+from kbench.measure.timing.timer import Samples
 from kbench.protocol import Measure
 
 Budgets = list[tuple[float, float]]
@@ -47,10 +48,10 @@ def contender(index: int, name: str, times: Callable[[int], float]) -> tuple[Con
     """A contender whose n-th round takes `times(n)` ms, and the budgets (warm-up, samples) that it was given."""
     budgets: Budgets = []
 
-    def sample(warmup_ms: float, rep_ms: float) -> list[float]:
+    def sample(warmup_ms: float, rep_ms: float) -> Samples:
         budgets.append((warmup_ms, rep_ms))
         WALL_MS[0] += warmup_ms + rep_ms
-        return [times(len(budgets) - 1)] * 3
+        return Samples([times(len(budgets) - 1)] * 3)
 
     return Contender(index, name, {}, calls=[Call(lambda: None)], sample=sample), budgets
 
@@ -162,7 +163,7 @@ def test_a_baseline_that_fails_holds_up_nobody() -> None:
     base, other = contender(0, "base", unsteady)[0], contender(1, "other", steady)[0]
     sample = base.sample
 
-    def failing(warmup_ms: float, rep_ms: float) -> list[float]:
+    def failing(warmup_ms: float, rep_ms: float) -> Samples:
         assert sample is not None and len(base.rounds) < 3, "the device is gone"
         return sample(warmup_ms, rep_ms)
 

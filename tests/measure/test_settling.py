@@ -11,6 +11,7 @@ from kbench.measure.machine import settling
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.session.measurements import EMPTY_ROUNDS, SessionMeasurements
+from kbench.measure.timing.timer import Samples
 
 
 def device(*readings_mhz: float | None) -> Any:
@@ -61,9 +62,9 @@ class Counting:
         self.warmups: list[float] = []
 
     def empty(self) -> Any:
-        def sample(warmup_ms: float, rep_ms: float) -> list[float]:
+        def sample(warmup_ms: float, rep_ms: float) -> Samples:
             self.warmups.append(warmup_ms)
-            return [0.004]
+            return Samples([0.004])
 
         return sample
 

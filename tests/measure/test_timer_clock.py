@@ -1,4 +1,4 @@
-"""The clock that times where Triton is not installed."""
+"""The clock of the host, which times where there is no device or no Triton, and how long a device is kept busy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from in_process import measured, said
 
 from kbench.contract.registry import operator
 from kbench.measure.timing import do_bench
-from kbench.measure.timing.host_clock import HostDriver
+from kbench.measure.timing.host import flush_bytes
+from kbench.measure.timing.timer import Samples
 
 WORK_MS = 3.0
 
@@ -40,17 +41,8 @@ def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch)
     def call() -> None:
         device.queued += 1
 
-    samples = bench.ready([call], None)(1, 5)
-    assert bench.name == "clock" and samples and min(samples) >= WORK_MS
-
-
-def test_the_host_needs_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(do_bench, "find_spec", lambda name: None)
-    host: Any = SimpleNamespace(
-        accelerated=False, cache_bytes=1024, torch_device=torch.device("cpu"), synchronize=lambda: None
-    )
-    samples = do_bench.BenchTimer(host, "warm").ready([lambda: None], None)(1, 2)
-    assert samples and all(sample > 0 for sample in samples)
+    samples = bench.ready([call], None)(1, 5).ms
+    assert samples and min(samples) >= WORK_MS
 
 
 @pytest.mark.parametrize(("launch_ms", "flush_ms"), [(0.0, 0.0), (0.01, 0.06), (0.055, 0.06), (0.3, 1.0), (50.0, 0.06)])
@@ -64,15 +56,13 @@ def test_flush_and_spin_last_three_launches(launch_ms: float, flush_ms: float) -
 
 @pytest.mark.parametrize(("accelerated", "cache_mib", "flush_mib"), [(False, 480, 16), (False, 4, 8), (True, 60, 120)])
 def test_a_host_with_a_large_cache_flushes_a_part_of_it(accelerated: bool, cache_mib: int, flush_mib: int) -> None:
-    device: Any = SimpleNamespace(
-        accelerated=accelerated, cache_bytes=cache_mib * 2**20, torch_device="meta", synchronize=lambda: None
-    )
-    assert HostDriver(device, "cold").get_empty_cache_for_benchmark().numel() == flush_mib * 2**20
+    device: Any = SimpleNamespace(accelerated=accelerated, cache_bytes=cache_mib * 2**20)
+    assert flush_bytes(device) == flush_mib * 2**20
 
 
 def test_a_call_that_takes_no_time_that_the_clock_can_see_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a device, a call that launches nothing: the gradients of a matrix product over nothing are empty."""
-    monkeypatch.setattr(do_bench.BenchTimer, "_samples", lambda *arguments: [0.0, 0.0, 0.0])
+    monkeypatch.setattr(do_bench.BenchTimer, "_samples", lambda *arguments: Samples([0.0, 0.0, 0.0]))
     matmul = operator("matmul")
     row = measured(matmul, ["torch-native"], M=4, N=3, K=0, mode="backward")["torch-native"]
     assert said(row).startswith("checked correct, but not timed: a call takes less than a step of the timer's clock")

@@ -15,8 +15,7 @@ import kbench
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine import noop
 from kbench.measure.machine.device import Device
-from kbench.measure.timing.cupti import CuptiTimer
-from kbench.measure.timing.device_activities import call_times, record_activities
+from kbench.measure.timing.cupti import CuptiTimer, call_times, record_activities
 
 pytestmark = pytest.mark.gpu
 
@@ -39,7 +38,7 @@ def work(device: Device) -> None:
 
 
 def read_ms(device: Device, call: Callable[[], Any], before: Callable[[], None] | None = None) -> float:
-    return median(CuptiTimer(device, "cold").ready([call], 0.1, before)(1, 20))
+    return median(CuptiTimer(device, "cold").ready([call], 0.1, before)(1, 20).ms)
 
 
 def test_the_spin_of_a_call_counts_and_those_of_kbench_do_not(device: Device) -> None:

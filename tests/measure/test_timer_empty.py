@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kbench.measure.timing.do_bench import BenchTimer
+from kbench.measure.timing.timer import Samples
 
 EVENTS_MS, KERNEL_MS, GAP_MS = 4e-3, 0.6e-3, 0.9e-3
 
@@ -26,13 +27,15 @@ def test_the_empty_kernel_itself_is_not_what_events_cost(
     """Events read what they cost, every kernel that is launched, and the gaps between; some readings are late. Half of
     what a second kernel adds is taken for its own time."""
 
-    def read(timer: BenchTimer, call: Any, *budget: Any) -> list[float]:
+    def read(timer: BenchTimer, call: Any, *budget: Any) -> Samples:
         timer.device.launched = 0
         call()
         kernels = timer.device.launched
-        return [EVENTS_MS + kernels * KERNEL_MS + (kernels - 1) * GAP_MS + late for late in (0.0, 0.0, 0.0, 5e-3)]
+        return Samples(
+            [EVENTS_MS + kernels * KERNEL_MS + (kernels - 1) * GAP_MS + late for late in (0.0, 0.0, 0.0, 5e-3)]
+        )
 
     monkeypatch.setattr(BenchTimer, "_samples", read)
-    samples = BenchTimer(device(accelerated), "cold").empty()(1, 5)
+    samples = BenchTimer(device(accelerated), "cold").empty()(1, 5).ms
     expected = EVENTS_MS + KERNEL_MS - own_ms
     assert samples == pytest.approx([expected] * 3 + [expected + 5e-3])

@@ -25,7 +25,7 @@ from kbench.measure.controls import Controls
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.timing.graph import GraphTimer
-from kbench.measure.timing.timer import Run, Sample
+from kbench.measure.timing.timer import Run, Sample, Samples
 
 SETS = 50
 
@@ -128,7 +128,7 @@ def test_a_capture_collects_no_garbage_before_it_and_ends_even_if_a_call_fails(
 def test_the_host_prepares_a_replay_while_the_one_before_runs(timer: GraphTimer, said: list[str]) -> None:
     sample = timer.ready([lambda: None], None, lambda: said.append("inputs"))
     said.clear()
-    assert sample(0.0, 6.0) == [1.0 / 20] * 6
+    assert sample(0.0, 6.0).ms == [1.0 / 20] * 6
     assert said == ["inputs", "replay", "wait"] + ["inputs", "replay"] * 6 + ["wait"] * 6
 
 
@@ -155,12 +155,12 @@ class Rotating:
     def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Callable[[], None] | None = None) -> Sample:
         self.runs.append(len(runs))
 
-        def sample(warmup_ms: float, rep_ms: float) -> list[float]:
+        def sample(warmup_ms: float, rep_ms: float) -> Samples:
             if before:
                 before()
             for run in runs:
                 run()
-            return [1.0]
+            return Samples([1.0])
 
         return sample
 

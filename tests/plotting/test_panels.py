@@ -25,7 +25,7 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
     assert panels(winners) == [f"{field}-1", f"{field}-2"]
 
 
-@pytest.mark.parametrize("timer", ["", "clock"])
+@pytest.mark.parametrize("timer", ["", "do_bench"])
 def test_a_row_of_a_lost_worker_makes_no_panel_of_its_own(draw: Draw, timer: str) -> None:
     """A failed row has only planned values for device, timer and cache, in older files none."""
     lost = [drawn_row(case(n), "hangs", status="timeout", timer=timer, cache="") for n in NS]

@@ -12,7 +12,7 @@ from kbench.protocol import Measure
 from kbench.results.timers import TIMERS, timer_kind
 
 
-@pytest.mark.parametrize(("timer", "some"), [("do_bench", True), ("clock", True), ("graph", False), ("", True)])
+@pytest.mark.parametrize(("timer", "some"), [("do_bench", True), ("graph", False), ("", True)])
 def test_a_step_of_the_clock_counts_where_single_calls_are_timed(timer: str, some: bool) -> None:
     assert (ticks_of([row(ms=0.005, timer=timer)]) > 0) is some
 

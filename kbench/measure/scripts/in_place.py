@@ -91,7 +91,7 @@ class InPlace:
         sample = self.timer.ready([call.fn], contender.launch_ms, before)
         for number in range(ROUNDS):
             readings = self.telemetry.read()
-            contender.rounds.append(sample(0.0 if number else call.warmup_ms, max(call.rep_ms, 1.0) / ROUNDS))
+            contender.rounds.append(sample(0.0 if number else call.warmup_ms, max(call.rep_ms, 1.0) / ROUNDS).ms)
             contender.readings += [readings, self.telemetry.read()]
         if path:
             self._write(Path(path), self._row(call, contender, started_at))

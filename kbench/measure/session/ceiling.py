@@ -53,7 +53,7 @@ def ceiling_gbps(device: Device) -> float | None:
     try:
         source = torch.randn(total // 8, device=device.torch_device)
         target = torch.empty_like(source)
-        samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100)
+        samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100).ms
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
@@ -113,7 +113,7 @@ def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
                 call = partial(form, _matrix(device, dtype, rows, depth), _matrix(device, dtype, depth, rows))
                 ms = _second_call_ms(device, call)
                 if ms <= longest_ms:
-                    ms = median(timer.ready([call], None)(10, 40))
+                    ms = median(timer.ready([call], None)(10, 40).ms)
             except (RuntimeError, TypeError):  # no such product on this device, or too little memory
                 return
             tflops = flops / ms * 1e-9

@@ -41,7 +41,7 @@ class SessionMeasurements:
             sample, found = timer.empty(), EmptyRounds()
             for number in range(EMPTY_ROUNDS):
                 before = self._telemetry.read()
-                found.rounds.append(sample(0.0 if number else EMPTY_WARMUP_MS, EMPTY_REP_MS))
+                found.rounds.append(sample(0.0 if number else EMPTY_WARMUP_MS, EMPTY_REP_MS).ms)
                 found.readings.extend([before, self._telemetry.read()])
             self._empty[timer.name, cache] = found
         return found

@@ -4,31 +4,50 @@ It makes the calls that the timer do_bench makes, with the same flush and the sa
 events: it reads when the first kernel, copy or fill of a call began and when the last one ended. So the time has neither
 launch overhead nor the cost of events, and it includes the gaps between the kernels of a call.
 
+CUPTI, which torch.profiler reads, numbers the calls of CUDA's functions in their order. Each kernel, copy and fill carries the
+number of the function call that launched it. So the timer launches a mark, an empty kernel, before and after each call. What
+was launched between the two belongs to the call, on whatever stream it ran and whatever its name is.
+
 CUPTI stays active once a profiler has run, and it lengthens some kernels. So no profiler starts before a provider is made ready
 for this timer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.device import Device
-from kbench.measure.timing.device_activities import LostActivities, call_times, record_activities
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.timer import DeviceSamples, Sample
+from kbench.measure.timing.timer import Sample, Samples
+from kbench.text.exception_text import message
 
 MARKS_MS = 0.1
 """What launching the two marks may cost the host, beside the launch of the call. The spin covers it."""
 
-_ATTEMPTS = 3
+ATTEMPTS = 3
 """How often a round is measured if the profiler loses something. Its first buffers may be incomplete."""
+
+
+class LostActivities(Exception):
+    """The profiler has lost something, so there is no time. Carries the reason."""
+
+
+class Activity(NamedTuple):
+    """A kernel, a copy or a fill. The times are on a clock of the device, and `launch` is the number of the function call that
+    launched it (CUPTI's correlation ID)."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    launch: int
 
 
 @dataclass(frozen=True)
@@ -56,26 +75,22 @@ class CuptiTimer(BenchTimer):
         before: Callable[[], None] | None,
         warmup_ms: float,
         rep_ms: float,
-    ) -> DeviceSamples:
+    ) -> Samples:
         """Raises Unsupported if the profiler has lost something each time. No part of a reading is used then."""
-        fault = ""
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._read_once(call, launch_ms, before, warmup_ms, rep_ms)
-            except LostActivities as lost:
-                fault = str(lost)
-        raise Unsupported(f"`timer: cupti` got incomplete data from the profiler: {fault}; use `timer: do_bench`")
+        try:
+            return _marked_times(call, lambda marked: self._samples(marked, launch_ms, before, warmup_ms, rep_ms))
+        except LostActivities as lost:
+            raise Unsupported(
+                f"`timer: cupti` got incomplete data from the profiler: {lost}; use `timer: do_bench`"
+            ) from None
 
-    def _read_once(
-        self,
-        call: Callable[[], Any],
-        launch_ms: float,
-        before: Callable[[], None] | None,
-        warmup_ms: float,
-        rep_ms: float,
-    ) -> DeviceSamples:
-        from kbench.measure.machine import noop
 
+def _marked_times(call: Callable[[], Any], take: Callable[[Callable[[], None]], Samples]) -> Samples:
+    """The times of a call, with marks around it, in the samples that `take` takes of it. Raises LostActivities if the profiler
+    loses something in each attempt."""
+    from kbench.measure.machine import noop
+
+    def once() -> Samples:
         calls, timed = 0, 0
 
         def marked() -> None:
@@ -87,11 +102,14 @@ class CuptiTimer(BenchTimer):
 
         def work() -> None:
             nonlocal timed
-            timed = len(self._samples(marked, launch_ms, before, warmup_ms, rep_ms))
+            timed = len(take(marked).ms)
 
-        activities = record_activities(work)
-        times = call_times(activities, noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=timed)
-        return DeviceSamples((time.span_ms for time in times), (time.span_ms - time.busy_ms for time in times))
+        return call_times(record_activities(work), noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=timed)
+
+    for _ in range(ATTEMPTS - 1):
+        with suppress(LostActivities):
+            return once()
+    return once()
 
 
 @cache
@@ -102,18 +120,107 @@ def _missing(device: Device) -> str:
         return f"needs an NVIDIA device; this machine has {kind}"
     if not find_spec("triton"):
         return "needs Triton, which is not installed"
-    from kbench.measure.machine import noop
 
-    def work() -> None:
-        noop.mark_begin()
-        device.empty_call()
-        noop.mark_end()
+    def once(marked: Callable[[], None]) -> Samples:
+        marked()
+        return Samples([0.0])
 
-    fault = ""
-    for _ in range(_ATTEMPTS):
-        try:
-            call_times(record_activities(work), noop.BEGIN_MARK, noop.END_MARK, calls=1, timed=1)
-            return ""
-        except LostActivities as lost:
-            fault = str(lost)
-    return f"cannot use torch's profiler ({fault}); another profiler may be attached to this process"
+    try:
+        _marked_times(device.empty_call, once)
+    except LostActivities as lost:
+        return f"cannot use torch's profiler ({lost}); another profiler may be attached to this process"
+    return ""
+
+
+def record_activities(work: Callable[[], None]) -> list[Activity]:
+    """Do some work, and return what the device did meanwhile. Raises LostActivities if the profiler fails, and what the work
+    raises."""
+    with _faults_of_the_profiler():
+        profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        profile.start()
+    try:
+        work()
+        torch.cuda.synchronize()
+    except BaseException:
+        with suppress(Exception):  # what the work has raised says more
+            profile.stop()
+        raise
+    with _faults_of_the_profiler():
+        profile.stop()
+        results = profile.profiler.kineto_results if profile.profiler else None
+        return activities_of(results.events() if results else ())
+
+
+@contextmanager
+def _faults_of_the_profiler() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  torch does not say what its profiler raises
+        raise LostActivities(message(error)) from None
+
+
+def activities_of(events: Iterable[Any]) -> list[Activity]:
+    """The activities of the device among the events of torch's profiler, which also has the function calls of the host."""
+    return [
+        Activity(
+            str(event.name()), event.start_ns(), event.start_ns() + event.duration_ns(), int(event.correlation_id())
+        )
+        for event in events
+        if event.device_type().name == "CUDA"
+    ]
+
+
+def call_times(activities: Sequence[Activity], begin: str, end: str, *, calls: int, timed: int) -> Samples:
+    """The times of the last `timed` of so many calls: from the start of a call's first activity to the end of its last one, and
+    the gaps in between. `begin` and `end` are the names of the marks around a call.
+
+    Raises LostActivities if marks are missing, if an activity has no time, or if the timed calls do not all have the same
+    number of activities.
+    """
+    windows = _windows(activities, begin, end, calls)[-timed:]
+    counts = sorted({len(window) for window in windows})
+    if len(counts) > 1:
+        raise LostActivities(
+            f"it shows {counts[0]} device operations (kernels, copies and fills) in one call and {counts[-1]} in another; "
+            "either it has lost some, or the provider launches different operations from call to call"
+        )
+    if counts == [0]:
+        raise LostActivities(
+            "it shows no kernel, copy or fill in any call; either the profiler has lost them, or the "
+            "provider launches none"
+        )
+    spans_and_gaps = [_span_and_gap_ms(window) for window in windows]
+    return Samples([span for span, _ in spans_and_gaps], [gap for _, gap in spans_and_gaps])
+
+
+def _windows(activities: Sequence[Activity], begin: str, end: str, calls: int) -> list[list[Activity]]:
+    """The activities between each mark `begin` and the mark `end` that follows it."""
+    if any(activity.launch <= 0 for activity in activities):
+        raise LostActivities("it does not say to which launch each kernel, copy or fill belongs")
+    windows: list[list[Activity]] = []
+    inside, begun, ended = False, 0, 0
+    for activity in sorted(activities, key=lambda activity: activity.launch):
+        if begin in activity.name:
+            inside, begun = True, begun + 1
+            windows.append([])
+        elif end in activity.name:
+            if not inside:
+                break
+            inside, ended = False, ended + 1
+        elif inside:
+            windows[-1].append(activity)
+    if inside or (begun, ended) != (calls, calls):
+        raise LostActivities(f"it shows {begun} starts and {ended} ends of calls, but there were {calls} calls")
+    return windows
+
+
+def _span_and_gap_ms(window: Sequence[Activity]) -> tuple[float, float]:
+    ordered = sorted(window, key=lambda activity: activity.start_ns)
+    if any(activity.start_ns <= 0 or activity.end_ns < activity.start_ns for activity in ordered):
+        raise LostActivities("it shows a kernel without its time")
+    start = reached = ordered[0].start_ns
+    gap = 0
+    for activity in ordered:
+        gap += max(activity.start_ns - reached, 0)
+        reached = max(reached, activity.end_ns)
+    return (reached - start) / 1e6, gap / 1e6

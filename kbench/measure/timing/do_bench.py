@@ -2,8 +2,8 @@
 
 On its own, do_bench reports up to seven times the true time of a short kernel. When the host needs longer for a launch
 than the cache flush takes, the device waits between the two events, and do_bench times Python. So kbench queues a spin
-kernel after each flush: it keeps the device busy until the host is well ahead. On a machine without an accelerator, the
-same do_bench runs over a driver whose events read a monotonic clock.
+kernel after each flush: it keeps the device busy until the host is well ahead. A host has no queue, so a plain loop of the same
+form times it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from statistics import median
 from typing import Any
 
 from kbench.measure.machine.device import Device
-from kbench.measure.timing.host_clock import HostDriver, clock_samples
-from kbench.measure.timing.timer import Sample
+from kbench.measure.timing.host import clock_samples
+from kbench.measure.timing.timer import Sample, Samples
 from kbench.results.timers import EXTRA_CALLS
 
 PREFILL_MS = 0.1
@@ -33,7 +33,7 @@ FLUSHES = 5
 
 HOST_EMPTY_MS = 1.0
 """How long to time an empty call on a host, per round. It takes a tenth of a microsecond there, so this gives more than a
-thousand samples. A longer time would cost the host much, because do_bench needs a multiple of it for its own work."""
+thousand samples. A flush before each takes milliseconds, so with a cold cache the time is not shortened."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,8 @@ class BenchTimer:
     device: Device
     cache: str
 
+    name = "do_bench"
     replays = False
-
-    @property
-    def name(self) -> str:
-        """`do_bench`, or `clock` where Triton is not installed and a plain loop of the same form times the host."""
-        return "do_bench" if find_spec("triton") else "clock"
 
     @property
     def prefill_ms(self) -> float:
@@ -87,16 +83,14 @@ class BenchTimer:
             empty()
             empty()
 
-        def samples(warmup_ms: float, rep_ms: float) -> list[float]:
+        def samples(warmup_ms: float, rep_ms: float) -> Samples:
+            if not self.device.accelerated:
+                return self._samples(empty, None, None, 0.0, rep_ms if self.cache == "cold" else HOST_EMPTY_MS)
             once = self._samples(empty, None, None, warmup_ms, rep_ms)
-            second_ms = median(self._samples(two, None, None, warmup_ms, rep_ms)) - median(once)
-            return [ms - second_ms / 2 for ms in once]
+            second_ms = median(self._samples(two, None, None, warmup_ms, rep_ms).ms) - median(once.ms)
+            return Samples([ms - second_ms / 2 for ms in once.ms])
 
-        def on_host(warmup_ms: float, rep_ms: float) -> list[float]:
-            most_ms = rep_ms if self.cache == "cold" else HOST_EMPTY_MS  # flushes count, too, and take milliseconds
-            return self._samples(empty, None, None, min(warmup_ms, most_ms), min(rep_ms, most_ms))
-
-        return samples if self.device.accelerated else on_host
+        return samples
 
     def _samples(
         self,
@@ -105,26 +99,22 @@ class BenchTimer:
         before: Callable[[], None] | None,
         warmup_ms: float,
         rep_ms: float,
-    ) -> list[float]:
-        if self.name == "clock":
-            return clock_samples(call, HostDriver(self.device, self.cache, before), warmup_ms, rep_ms)
+    ) -> Samples:
+        if not self.device.accelerated or not find_spec("triton"):
+            return Samples(clock_samples(self.device, call, before, warmup_ms, rep_ms, cold=self.cache == "cold"))
         import triton.testing
 
         with self._driver(launch_ms or 0.0, before):
-            times: list[float] = triton.testing.do_bench(call, warmup=warmup_ms, rep=rep_ms, return_mode="all")
-        return times
+            return Samples(triton.testing.do_bench(call, warmup=warmup_ms, rep=rep_ms, return_mode="all"))
 
     @contextmanager
     def _driver(self, launch_ms: float, before: Callable[[], None] | None) -> Iterator[None]:
         """Make kbench's driver the active one of Triton."""
         from triton.runtime import driver
 
-        active = driver.active if self.device.accelerated else None  # a host has no driver of its own
-        if active is None:
-            driver.set_active(HostDriver(self.device, self.cache, before))
-        else:
-            flush_ms = _flush_ms(self.device) if self.cache == "cold" and self.device.spin else 0.0
-            driver.set_active(_PrefilledDriver(active, self, spin_ms(launch_ms, flush_ms), before))
+        active = driver.active
+        flush_ms = _flush_ms(self.device) if self.cache == "cold" and self.device.spin else 0.0
+        driver.set_active(_PrefilledDriver(active, self, spin_ms(launch_ms, flush_ms), before))
         try:
             yield
         finally:

@@ -23,7 +23,7 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.capture import captured
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.timing.timer import Sample
+from kbench.measure.timing.timer import Sample, Samples
 
 MIN_REPLAYS = 5
 
@@ -120,14 +120,14 @@ class GraphTimer:
         before: Callable[[], None] | None,
         warmup_ms: float,
         rep_ms: float,
-    ) -> list[float]:
+    ) -> Samples:
         first = self._replay(graph, before).ms()
         for _ in range(int(warmup_ms / first)):
             if before:
                 before()
             graph.replay()
         replays = [self._replay(graph, before) for _ in range(max(MIN_REPLAYS, int(rep_ms / first)))]
-        return [replay.ms() / calls for replay in replays]
+        return Samples([replay.ms() / calls for replay in replays])
 
     def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> _Replay:
         """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile."""

@@ -26,7 +26,7 @@ def plain_samples(
     left alone."""
     warmup_ms, rep_ms = min(warmup_ms, MOST_WARMUP_MS), min(max(rep_ms, 1.0), MOST_REP_MS)
     if not device.accelerated:
-        return BenchTimer(device, "warm" if graph else "cold").ready([fn], None, before)(warmup_ms, rep_ms)
+        return BenchTimer(device, "warm" if graph else "cold").ready([fn], None, before)(warmup_ms, rep_ms).ms
     import triton.testing
 
     if graph:

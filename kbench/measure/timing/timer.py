@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kbench.measure.machine.device import Device
 from kbench.results.timers import TIMERS
@@ -18,18 +18,21 @@ LAUNCHES = 10
 Run = Callable[[], Any]
 """Makes one call."""
 
-Sample = Callable[[float, float], list[float]]
+
+class Samples(NamedTuple):
+    """The samples of a round, in ms per call, at least one.
+
+    gaps_ms  the part of each sample in which none of the call's kernels, copies and fills ran; none if the timer does not see
+             single kernels
+    """
+
+    ms: list[float]
+    gaps_ms: Sequence[float] = ()
+
+
+Sample = Callable[[float, float], Samples]
 """Measures one round of a provider: runs it untimed for the first number of ms, then takes samples for the second number of
-ms. Returns the samples in ms per call, at least one: `DeviceSamples` if the timer sees single kernels."""
-
-
-class DeviceSamples(list[float]):
-    """Samples in ms of a timer that sees the kernels of a call. `gaps_ms` are the parts of them in which none of the call's
-    kernels, copies and fills ran."""
-
-    def __init__(self, ms: Iterable[float], gaps_ms: Iterable[float]) -> None:
-        super().__init__(ms)
-        self.gaps_ms = list(gaps_ms)
+ms."""
 
 
 class Timer(Protocol):
