@@ -287,7 +287,11 @@ def cheats(made_once: MadeOnce) -> Path:
         for file, names in files.items():
             text = CHEATS.replace("@NAMES@", repr(names)).replace("@FOLDER@", str(FOLDER))
             (folder / f"{file}.py").write_text(text)
-            command = ("judge", f"{file}.py", *JUDGE, "--shapes", 0, "--json")
+            many_calls = (
+                "--set",
+                "rep_ms=20",
+            )  # some cheats begin after thirty, which a busy machine does not make in 2 ms
+            command = ("judge", f"{file}.py", *JUDGE, *many_calls, "--shapes", 0, "--json")
             keep(run_process(*command, folder=folder), folder, file)
 
     return made_once("cheats", make)
@@ -303,7 +307,7 @@ def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> No
     named = TAMPERED | SAME_OPS | WRONG
     assert sorted(found) == sorted([*named, *NO_CHEATS_HERE])
     passed = [name for name, verdict in found.items() if verdict["correct"] and verdict["trusted"]]
-    assert sorted(passed) == NO_CHEATS_HERE
+    assert sorted(passed) == NO_CHEATS_HERE, {name: found[name]["timed_cases"] for name in passed}
     for name, words in named.items():
         reasons = [finding["reason"] for finding in found[name]["failures"] + found[name]["doubts"]]
         assert any(words in reason for reason in reasons), f"{name}: {reasons}"
