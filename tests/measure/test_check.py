@@ -34,13 +34,6 @@ def test_exactly_rounded_result_passes_within_half_a_unit(n: int, dtype: str) ->
     assert found.max_ulp <= 0.501  # torch rounds float64 to float16 by way of float32
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [128, 1000, 65536])
-def test_float32_arithmetic_passes(n: int, dtype: str) -> None:
-    case, x = softmax_case(4, n, dtype)
-    assert judge(case, x, torch.softmax(x.float(), -1).to(x.dtype)) is None
-
-
 def test_a_sequential_float32_sum_passes() -> None:
     """A thread per row adds N terms one after the other; that is legitimate arithmetic."""
     case, x = softmax_case(2, 32768, "float32")
@@ -63,11 +56,6 @@ def test_zeros_constants_and_stale_outputs_fail(n: int, dtype: str) -> None:
         unwritten = right.clone()
         unwritten[:, column] = float("nan")
         assert f"column {column}" in str(judge(case, x, unwritten))
-
-
-def test_bfloat16_digits_in_float32_fail() -> None:
-    case, x = softmax_case(2, 1000, "float32")
-    assert judge(case, x, torch.softmax(x, -1).bfloat16().float())
 
 
 def test_the_sentence_says_where_what_and_how_much() -> None:

@@ -1,4 +1,4 @@
-"""`kbench check` of an operator that brings no edge inputs of its own."""
+"""The common edge inputs follow from the tensors that an operator declares, in every mode, and each finds its kind of fault."""
 
 from __future__ import annotations
 
@@ -7,304 +7,250 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from common import Kbench
 from in_process import checked_edges
 from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.registry import operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
 from kbench.measure.correctness.common_edges import edge_names
-from kbench.measure.edge_cases import check_edges
-from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration, Rows
 from kbench.results.case import Case
 
-
-def _reference(x: Tensor, w: Tensor) -> Tensor:
-    return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * w
-
-
-rms = Operator(
-    "edges-rmsnorm",
-    axes=("M", "N"),
-    inputs={"x": Declared("M", "N"), "w": Declared("N")},
-    outputs={"y": Declared("M", "N")},
-    reference=_reference,
-)
+MODES = ["forward", "backward", "full"]
+MATRIX = Declared("M", "N")
+LAYOUTS, INTEGERS = ["random", "strided rows", "transposed", "odd offset"], ["smallest integers", "largest integers"]
+VALUES = ["large offset", "zeros", "large values", "one NaN"]
+GRADIENTS = ["strided gradients", "expanded gradients"]
 
 
-@rms.provider("torch")
+def made(name: str, axes: str, inputs: object, output: Declared, reference: object, **fields: object) -> Operator:
+    return Operator(f"edges-{name}", tuple(axes), inputs, {"y": output}, reference, **fields)  # type: ignore[arg-type]
+
+
+def failing(of: Operator, provider: str, **axes: object) -> set[str]:
+    rows = checked_edges(of, provider, **axes)  # type: ignore[arg-type]
+    return {edge for edge, outcome in rows.items() if outcome != "checked"}
+
+
+norm = made(
+    "norm", "NM", {"x": MATRIX, "w": Declared("N")}, MATRIX,
+    lambda x, w: x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * w, rows="M", gradients=("x", "w"),
+)  # fmt: skip
+
+
+@norm.provider("torch")
 def right(x: Tensor, w: Tensor) -> Tensor:
     return F.rms_norm(x, x.shape[1:], w, eps=1e-6)
 
 
-@rms.provider("as-if-dense")
+@norm.provider("as-if-dense")
 def as_if_dense(x: Tensor, w: Tensor) -> Tensor:
     return right(x.as_strided(x.shape, (x.shape[1], 1)), w)
 
 
-@rms.provider("whole-vectors")
+@norm.provider("whole-vectors")
 def whole_vectors(x: Tensor, w: Tensor) -> Tensor:
-    if any(each.data_ptr() % 16 for each in (x, w)):
+    if any(tensor.data_ptr() % 16 for tensor in (x, w)):
         raise RuntimeError("misaligned address")
     return right(x, w)
 
 
-@rms.provider("zero-for-nan")
-def zero_for_nan(x: Tensor, w: Tensor) -> Tensor:
-    return right(x, w).nan_to_num(0.0)
-
-
-@rms.provider("no-eps")
+@norm.provider("no-eps")
 def no_eps(x: Tensor, w: Tensor) -> Tensor:
     return (x.float() * x.float().square().mean(-1, keepdim=True).rsqrt() * w.float()).to(x.dtype)
 
 
-@rms.provider("squares-in-float16")
+@norm.provider("squares-in-float16")
 def squares_in_float16(x: Tensor, w: Tensor) -> Tensor:
-    r = (x.square().float().mean(-1, keepdim=True) + 1e-6).rsqrt()
-    return (x.float() * r * w.float()).to(x.dtype)
+    return (x.float() * (x.square().float().mean(-1, keepdim=True) + 1e-6).rsqrt() * w.float()).to(x.dtype)
 
 
-@rms.provider("two-rows")
+@norm.provider("two-rows")
 def two_rows(x: Tensor, w: Tensor) -> Tensor:
-    if x.shape[0] < 2:
+    if len(x) < 2:
         raise ValueError("at least two rows")
     return right(x, w)
 
 
-@rms.provider("no-arguments")
-def no_arguments() -> Tensor:
-    return torch.zeros(1)
+norm.provider("zero-for-nan")(lambda x, w: right(x, w).nan_to_num(0.0))
+
+loss = made(
+    "loss", "MV", {"logits": Declared("M", "V"), "labels": Declared("M", dtype="int64", fill=integers("V"))},
+    Declared("M", dtype="float32"),
+    lambda logits, labels: logits.logsumexp(-1) - logits.gather(1, labels[:, None])[:, 0], rows="M", gradients=("logits",),
+)  # fmt: skip
 
 
-def outcomes(
-    provider: str, of: Operator = rms, m: int | None = 8, n: int = 32, dtype: str = "float32", **words: str
-) -> dict[str, str]:
-    """By edge: `checked`, or the status and the reason."""
-    found: dict[str, str] = {}
-
-    def note(event: object) -> None:
-        if isinstance(event, Rows):
-            [row] = event.rows
-            found[row.edge] = f"{row.status.value} {row.reason}".strip()
-
-    check_edges(
-        of,
-        of.case(dtype, **({} if m is None else {"M": m}), N=n, **words),
-        [Configuration(provider, {})],
-        seed=0,
-        build_timeout_s=60,
-        device=Device(),
-        emit=note,
-    )
-    return found
+def cross_entropy(logits: Tensor, labels: Tensor, **more: int) -> Tensor:
+    return F.cross_entropy(logits.float(), labels, reduction="none", **more)
 
 
-LAYOUTS, SIZES = ["random", "strided rows", "transposed", "odd offset"], ["M=1", "N=1", "M=0"]
-VALUES = ["large offset", "zeros", "large values", "one NaN"]
+loss.provider("torch")(lambda logits, labels: cross_entropy(logits, labels))
+loss.provider("ignores-label-0")(lambda logits, labels: cross_entropy(logits, labels, ignore_index=0))
+loss.provider("cuts-the-last-column")(
+    lambda logits, labels: cross_entropy(logits, labels.clamp_max(max(logits.shape[1] - 2, 0)))
+)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
-def test_torch_is_right_on_all_of_them(dtype: str) -> None:
-    large = ["large values"] if dtype == "float16" else []
-    names = [*LAYOUTS, "large offset", "zeros", *large, "one NaN", *SIZES]
-    assert outcomes("torch", dtype=dtype) == dict.fromkeys(names, "checked")
+@pytest.mark.parametrize(("mode", "dtype"), [*((mode, "bfloat16") for mode in MODES), ("forward", "float16")])
+def test_torch_is_right_on_all_of_them(mode: str, dtype: str) -> None:
+    values = [name for name in VALUES if name != "large values" or dtype == "float16"] if mode == "forward" else []
+    gradients = [] if mode == "forward" else GRADIENTS
+    of_norm = [*LAYOUTS, *values, "N=1", "M=1", "M=0", *gradients]
+    assert checked_edges(norm, "torch", dtype=dtype, mode=mode, M=8, N=32) == dict.fromkeys(of_norm, "checked")
+    of_loss = [*LAYOUTS, *values, *INTEGERS, "M=1", "V=1", "M=0", *gradients]
+    assert checked_edges(loss, "torch", dtype=dtype, mode=mode, M=8, V=32) == dict.fromkeys(of_loss, "checked")
 
 
-def test_each_finds_its_kind_of_fault() -> None:
-    def failing(provider: str, dtype: str = "float32") -> set[str]:
-        return {edge for edge, found in outcomes(provider, dtype=dtype).items() if found != "checked"}
+@pytest.mark.parametrize(
+    ("provider", "dtype", "edges"),
+    [
+        ("as-if-dense", "float32", {"strided rows", "transposed"}),
+        ("whole-vectors", "float32", {"odd offset"}),
+        ("zero-for-nan", "float32", {"one NaN"}),
+        ("no-eps", "bfloat16", {"zeros"}),
+        ("squares-in-float16", "float16", {"large values"}),
+        ("two-rows", "float32", {"M=1", "M=0"}),
+    ],
+)
+def test_each_finds_its_kind_of_fault(provider: str, dtype: str, edges: set[str]) -> None:
+    assert failing(norm, provider, dtype=dtype, M=8, N=32) == edges
 
-    assert failing("as-if-dense") == {"strided rows", "transposed"}
-    assert failing("whole-vectors") == {"odd offset"}
-    assert failing("zero-for-nan") == {"one NaN"}
-    assert failing("no-eps", "bfloat16") == {"zeros"}
-    assert failing("squares-in-float16", "float16") == {"large values"}
-    assert failing("two-rows") == {"M=1", "M=0"}
+
+def test_the_ends_of_a_range_find_a_kernel_that_forgets_them() -> None:
+    assert "smallest integers" in (found := failing(loss, "ignores-label-0", mode="backward", M=2, V=5000))
+    assert "random" not in found
+    assert "largest integers" in failing(loss, "cuts-the-last-column", M=2, V=5000)
 
 
 def test_zeros_and_large_values_are_for_operators_that_are_finite_on_them() -> None:
-    inverse, cube, order = (
-        Operator(
-            f"edges-{name}",
-            axes=("N",),
-            inputs={"x": Declared("N")},
-            outputs={"y": Declared("N", dtype=dtype)},
-            reference=reference,
-        )
-        for name, dtype, reference in [
-            ("inverse", None, lambda x: 1 / x),
-            ("cube", None, lambda x: x**3),
-            ("order", "int64", lambda x: x.argsort(stable=True)),
-        ]
-    )
-    inverse.provider("right")(lambda x: (1 / x.float()).to(x.dtype))
-    cube.provider("right")(lambda x: (x.float() ** 3).to(x.dtype))
-    order.provider("right")(lambda x: x.argsort(stable=True))
-    names = {
-        each.name: [name for name in outcomes("right", each, n=6, m=None, dtype="float16") if name in VALUES]
-        for each in (inverse, cube, order)
+    references: dict[str, Callable[[Tensor], Tensor]] = {
+        "inverse": lambda x: 1 / x,
+        "cube": lambda x: x**3,
+        "order": lambda x: x.argsort(stable=True),
     }
-    assert names == {
-        "edges-inverse": ["large offset", "large values", "one NaN"],
-        "edges-cube": ["large offset", "zeros", "one NaN"],
-        "edges-order": ["large offset", "large values", "one NaN"],
-    }
+    names = {}
+    for name, reference in references.items():
+        output = Declared("N", dtype="int64" if name == "order" else None)
+        each = made(name, "N", {"x": Declared("N")}, output, reference)
+        dtype = torch.int64 if name == "order" else torch.float16
+        each.provider("right")(lambda x, reference=reference, dtype=dtype: reference(x.float()).to(dtype))
+        names[name] = {*VALUES} - checked_edges(each, "right", dtype="float16", N=6).keys()
+    assert names == {"inverse": {"zeros"}, "cube": {"large values"}, "order": {"zeros"}}
 
 
 def test_zeros_are_not_for_operators_that_choose_among_equal_values() -> None:
     """A router takes the rows of the largest scores. Of equal scores it may take any."""
-    router = Operator(
-        "edges-router",
-        axes=("N", "K"),
-        inputs={"score": Declared("N"), "x": Declared("N", "N")},
-        outputs={"y": Declared("K", "N")},
-        reference=lambda score, x, *, K: x[score.topk(K).indices],
-    )
+    router = made(
+        "router", "NK", {"score": Declared("N"), "x": Declared("N", "N")}, Declared("K", "N"),
+        lambda score, x, *, K: x[score.topk(K).indices],
+    )  # fmt: skip
 
     @router.provider("sorted", factory=True)
     def by_sorting(case: Case) -> Callable[..., Tensor]:
         return lambda score, x: x[score.argsort(descending=True, stable=True)[: case.K]]
 
-    found = checked_edges(router, "sorted", N=12, K=3)
-    assert "zeros" not in found and set(found.values()) == {"checked"}
+    rows = checked_edges(router, "sorted", N=12, K=3)
+    assert "zeros" not in rows and set(rows.values()) == {"checked"}
 
 
-def test_gradients_that_a_backward_kernel_receives_have_gaps_too() -> None:
-    double = Operator(
-        "edges-double",
-        axes=("M", "N"),
-        inputs={"x": Declared("M", "N")},
-        outputs={"y": Declared("M", "N")},
-        reference=lambda x: 2 * x,
-        gradients=("x",),
-    )
-    double.provider("right")(lambda x: 2 * x)
-    double.provider("as-if-dense")(lambda x: 2 * x)
-    double.backward("as-if-dense")(lambda dy, x: 2 * dy.as_strided(dy.shape, (dy.shape[1], 1)))
-    names = [*LAYOUTS, *SIZES, "strided gradients", "expanded gradients"]
-    assert outcomes("right", double, mode="backward") == dict.fromkeys(names, "checked")
-    found = outcomes("as-if-dense", double, mode="backward")
-    assert {edge for edge, each in found.items() if each != "checked"} == {*LAYOUTS[1:3], *names[-2:]}
+def test_received_gradients_have_gaps_and_odd_offsets_and_are_not_expanded_for_a_kernel_in_place() -> None:
+    """An operator with edges of its own has those of received gradients, too."""
+    half = made(
+        "half", "MN", {"x": MATRIX}, MATRIX, lambda x: x / 2, gradients=("x",),
+        edges={"gaps": lambda case, x: (F.pad(x, (0, 3))[:, :-3],)},
+    )  # fmt: skip
+    for name in ("torch", "strides-of-x", "aligned", "in-place"):
+        half.provider(name)(lambda x: x / 2)
+    half.backward("strides-of-x")(lambda dy, x: dy.as_strided(x.shape, x.stride()) / 2)
+    half.backward("in-place", mutates={"gradient of y": "x"})(lambda dy, x: dy.div_(2))
 
-
-def test_received_gradients_begin_at_odd_offsets_too() -> None:
-    double = Operator(
-        "edges-aligned",
-        axes=("N",),
-        inputs={"x": Declared("N")},
-        outputs={"y": Declared("N")},
-        reference=lambda x: 2 * x,
-        gradients=("x",),
-    )
-    double.provider("right")(lambda x: 2 * x)
-
-    @double.backward("right")
+    @half.backward("aligned")
     def aligned(dy: Tensor, x: Tensor) -> Tensor:
         assert dy.data_ptr() % 16 == 0, "misaligned address"
-        return 2 * dy
+        return dy / 2
 
-    found = outcomes("right", double, m=None, mode="backward")
-    assert {edge: each for edge, each in found.items() if each != "checked"}.keys() == {"odd offset"}
-    assert "misaligned address" in found["odd offset"]
-
-
-def test_an_operator_with_edges_of_its_own_has_those_of_received_gradients() -> None:
-    """The rows of x are dense on them, and a kernel that takes the strides of x for those of d_y is wrong."""
-    triple = Operator(
-        "edges-triple",
-        axes=("M", "N"),
-        inputs={"x": Declared("M", "N")},
-        outputs={"y": Declared("M", "N"), "sum": Declared("M")},
-        reference=lambda x: (3 * x, x.sum(-1)),
-        gradients=("x",),
-        edges={"gaps": lambda case, x: (F.pad(x, (0, 3))[:, :-3],)},
-    )
-    triple.provider("strides-of-x")(lambda x: (3 * x, x.sum(-1)))
-
-    @triple.backward("strides-of-x")
-    def as_x(dy: Tensor, d_sum: Tensor, x: Tensor) -> Tensor:
-        return 3 * dy.as_strided(x.shape, x.stride()) + d_sum[:, None]
-
-    assert edge_names(triple, "forward") == ["gaps", "odd offset"]
-    assert edge_names(triple, "full") == ["gaps", "odd offset", "strided gradients", "expanded gradients"]
-    found = outcomes("strides-of-x", triple, mode="backward")
-    assert [edge for edge, each in found.items() if each != "checked"] == [
-        "gaps",
-        "strided gradients",
-        "expanded gradients",
-    ]
-
-
-def test_a_provider_that_writes_over_a_gradient_gets_none_that_is_expanded() -> None:
-    half = Operator(
-        "edges-over-gradient",
-        axes=("M", "N"),
-        inputs={"x": Declared("M", "N")},
-        outputs={"y": Declared("M", "N")},
-        reference=lambda x: x / 2,
-        gradients=("x",),
-    )
-    half.provider("in-place")(lambda x: x / 2)
-    half.backward("in-place", mutates={"gradient of y": "x"})(lambda dy, x: dy.div_(2))
-    found = outcomes("in-place", half, mode="backward")
+    assert edge_names(half, "forward") == ["gaps", "odd offset"]
+    assert edge_names(half, "full") == ["gaps", "odd offset", *GRADIENTS]
+    size = {"mode": "backward", "M": 8, "N": 32}
+    assert failing(half, "torch", **size) == set()
+    assert failing(half, "strides-of-x", **size) == {"gaps", *GRADIENTS}
+    assert "odd offset" in failing(half, "aligned", **size)
     declined = "unsupported works in place on gradient of y, whose elements share memory here"
-    assert found.pop("expanded gradients") == declined and set(found.values()) == {"checked"}
+    rows = checked_edges(half, "in-place", mode="backward", M=8, N=32)
+    assert rows.pop("expanded gradients") == declined and set(rows.values()) == {"checked"}
 
 
 def test_an_edge_that_the_operator_does_not_take_is_left_out() -> None:
-    even = Operator(
-        "edges-even",
-        axes=("M", "N"),
-        inputs={"x": Declared("M", 2, "N/2")},
-        outputs={"y": Declared("M", "N", 1)},
-        reference=lambda x, *, N: x.flatten(1).unflatten(1, (N, 1)),
-        tolerance=1,
-    )
+    even = made(
+        "even", "MN", {"x": Declared("M", 2, "N/2")}, Declared("M", "N", 1),
+        lambda x, *, N: x.flatten(1).unflatten(1, (N, 1)), tolerance=1,
+    )  # fmt: skip
     even.provider("right")(lambda x: x.flatten(1).unsqueeze(2).clone())
-    assert set(outcomes("right", even)) == {*LAYOUTS, "large offset", "zeros", "one NaN", "M=1", "M=0"}
+    assert set(checked_edges(even, "right", dtype="float32", M=8, N=32)) == {
+        *LAYOUTS, "large offset", "zeros", "one NaN", "M=1", "M=0",
+    }  # fmt: skip
 
 
-def test_an_operator_with_edges_of_its_own_has_one_other() -> None:
+def test_an_operator_with_edges_of_its_own_has_one_other_unless_it_has_its_name() -> None:
     assert edge_names(operator("softmax"), "forward") == [*operator("softmax").edges, "odd offset"]
-
-
-def test_an_edge_of_the_operator_takes_the_place_of_a_common_one_with_its_name() -> None:
-    own = Operator(
-        "edges-own-offset",
-        axes=("N",),
-        inputs={"x": Declared("N")},
-        outputs={"y": Declared("N")},
-        reference=lambda x: x + 1,
+    own = made(
+        "own-offset", "N", {"x": Declared("N")}, Declared("N"), lambda x: x + 1,
         edges={"odd offset": lambda case, x: (x + 3,)},
-    )
+    )  # fmt: skip
     own.provider("aligned")(lambda x: x + 1 if x.data_ptr() % 16 == 0 else x)
-    assert edge_names(own, "forward") == ["odd offset"]
-    assert outcomes("aligned", own, m=None) == {"random": "checked", "odd offset": "checked"}
+    assert checked_edges(own, "aligned", N=32) == {"random": "checked", "odd offset": "checked"}
 
 
-def test_a_function_that_takes_other_arguments_is_named_with_its_place() -> None:
-    found = outcomes("no-arguments")["random"]
-    line = no_arguments.__code__.co_firstlineno
-    place = f"test_common_edges.py:{line}"
-    assert (
-        found == f"error no_arguments: too many positional arguments at {place}; kbench calls it as no_arguments(x, w)"
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("declared", "edges"),
     [
-        ('kbench.Operator("softmax", ("M",), {"x": x}, {"y": x}, max)', "operator 'softmax' exists already"),
-        ('kbench.Operator("mine", ("M",), {"x": x}, {"y": x}, max, dtypes=("int3",))', "unknown dtype 'int3'"),
+        (Declared("N"), ["large offset", "zeros", "one NaN", "N=1", "N=0"]),
+        (Declared("N", dtype="int32", fill=integers(9)), [*INTEGERS, "N=1", "N=0"]),
+        (Declared("N", dtype="bool"), [*INTEGERS, "N=1", "N=0"]),
+        (Declared("N", "N", dtype="int8", fill=integers(5, low=-5)), ["strided rows", "transposed", *INTEGERS, "N=1", "N=0"]),
+        (Declared(2, "N", dtype="float8_e5m2"), [
+            "strided rows", "transposed", "large offset", "zeros", "one NaN", "N=1", "N=0",
+        ]),
+        (Declared("N/2"), ["large offset", "zeros", "one NaN", "N=0"]),
     ],
-)
-def test_an_operator_that_cannot_be_is_refused_with_its_place(kbench: Kbench, tmp_path, call: str, says: str) -> None:
-    (tmp_path / "mine.py").write_text(f"import kbench\nx = kbench.Tensor('M')\n{call}\n")
-    done = kbench("list", "softmax", "--plugin", "mine.py")
-    assert done.returncode == 1
-    assert says in done.stderr and "mine.py:3: ValueError" in done.stderr
-    assert "torch-native" in done.stdout  # kbench's own is what it was
+)  # fmt: skip
+def test_they_follow_from_the_tensors(declared: Declared, edges: list[str]) -> None:
+    kind = "-".join([*declared.sizes, declared.dtype or ""]).replace("/", "over")
+    output = Declared(*declared.sizes, dtype="float32")
+    half = made(f"by-{kind}", "N", {"x": declared}, output, lambda x: x.double() / 2)
+    half.provider("right")(lambda x: x.float() / 2)
+    assert checked_edges(half, "right", N=6) == dict.fromkeys(["random", "odd offset", *edges], "checked")
+
+
+def test_the_ends_of_the_range_are_what_is_declared_and_a_value_has_no_dimension() -> None:
+    seen: list[tuple[set[int], set[bool]]] = []
+    inputs = {
+        "i": Declared("N", dtype="int16", fill=integers("2*K", low=-3)),
+        "mask": Declared("N", dtype="bool"),
+        "factor": Declared(),
+    }
+    ends = made("ends", "NK", inputs, Declared("N"), lambda i, mask, factor: factor * i * mask)
+
+    @ends.provider("right")
+    def right(i: Tensor, mask: Tensor, factor: Tensor) -> Tensor:
+        seen.append((set(i.tolist()), set(mask.tolist())))
+        return factor * i * mask
+
+    assert failing(ends, "right", N=50, K=4) == set()
+    assert ({-3}, {False}) in seen and ({7}, {True}) in seen
+
+
+def test_in_place_and_buffers_on_edges() -> None:
+    add = Operator(
+        "edges-add", ("M", "N"), {"x": MATRIX, "residual": MATRIX}, {"y": MATRIX, "h": MATRIX},
+        lambda x, residual: ((x + residual) * 2, x + residual), rows="M",
+    )  # fmt: skip
+
+    @add.provider("in-place", mutates={"residual": "h"}, out=("y",))
+    def in_place(x: Tensor, residual: Tensor, *, y: Tensor) -> None:
+        torch.mul(residual.add_(x), 2, out=y)
+
+    edges = [*LAYOUTS, "large offset", "zeros", "one NaN", "M=1", "N=1", "M=0"]
+    assert checked_edges(add, "in-place", dtype="float32", M=4, N=8) == dict.fromkeys(edges, "checked")

@@ -157,7 +157,7 @@ def _copied(dtype: str) -> Operator:
     return made
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16", "float64", "int8", "int64", "bool"])
 def test_a_copy_in_every_dtype(dtype: str) -> None:
     found = {name: said(row) for name, row in measured(_copied(dtype), N=16).items()}
     assert found["right"] == "ok"

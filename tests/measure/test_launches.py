@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-import torch
 
 from kbench.launches.launched_call import KernelLaunch, MemoryOperation
 from kbench.measure.launches import recorder
@@ -172,23 +171,6 @@ def test_on_a_host_nothing_is_recorded_and_nothing_is_missed(capsys: pytest.Capt
     made = LaunchRecorder(Host())
     made.say_what_is_missing()
     assert not made.works and not capsys.readouterr().err
-
-
-def test_a_device_of_another_maker_is_missed_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Other(Device):
-        @property
-        def accelerated(self) -> bool:
-            return True
-
-    monkeypatch.setattr(torch.version, "hip", "7.0")
-    made = LaunchRecorder(Other())
-    made.say_what_is_missing()
-    made.say_what_is_missing()
-    assert not made.works
-    said = "the kernels of calls are not recorded: kbench reads the kernels of a call on NVIDIA devices only"
-    assert capsys.readouterr().err == f"kbench: {said}\n"
 
 
 class Graph:

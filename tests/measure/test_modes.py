@@ -81,31 +81,12 @@ def cheat(name: str, change: Callable[..., object]) -> None:
 
 cheat("swapped", lambda dx, dw, *rest: (dw, dx))
 cheat("only-one", lambda dx, dw, *rest: dx)
-cheat("three", lambda dx, dw, *rest: (dx, dx, dw))
 cheat("none", lambda dx, dw, *rest: (dx, None))
 cheat("half", lambda dx, dw, *rest: (dx, dw.double()))
 cheat("too-large", lambda dx, dw, *rest: (dx * 1.01, dw))
-cheat("mean-for-sum", lambda dx, dw, *rest: (dx, dw / len(dx)))
-cheat("one-row-left-out", lambda dx, dw, dy, dh, x, residual, weight: (dx, dw - dw / 50))
 cheat("second-output-left-out", lambda dx, dw, dy, dh, *rest: (dx - dh, dw))
 cheat("scales-d_y", lambda dx, dw, dy, dh, *rest: (dx, dw, dy.mul_(2))[:2])
-cheat("zeros", lambda dx, dw, *rest: (torch.zeros_like(dx), dw))
 cheat("unwritten", lambda dx, dw, *rest: (torch.empty_like(dx), dw))
-kernel("ones-for-d_y", lambda dy, *rest, eps: gradients(torch.ones_like(dy), *rest, eps=eps))
-
-last: list[tuple[Tensor, Tensor]] = []
-
-
-@norm.provider("stale")
-def stale(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
-    return forward(x, residual, weight, eps=eps)
-
-
-@norm.backward("stale")
-def stale_gradients(*tensors: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    last[:] = last or [gradients(*tensors, eps=eps)]
-    return last[0][0].clone(), last[0][1].clone()
-
 
 buffers: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -124,17 +105,7 @@ def same_memory_gradients(*tensors: Tensor, eps: float) -> tuple[Tensor, Tensor]
     return mine
 
 
-Key = tuple[int, int]
-done: list[tuple[Key, tuple[Tensor, Tensor]]] = []
-seen: list[Key] = []
-
-
-def skips_repeats(dy: Tensor, *rest: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Returns its last result as long as nothing was written to d_y."""
-    key = (dy.data_ptr(), dy._version)
-    if not done or done[0][0] != key:
-        done[:] = [(key, gradients(dy, *rest, eps=eps))]
-    return done[0][1]
+seen: list[tuple[int, int]] = []
 
 
 def skips_work(dy: Tensor, dh: Tensor, *rest: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -146,7 +117,6 @@ def skips_work(dy: Tensor, dh: Tensor, *rest: Tensor, eps: float) -> tuple[Tenso
     return gradients(dy, dh, *rest, eps=eps)
 
 
-kernel("skips-repeats", skips_repeats)
 kernel("skips-work", skips_work)
 
 
@@ -206,20 +176,13 @@ SAID = {
     "saves-in-place": r"wrong (the function given as saves= )?changed its input x in place; work on a copy",
     "swapped": r"wrong returned shape \(6,\) for gradient of x, expected \(5, 6\)",
     "only-one": r"wrong returned 1 value, expected 2: gradient of x, gradient of weight",
-    "three": r"wrong returned 3 values, expected 2: gradient of x, gradient of weight",
     "none": r"wrong returned NoneType for gradient of weight, expected a tensor",
     "half": r"wrong returned float64 for gradient of weight, expected float32",
     "too-large": r"wrong gradient of x: (every element|\d+ of 30 elements) wrong",
-    "mean-for-sum": r"wrong gradient of weight: every element wrong",
-    "one-row-left-out": r"wrong gradient of weight: every element wrong",
     "second-output-left-out": r"wrong gradient of x: every element wrong",
     "scales-d_y": r"wrong changed its input gradient of y in place",
-    "zeros": r"wrong gradient of x: every element zero",
     "unwritten": r"wrong gradient of x: .* elements? (wrong|NaN|zero)",
-    "ones-for-d_y": r"wrong gradient of x: every element wrong",
-    "stale": r"wrong correct at the first call, then gradient of x: every element wrong",
     "same-memory": r"wrong correct at the first call, then returned the same memory for two calls",
-    "skips-repeats": r"wrong correct at the first call, then returned the same memory for two calls",
     "skips-work": r"wrong correct at the first call, then (gradient of x: .* elements? (wrong|NaN|zero)|returned the same)",
     "every-other-call": r"wrong (correct at the first call, then )?gradient of weight: every element wrong",
     "detaches-the-weight": r"wrong gradient of weight: every element zero",
@@ -235,7 +198,6 @@ RIGHT = ["autograd", "kernel", "saves-an-output", "saves-more"]
 
 @pytest.fixture(scope="module", params=["backward", "full"])
 def rows(request: pytest.FixtureRequest) -> dict[str, Row]:
-    last.clear()
     buffers.clear()
     return measured(norm, M=5, N=6, mode=request.param)
 
@@ -252,11 +214,6 @@ def test_right_gradients_are_timed(rows: dict[str, Row], provider: str) -> None:
     assert rows[provider].ms and rows[provider].deterministic
 
 
-def test_a_function_that_saves_and_changes_its_input_is_named() -> None:
-    row = measured(norm, ["autograd", "saves-in-place"], M=5, N=6, mode="backward")["saves-in-place"]
-    assert said(row) == "wrong the function given as saves= changed its input x in place; work on a copy"
-
-
 def test_a_wrong_output_counts_in_full_only(rows: dict[str, Row]) -> None:
     row = rows["wrong-forward"]
     if row.case.mode == "full":
@@ -266,8 +223,7 @@ def test_a_wrong_output_counts_in_full_only(rows: dict[str, Row]) -> None:
         assert said(row) == said(rows["saves-a-wrong-output"]) == "ok"
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+@pytest.mark.parametrize(("dtype", "mode"), [("float16", "backward"), ("bfloat16", "full"), ("float64", "full")])
 def test_every_dtype(dtype: str, mode: str) -> None:
     wide = norm if dtype != "float64" else Operator(
         f"modes-norm-{mode}-float64", norm.axes, norm.inputs, norm.outputs, _exact, scalars={"eps": 1e-6},

@@ -104,9 +104,7 @@ def test_cheats_with_streams_are_wrong(mode: str) -> None:
     rows = measured(product, ["autograd", *cheats], mode=mode, **SIZES)
     assert said(rows["autograd"]) == "ok"
     for name in cheats:
-        assert re.match(
-            r"wrong .*gradient of [ab]: .*( elements? (wrong|NaN|zero)|hold results for other inputs)", said(rows[name])
-        ), said(rows[name])
+        assert re.match(r"wrong .*gradient of [ab]: .* elements? (wrong|NaN|zero)", said(rows[name])), said(rows[name])
 
 
 def test_a_backward_that_cannot_be_captured_is_unsupported() -> None:

@@ -105,13 +105,6 @@ def test_a_row_without_launches_has_no_code(tmp_path: Path) -> None:
     assert ended.returncode == 3 and "not known which kernels a call launches" in ended.stderr
 
 
-def test_ptx_of_a_row(why: Why) -> None:
-    ended = why("--code", "ptx")
-    assert ended.returncode == 0, ended.stderr
-    assert "copies: PTX of kernel scaled" in ended.stdout and "st.global.b32" in ended.stdout
-    assert ".loc" not in ended.stdout and "debug" not in ended.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("language", "added"), [("sass", "MUFU.EX2"), ("ptx", "ex2.approx.f32")])
 def test_the_difference_between_two_rows(why: Why, language: str, added: str) -> None:
@@ -127,31 +120,11 @@ def test_the_difference_between_two_rows(why: Why, language: str, added: str) ->
     assert "The code is the same." in same.stdout and "\n+ " not in same.stdout
 
 
-def test_kernels_of_torch_are_known_by_name_only(tmp_path: Path) -> None:
-    torch_kernel = call(kernel("ab", "_ZN2at6nativeE", "name and torch 2.11.0"))
-    [one] = listings_of(torch_kernel, Language.SASS, tmp_path / "r.csv")
-    assert not one.lines and one.remark.startswith("kbench knows only its name")
-
-
 def test_without_the_tool_it_says_how_to_get_it(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disassembler, "find_cuobjdump", lambda: None)
     ended = why("--code", "sass")
     assert ended.returncode == 3 and "are not installed; pip install triton" in " ".join(ended.stderr.split())
     assert why("--code", "ptx").returncode == 0, "Triton keeps the PTX as text"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_an_extension_has_another_digest_only_if_its_code_has_changed(tmp_path: Path) -> None:
-    source = "__global__ void rows(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x] * 2.5f; }\n"
-    versions = {"first": source, "comment": f"// A comment.\n\n{source}", "constant": source.replace("2.5", "3.5")}
-    command = ["nvcc", "-gencode", "arch=compute_90,code=sm_90", "-shared", "-Xcompiler", "-fPIC", "-o"]
-    digests = {}
-    for name, text in versions.items():
-        (tmp_path / "rows.cu").write_text(text)
-        subprocess.run([*command, "rows.so", "rows.cu"], cwd=tmp_path, check=True, timeout=120)
-        digests[name] = code_digest((tmp_path / "rows.so").read_bytes())
-    assert digests["first"] == digests["comment"] != digests["constant"]
 
 
 @pytest.mark.slow

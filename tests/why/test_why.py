@@ -16,7 +16,6 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
-from kbench.results.vocabulary import Status
 from kbench.why.facts import find_facts
 from kbench.why.page import kernel_lines
 from kbench.why.reasons import find_reasons
@@ -67,7 +66,6 @@ def reasons(path: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("call", "fields", "kind", "said"),
     [
-        (FULL, {"sol": 0.97}, "at-speed", "It reaches 97% of the speed of light"),
         (FULL, {"sol": None, "copy_fraction": 0.95}, "at-speed", "95% of the speed of a copy"),
         (FULL, {"copy_fraction": 1.0}, "at-speed", "30% of the speed of light, and 100% of the speed of a copy"),
         (
@@ -83,22 +81,18 @@ def reasons(path: Path) -> list[tuple[str, str]]:
             "512 bytes of each thread in local memory, beside 255",
         ),
         (launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "128 of 2048 possible threads"),
-        (launched(times=20), {}, "many-kernels", "A call launches 20 kernels."),
         (
             launched(times=8),
             {"timer": "cupti", "gap_ms": 0.007, "sol": 0.1},
             "many-kernels",
             "8 kernels. In 7.00 of the 100.0 us none of them runs, and what one kernel writes",
         ),
-        (FULL, {"launch_ms": 1.5}, "host-bound", "The host takes 1500 us to launch a call, and the device 100.0 us"),
-        (launched(grid=8), {}, "few-blocks", "8 blocks, and the device has 132 multiprocessors: 124 of them"),
         (
             launched(grid=132 * 16 + 1),
             {},
             "last-wave",
             "has 2113 blocks, and the device holds 2112 at a time: in the last of 2 passes",
         ),
-        (FULL, {"achieved_gbps": 3 * 1342.17728}, "extra-bytes", "moves 3.0 times the bytes"),
         (None, {}, "unknown", "What its calls launch is not known"),
     ],
 )
@@ -128,18 +122,6 @@ def test_a_kernel_at_full_speed_is_still_told_that_the_host_is_slower(results: W
     assert [kind for kind, _ in found] == ["host-bound", "at-speed"], "it would wait most of the time"
 
 
-def test_a_row_without_a_time_says_why(results: Write) -> None:
-    path = results(row(4096, None, status="wrong", reason="differs at 3 elements"), calls=())
-    assert reasons(path) == [("no-time", "It has no time (wrong: differs at 3 elements).")]
-
-
-def test_a_row_that_was_only_checked_says_so(results: Write) -> None:
-    path = results(row(4096, None, status="checked"), calls=())
-    assert reasons(path) == [
-        ("no-time", "It has no time (checked: correct, but not timed: the Triton interpreter ran it).")
-    ]
-
-
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
@@ -166,13 +148,6 @@ def test_why_the_kernels_are_not_known(results: Write, reason: str, said: str) -
     [facts], _ = find_facts(results(timed(None, reason=reason), calls=()), "")
     [line] = kernel_lines(facts)
     assert line.startswith(f"what a call launches is not known: {said}")
-
-
-def test_a_row_without_a_time_has_no_kernels(results: Write) -> None:
-    declined = timed(None, status=Status.UNSUPPORTED, reason="N is odd", ms=None, round_ms=())
-    [facts], _ = find_facts(results(declined, calls=()), "")
-    [line] = kernel_lines(facts)
-    assert line.endswith("is not known: the row is unsupported, and kbench records the calls of timed rows only")
 
 
 def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) -> None:
