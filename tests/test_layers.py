@@ -64,21 +64,10 @@ MAY_IMPORT = {
     ),
     "nvml": "",
     "operators": "contract kernels kernels/norms results",
-    "plotting": (
-        "analysis comparison errors files history plotting/changes plotting/over_time plotting/page plotting/panels "
-        "plotting/selection plotting/style text"
-    ),
-    "plotting/changes": ("analysis comparison errors plotting/page plotting/panels plotting/selection plotting/style"),
-    "plotting/over_time": "history plotting/changes plotting/page plotting/panels plotting/selection plotting/style text",
-    "plotting/page": "analysis plotting/panels plotting/selection plotting/style results text",
-    "plotting/panels": "analysis plotting/selection plotting/style text",
-    "plotting/selection": "analysis errors results text",
-    "plotting/style": "errors text",
+    "plotting": "analysis comparison errors files history results text",
     "plugins": "contract protocol results text",
     "protocol": "contract launches results text",
-    "reporting": (
-        "analysis comparison errors explain files history plotting plotting/style results summary text version"
-    ),
+    "reporting": ("analysis comparison errors explain files history plotting results summary text version"),
     "results": "errors text",
     "revisions": "comparison config errors execute files interrupts launches results",
     "sources": "config contract errors files protocol sources/scripts text",

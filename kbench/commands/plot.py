@@ -1,12 +1,9 @@
-"""`kbench plot`: draws results into pictures, or as text in the terminal."""
+"""`kbench plot`: draws results into pictures."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,13 +16,7 @@ from kbench.commands.options import (
     parse_share,
     split_words,
 )
-from kbench.errors import ExitStatus, UsageError
-
-if TYPE_CHECKING:
-    from kbench.plotting import Choices
-
-DEFAULT_COLUMNS = 80
-"""Width of a text picture where neither COLUMNS nor a terminal gives one."""
+from kbench.errors import ExitStatus
 
 
 def plot(
@@ -62,7 +53,6 @@ def plot(
         str, typer.Option("--margin", metavar="SHARE", help="With --kind change: the smallest change that matters.")
     ] = "2%",
     where: RowTerms = "",
-    term: Annotated[bool, typer.Option("--term", help="Draw as text in the terminal. Write no files.")] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the CSV."),
@@ -80,23 +70,7 @@ def plot(
     """
     from kbench import plotting
 
-    if term and out:
-        raise UsageError("--term and --out cannot be combined: --term writes no files")
     choices = plotting.Choices(metric, kind, x, split_words(by), theme, parse_share("--margin", margin))
-    if term:
-        _print_charts(newest_results(files), where, choices)
-        return ExitStatus.OK
     for path in plotting.write_pictures(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)
     return ExitStatus.OK
-
-
-def _print_charts(files: list[str], where: str, choices: Choices) -> None:
-    """Draw in the terminal. A pipe, and a terminal without colours or Unicode, gets ASCII."""
-    from kbench import plotting
-    from kbench.analysis.files import load_sources
-
-    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    plain = not sys.stdout.isatty() or not unicode or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    width = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns  # COLUMNS, where it is set, comes first
-    print("\n\n".join(plotting.terminal_charts(load_sources(files, where), choices, width, plain=plain)))

@@ -1,8 +1,8 @@
-"""Pictures of results: lines, bars, maps of winners, changes between files, and charts for a terminal.
+"""Pictures of results: lines, bars, maps of winners, changes between two files, and histories.
 
-Data flows one way. `picture_plan` decides: it takes points and pages from `selection` and gives them a look. `panels` draw
-one panel each, and `page` puts panels, legend and caption together. `changes` draws a comparison, and `terminal` draws in
-text. `over_time` draws a history. `style` holds colours and spelling for all of them. The same CSVs give the same bytes.
+`results` draws results files: `points` are their rows, `along` chooses what runs along x, and `pages` divides them into panels,
+which `lines`, `bars` and `heatmap` draw. `changes` draws a comparison, `history` a history, and `choice_map` a decision. All
+share the page of `sheet`, the look of `style` and the spelling of `names`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.history.report import HistoryReport
-from kbench.plotting import changes, over_time
-from kbench.plotting.page.figure import draw, draw_heatmap
-from kbench.plotting.picture_plan import Choices, plan_pictures
-from kbench.plotting.style.formatting import combination_of, file_name_part
-from kbench.plotting.style.theme import styled, theme_by_name
+from kbench.plotting.changes import draw_changes
+from kbench.plotting.history import draw_history
+from kbench.plotting.lines import Hover
+from kbench.plotting.names import combination_of, file_name_part
+from kbench.plotting.results import Choices, draw_results
+from kbench.plotting.sheet import settle
+from kbench.plotting.style import Theme, styled, theme_by_name
 from kbench.text.suggest import unknown
 
 __all__ = [
@@ -37,8 +39,6 @@ __all__ = [
     "plot",
     "plot_changes",
     "plot_history",
-    "rendered",
-    "terminal_charts",
     "write_history_pictures",
     "write_pictures",
 ]
@@ -58,10 +58,12 @@ DEFAULT_CHOICES = Choices()
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, and the combination it shows as a part of a file name: "" or `float16-M64`."""
+    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and what its points say when the
+    mouse is over them."""
 
     combination: str
     figure: Figure
+    hovers: Sequence[Hover] = ()
 
 
 def write_pictures(
@@ -112,10 +114,12 @@ def _write(picture: Picture, folder: Path, begin: str, formats: Sequence[str], t
     """Write a picture in each format. Its name begins with `begin`."""
     name = "_".join(filter(None, [begin, picture.combination, theme if theme != "light" else ""]))
     for suffix in formats:
-        path = folder / f"{name}.{suffix}"
+        path, stream = folder / f"{name}.{suffix}", io.BytesIO()
+        with styled(theme_by_name(theme)):
+            picture.figure.savefig(stream, format=suffix, metadata=PICTURE_FORMATS[suffix])
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            replace(path, rendered(picture, suffix, theme))
+            replace(path, stream.getvalue())
         except OSError as error:
             raise ResultsError(
                 f"{path}: cannot be written ({error.strerror or error}); choose another folder"
@@ -126,63 +130,42 @@ def _write(picture: Picture, folder: Path, begin: str, formats: Sequence[str], t
 def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
     """The pictures of files that `load_sources` read, one after the other. Raises UsageError and ResultsError."""
     if choices.kind == "change":
-        yield from plot_changes(_compared(sources, choices), choices)
+        named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
+        options = CompareOptions(sources[0].where, metric=choices.metric_of(sources), margin=choices.margin)
+        yield from plot_changes(compare_results(*named, options=options), choices)
         return
-    planned = plan_pictures(sources, choices)
-    for page in planned.pages:
-        with styled(theme_by_name(choices.theme)):
-            if planned.kind == "heatmap":
-                figure = draw_heatmap(page, planned.look, planned.caption)
-            else:
-                figure = draw(page, planned.look, planned.caption, bars_only=planned.kind == "bars")
-        yield Picture(combination_of(page.fixed), figure)
-
-
-def terminal_charts(sources: Sequence[ResultsFile], choices: Choices, width: int, *, plain: bool) -> Iterator[str]:
-    """Charts of characters in lines of `width`, one after the other, then the caption. `plain` ones are ASCII."""
-    from kbench.plotting.terminal import charts
-
-    planned = plan_pictures(sources, choices)
-    yield from charts(planned.pages, planned.look, planned.caption, width, kind=planned.kind, plain=plain)
+    drawn = draw_results(sources, choices)
+    pictures = (Picture(combination_of(page.fixed), figure, hovers) for page, figure, hovers in drawn)
+    yield from _in_style(theme_by_name(choices.theme), pictures)
 
 
 def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
     """The pictures of a comparison. Raises ResultsError where no row has a change."""
-    shared, pages = changes.pages(comparison, choices.x, choices.by)
-    for page in pages:
-        with styled(theme_by_name(choices.theme)):
-            figure = changes.draw(shared, page, theme_by_name(choices.theme))
-        yield Picture(combination_of(page.fixed), figure)
+    theme = theme_by_name(choices.theme)
+    drawn = draw_changes(comparison, choices.x, choices.by, theme)
+    yield from _in_style(theme, (Picture(combination_of(page.fixed), figure) for page, figure in drawn))
 
 
 def plot_history(report: HistoryReport, theme: str) -> Iterator[Picture]:
     """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
-    look = theme_by_name(theme)
-    machines = {each.key.machine for each in report.series}
-    taken: Counter[str] = Counter()
-    for page in over_time.history_pages(report):
-        with styled(theme_by_name(theme)):
-            figure = over_time.draw_history(page, look)
-        parts = [page.operator, *([page.machine] if len(machines) > 1 else [])]
-        name = file_name_part("-".join(parts))[:LONGEST_STEM]
-        taken[name] += 1
-        yield Picture(name if taken[name] == 1 else f"{name}-{taken[name]}", figure)
+    yield from _in_style(theme_by_name(theme), _history_pictures(report, theme_by_name(theme)))
 
 
-def rendered(picture: Picture, form: str, theme: str) -> bytes:
-    """A picture as the bytes of a file in one of PICTURE_FORMATS."""
-    stream = io.BytesIO()
-    with styled(theme_by_name(theme)):
-        picture.figure.savefig(stream, format=form, metadata=PICTURE_FORMATS[form])
-    return stream.getvalue()
+def _history_pictures(report: HistoryReport, theme: Theme) -> Iterator[Picture]:
+    machines = {series.key.machine for series in report.series}
+    names: Counter[str] = Counter()
+    for machine, operator, figure in draw_history(report, theme):
+        name = file_name_part("-".join([operator, *([machine] if len(machines) > 1 else [])]))[:LONGEST_STEM]
+        names[name] += 1
+        yield Picture(name if names[name] == 1 else f"{name}-{names[name]}", figure)
 
 
-def _compared(sources: Sequence[ResultsFile], choices: Choices) -> Comparison:
-    """The comparison of two files, the old one first. Raises UsageError."""
-    named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
-    options = CompareOptions(
-        where=sources[0].where,
-        metric=choices.metric_of(sources),
-        margin=choices.margin,
-    )
-    return compare_results(*named, options=options)
+def _in_style(theme: Theme, pictures: Iterator[Picture]) -> Iterator[Picture]:
+    """The same pictures, each made and laid out in the style of a theme. The caller's style is not touched in between."""
+    while True:
+        with styled(theme):
+            picture = next(pictures, None)
+            if picture is None:
+                return
+            settle(picture.figure)
+        yield picture

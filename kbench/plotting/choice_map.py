@@ -13,10 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from kbench.plotting.page.layout import PAGE_WIDTHS, LegendBlock, LegendEntry, Sheet, grid, subplots
-from kbench.plotting.panels.scale import short
-from kbench.plotting.style.colours import styles
-from kbench.plotting.style.theme import LIGHT, mix, styled
+from kbench.plotting.scales import short
+from kbench.plotting.sheet import LegendEntry, grid, make_page, settle
+from kbench.plotting.style import LIGHT, mix, styled, styles
 
 MAP_INCHES, STRIP_INCHES = 3.4, 1.5
 """The height of a panel, and of one without y."""
@@ -61,10 +60,10 @@ def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes
         entries.append(("dot: fastest there (measured)", _marker(LIGHT.ink)))
         entries += [(name, _marker(colours[name])) for name in names if name not in areas]
         body = rows * (MAP_INCHES if panels[0].y_name else STRIP_INCHES)
-        blocks = [LegendBlock.across(PAGE_WIDTHS[columns], entries)]
-        figure = Sheet(columns, body, title, caption, blocks, LIGHT).figure()
-        for axes, panel in zip(subplots(figure, rows, columns, len(panels)), panels, strict=True):
+        figure, grid_axes = make_page(len(panels), columns, body, title, caption, [entries], LIGHT)
+        for axes, panel in zip(grid_axes, panels, strict=True):
             _draw(axes, panel, colours)
+        settle(figure)
         stream = io.BytesIO()
         figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
@@ -90,15 +89,13 @@ def _draw(axes: Axes, panel: ChoicePanel, colours: dict[str, str]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xlim(panel.xs[0], panel.xs[-1])
     axes.set_xlabel(panel.x_name)
-    plain = FuncFormatter(lambda value, _: short(value))
-    axes.xaxis.set_major_formatter(plain)
-    axes.xaxis.set_minor_locator(NullLocator())
     if panel.y_name:
         axes.set_yscale("log", base=2)
         axes.set_ylim(panel.ys[0], panel.ys[-1])
-        axes.yaxis.set_major_formatter(plain)
-        axes.yaxis.set_minor_locator(NullLocator())
         axes.set_ylabel(panel.y_name)
-    else:
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axis.set_minor_locator(NullLocator())
+    if not panel.y_name:
         axes.set_yticks([])
     axes.set_title(panel.title, loc="left")

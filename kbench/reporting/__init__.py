@@ -20,7 +20,7 @@ from kbench.files import replace
 from kbench.history.check import check_history
 from kbench.history.report import HistoryOptions
 from kbench.plotting.inline import colour_variables
-from kbench.plotting.style.theme import DARK, LIGHT
+from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content
 from kbench.reporting.history_content import history_content
 from kbench.reporting.table import TONED_COLUMNS, TONES

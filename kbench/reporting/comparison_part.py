@@ -45,6 +45,6 @@ def comparison_part(comparison: Comparison) -> dict[str, Any]:
         "differences": [
             (found.name, found.old, found.new, report.WEIGHTS[found.weight]) for found in comparison.differences
         ],
-        "pictures": [inline_svg(picture.figure) for picture in pictures],
+        "pictures": [inline_svg(picture) for picture in pictures],
         "table": page_table(columns, ["verdict", "provider", "dtype"]),
     }

@@ -15,7 +15,8 @@ from kbench.comparison.compare import compare_results
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting.inline import inline_pictures
+from kbench.plotting import Choices, plot
+from kbench.plotting.inline import inline_svg
 from kbench.reporting import machine
 from kbench.reporting.comparison_part import comparison_part
 from kbench.reporting.table import PageTable, number, page_table
@@ -158,7 +159,7 @@ def _pictures(sources: Sequence[ResultsFile]) -> tuple[dict[str, list[str]], str
         if name == "ulp" and pictures:
             break  # errors are for rows without a time
         try:
-            drawn = inline_pictures(sources, name)
+            drawn = [inline_svg(picture) for picture in plot(sources, Choices(name))]
         except UsageError as error:
             return pictures, str(error)
         except ResultsError:  # no row has this metric

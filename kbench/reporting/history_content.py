@@ -34,7 +34,7 @@ def history_content(report: HistoryReport, title: str = "") -> dict[str, Any]:
         "lede": head(report),
         "headline": method_line(report),
         "notes_of_history": [*notes(report), *report.notes],
-        "pictures": [inline_svg(picture.figure) for picture in plot_history(report, "light")],
+        "pictures": [inline_svg(picture) for picture in plot_history(report, "light")],
         "counts": {kind: counts[kind] for kind in Verdict if counts[kind]},
         "changes": _changes(changes, report),
         "series": _series(report.series),

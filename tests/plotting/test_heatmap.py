@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from drawing import Draw, caption, case, drawn_row, labels, legend, panels, save, title
+from drawing import Draw, caption, case, drawn_row, labels, legend, panels, title
 from matplotlib.patches import Rectangle
 
-from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError
-from kbench.plotting.panels.heatmap import TIE_HATCH, shade
+from kbench.plotting.heatmap import TIE_HATCH, shade
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
@@ -49,19 +47,6 @@ def test_a_margin_that_the_rounds_disagree_about_cannot_be_told(draw: Draw) -> N
     assert labels(figure.axes[0]) == ["a\n?", "a\n1.50x"]
 
 
-def test_who_ties_is_known_by_name(tmp_path: Path) -> None:
-    [source] = load_sources([save(tmp_path / "a.csv", race(256, a=1.0, b=1.0, c=2.0))])
-    [winner] = source.analysis.winners
-    assert (winner.configuration_name, winner.tied, winner.margin) == ("a", ("b",), 1.0)
-
-
-def test_ties_are_counted_apart_from_wins(draw: Draw) -> None:
-    rows = [*race(256, a=1.0, b=1.0), *race(512, a=1.0, b=1.0), *race(1024, a=1.0, b=2.0), *race(2048, a=2.0, b=1.0)]
-    [figure] = draw(*rows, kind="heatmap")
-    assert legend(figure)[-1] == "~ tie (2)"
-    assert sorted(legend(figure)[:-1]) == ["a 1 + 2 ties", "b 1 + 2 ties"]
-
-
 def test_dtypes_are_rows_where_only_one_axis_varies(draw: Draw) -> None:
     rows = [*race(256, dtype="float16", a=1.0, b=2.0), *race(256, a=2.0, b=1.0)]
     [figure] = draw(*rows, kind="heatmap")
@@ -93,24 +78,6 @@ def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
     assert labels(figure.axes[0]) == ["a\nalone"]
     with pytest.raises(ResultsError, match="suspect"):
         draw(cheat, kind="heatmap")
-
-
-def test_sessions_are_pooled(draw: Draw) -> None:
-    rows = [
-        drawn_row(case(256), name, ms=ms, session=s)
-        for s in range(3)
-        for name, ms in (("a", (1.0, 1.3, 1.0)[s]), ("b", 2.0))
-    ]
-    [figure] = draw(*rows, kind="heatmap")
-    assert labels(figure.axes[0]) == ["a\n2.00x"]
-
-
-def test_cold_and_warm_times_of_a_case_are_not_mixed(draw: Draw) -> None:
-    times = {("a", "cold"): 1.0, ("b", "cold"): 2.0, ("a", "warm"): 0.9, ("b", "warm"): 0.3}
-    [figure] = draw(
-        *(drawn_row(case(256), name, ms=ms, cache=cache) for (name, cache), ms in times.items()), kind="heatmap"
-    )
-    assert [labels(axes) for axes in figure.axes] == [["a\n2.00x"], ["b\n3.00x"]]
 
 
 def test_many_columns_have_colours_and_no_text(draw: Draw) -> None:

@@ -91,44 +91,6 @@ def test_a_configuration_has_one_colour_in_curves_bars_and_legend(mixed: Figure)
         assert bar_colours(mixed, panel) == [handles[name] for name in order]
 
 
-def test_a_provider_keeps_its_colour_beside_a_second_configuration_of_another(draw: Draw) -> None:
-    row = [drawn_row(case(256), name, params, gbps=1.0) for name, params in (("torch-compile", ""), ("triton", ""))]
-    tuned = [drawn_row(case(n), "triton", LONG, gbps=3.0) for n in (256, 512)]
-    alone, beside = draw(*row, kind="bars")[0], draw(*row, *tuned, kind="bars")[0]
-    assert bar_colours(alone, 0) == bar_colours(beside, 0)[1:]
-    fast = [drawn_row(case(n), "torch-compile", gbps=9.0, ms=1e-6) for n in (512, 1024)]
-    [winners] = draw(*row, *tuned, *fast, kind="heatmap", where="N>256")
-    assert to_hex(winners.legends[0].get_patches()[0].get_facecolor()) == bar_colours(alone, 0)[0]
-
-
-def test_long_names_of_bars_leave_all_panels_their_width(mixed: Figure) -> None:
-    assert_tidy(mixed)
-    widths = [axes.get_position().width for axes in mixed.axes]
-    assert min(widths) > 0.35
-
-
-@pytest.mark.parametrize("sizes", [2, 6, 9])
-def test_very_long_names_stay_above_their_bars(draw: Draw, sizes: int) -> None:
-    """Two names that differ in the middle cannot be shortened."""
-    rows = [
-        drawn_row(case(2**i), "triton", f"a_very_long_name={'x' * 30}{way},{'y' * 30}=1,{LONG}", gbps=1000.0 + i)
-        for i in range(sizes)
-        for way in "ab"
-    ]
-    [figure] = draw(*rows, kind="bars", by=["N"])
-    assert_tidy(figure)
-    columns = 2 if sizes <= 4 else 3
-    assert min(axes.get_position().width for axes in figure.axes) > 0.7 / columns
-
-
-def test_many_configurations_with_long_names_have_panels_below_each_other(draw: Draw) -> None:
-    rows = [drawn_row(case(n), "triton", f"{LONG}{w}", gbps=1000.0 + w) for n in (256, 512) for w in range(14)]
-    [figure] = draw(*rows, kind="bars")
-    assert_tidy(figure)
-    first, second = (axes.get_position() for axes in figure.axes)
-    assert first.y0 > second.y1 and first.width > 0.35
-
-
 @pytest.mark.parametrize("speed", [0.0189, 1.0, 60000.0])
 def test_numbers_at_the_ticks_of_bars_do_not_touch(draw: Draw, speed: float) -> None:
     rows = [drawn_row(case(n), name, gbps=speed, gbps_p20=None, gbps_p80=None) for n in (1, 2) for name in "ab"]
@@ -169,14 +131,6 @@ def crossed(figure: Figure, panel: int, box: Bbox) -> bool:
 
 def rising(*shares: float) -> list[dict[str, Any]]:
     return [{"gbps": 4814.3 * share, "gbps_p20": None, "gbps_p80": None, "copy_fraction": share} for share in shares]
-
-
-@pytest.mark.parametrize("shares", [(0.2, 0.5, 0.7, 0.97), (0.97, 0.7, 0.5, 0.2), (0.97, 0.6, 0.6, 0.97)])
-def test_the_name_of_a_limit_stands_where_no_curve_passes(draw: Draw, shares: tuple[float, ...]) -> None:
-    rows = [drawn_row(case(2**i), **fields) for i, fields in enumerate(rising(*shares))]  # type: ignore[arg-type]
-    [figure] = draw(*rows, environment=H200)
-    assert not crossed(figure, 0, box_of(figure, 0, "theoretical"))
-    assert_tidy(figure)
 
 
 @pytest.mark.parametrize("slow", [0.5, 0.1])

@@ -6,9 +6,7 @@ import pytest
 from drawing import NS, Draw, caption, case, curves, drawn_row, labels, legend, marks, sweep
 from matplotlib.colors import to_hex
 
-from kbench.plotting.panels.marks import MARK_SHAPES, QUESTION_MARK
-from kbench.plotting.style.colours import styles
-from kbench.plotting.style.theme import LIGHT
+from kbench.plotting.style import LIGHT, MARK_SHAPES, QUESTION_MARK, styles
 
 
 @pytest.mark.parametrize("flag", ["host-bound", "overhead-bound"])
@@ -19,14 +17,6 @@ def test_points_that_say_little_about_the_kernel_are_hollow_and_the_key_says_why
     assert list(hollow.get_xdata()) == [256, 512] and list(solid.get_xdata()) == [1024, 2048, 4096]
     assert to_hex(hollow.get_markerfacecolor()) == "#ffffff" != to_hex(solid.get_markerfacecolor())
     assert legend(figure) == [flag]
-
-
-def test_the_key_has_no_mark_that_only_the_copy_would_have(draw: Draw) -> None:
-    """The copy is drawn without points."""
-    rows = [drawn_row(case(n)) for n in NS]
-    copies = [drawn_row(case(n), "copy", role="control", flags=("overhead-bound",)) for n in NS]
-    [figure] = draw(*rows, *copies)
-    assert "overhead-bound" not in legend(figure)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +41,6 @@ def test_a_row_without_a_time_is_a_mark_on_the_axis_in_its_colour(draw: Draw, st
     assert axes.get_ylim()[0] < height < 0
     assert status in legend(figure)
     assert min(axes.get_yticks()) == 0
-
-
-def test_one_that_never_worked_has_its_marks_and_its_name(draw: Draw) -> None:
-    [figure] = draw(*sweep("broken", status="wrong"), *sweep("triton"))
-    assert {"broken", "triton", "wrong"} == set(legend(figure))
-    assert len(curves(figure.axes[0])) == 1
 
 
 def test_curves_that_fail_together_have_a_row_of_marks_each(draw: Draw) -> None:

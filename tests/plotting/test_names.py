@@ -6,17 +6,9 @@ import pytest
 from drawing import NS, Draw, case, drawn_row, labels, legend, sweep
 from matplotlib.text import Text
 
-from kbench.plotting.panels.labels import LABEL_HEIGHT
-from kbench.plotting.style.formatting import LONGEST_SHOWN_NAME, combination_of, four_digits, natural, shorten
+from kbench.plotting.names import LONGEST_SHOWN_NAME, four_digits, natural, shorten
 
 ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
-
-
-def test_labels_stand_at_the_ends_of_lines_in_their_order(draw: Draw) -> None:
-    speeds = {"slow": 1000.0, "middle": 1500.0, "fast": 3000.0}
-    [figure] = draw(*(drawn_row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
-    assert labels(figure.axes[0]) == ["slow", "middle", "fast"]
-    assert legend(figure) == []
 
 
 def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> None:
@@ -26,18 +18,6 @@ def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> N
     boxes = [Text.get_window_extent(text) for text in figure.axes[0].texts]
     assert len(boxes) == 3
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-
-
-def test_too_many_at_one_height_are_a_legend(draw: Draw) -> None:
-    [figure] = draw(*sweep(*"abcdefgh"))
-    assert labels(figure.axes[0]) == []
-    assert legend(figure) == list("abcdefgh")
-
-
-def test_the_legend_is_in_the_order_of_the_last_values(draw: Draw) -> None:
-    speeds = {f"p{i}": 100.0 * i for i in range(1, 13)}
-    [figure] = draw(*(drawn_row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
-    assert legend(figure) == [f"p{i}" for i in range(12, 0, -1)]
 
 
 def test_a_line_that_ends_early_is_not_labelled_as_if_it_went_on(draw: Draw) -> None:
@@ -50,7 +30,7 @@ def test_a_line_that_ends_early_is_not_labelled_as_if_it_went_on(draw: Draw) -> 
 @pytest.mark.parametrize("metric", ["gbps", "ms"])
 def test_names_that_matplotlib_would_hide_or_typeset(draw: Draw, metric: str) -> None:
     [lines] = draw(*sweep(*ODD), metric=metric)
-    assert sorted(legend(lines)) == sorted(ODD)
+    assert sorted(labels(lines.axes[0])) == sorted(ODD)
     [bars] = draw(*sweep(*ODD, ns=[256]), metric=metric)
     assert sorted(label.get_text() for label in bars.axes[0].get_yticklabels()) == sorted(ODD)
     for figure in (lines, bars):
@@ -77,8 +57,3 @@ def test_numbers_are_written_without_exponents() -> None:
         "10000",
         "4194304",
     ]
-
-
-def test_odd_words_make_plain_file_names() -> None:
-    assert combination_of({"mode": "../a b:c", "M": 4}) == "..-a-b-c-M4"
-    assert LABEL_HEIGHT > 12  # points: a label of that font size

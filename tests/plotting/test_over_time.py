@@ -12,7 +12,6 @@ from history.nights import Night, Of, history, judged
 from matplotlib.figure import Figure
 
 from kbench.plotting import plot_history
-from kbench.plotting.over_time.time_axis import TimeAxis
 
 
 def drawn(nights: int, of: Of = lambda number: Night(), theme: str = "light") -> list[Figure]:
@@ -104,30 +103,6 @@ def test_dates_that_cannot_be_read_give_the_order_of_runs() -> None:
     assert figure.axes[0].get_xlabel() == "run"
 
 
-@pytest.mark.parametrize("second", ["01T13:14:11", "01T13:40:00", "01T17:00:00", "02T20:00:00", "04T03:00:00"])
-@pytest.mark.parametrize("ticks", [2, 3, 4, 5, 9])
-def test_runs_of_few_days_are_drawn(ticks: int, second: str) -> None:
-    """Small panels have few ticks."""
-    axes = Figure().subplots()
-    TimeAxis.of(("2026-09-01T13:13:35+00:00", f"2026-09-{second}+00:00"), (0, 1)).draw(axes, ticks)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert labels and all(label[1:6] == " Sep " for label in labels)
-
-
-@pytest.mark.slow
-def test_the_command_writes_the_same_names_and_bytes_every_time(kbench: Kbench, tmp_path: Path) -> None:
-    history(tmp_path, 7)
-    done = kbench("history", "plot", "history", "--out", "pictures", "--format", "png,svg")
-    assert done.returncode == 0 and done.stdout == "pictures/history_softmax.png\npictures/history_softmax.svg\n"
-    first = (tmp_path / "pictures/history_softmax.svg").read_bytes()
-    kbench("history", "plot", "history", "--out", "pictures", "--format", "svg")
-    assert (tmp_path / "pictures/history_softmax.svg").read_bytes() == first
-    assert kbench("history", "plot", "history", "--format", "gif").returncode == 2
-    assert kbench("history", "plot", "history", "--theme", "pink").returncode == 2
-
-
 @pytest.mark.slow
 def test_each_machine_has_a_picture_of_its_own(kbench: Kbench, tmp_path: Path) -> None:
     devices = ("host 0", "host-0", "host/1")
@@ -136,9 +111,3 @@ def test_each_machine_has_a_picture_of_its_own(kbench: Kbench, tmp_path: Path) -
     names = ["host-0", "host-0-2", "host-1"]
     assert done.stdout.split() == [f"history/history_softmax-{name}.png" for name in names]
     assert kbench("history", "check", "history").returncode == 0  # the pictures are no part of the history
-
-
-def test_a_history_without_a_time_cannot_be_drawn(kbench: Kbench, tmp_path: Path) -> None:
-    history(tmp_path, 2, lambda number: Night(statuses={"mine": "error", "torch": "error"}))
-    done = kbench("history", "plot", "history")
-    assert done.returncode == 2 and "no reading has a time, so there is nothing to draw" in done.stderr

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from drawing import H200, NS, caption, case, curves, drawn_row, labels, legend, panels, save, sweep, title
+from drawing import H200, caption, curves, labels, legend, panels, save, sweep, title
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import load_sources
-from kbench.errors import UsageError
-from kbench.plotting import Choices, plot, write_pictures
+from kbench.plotting import Choices, plot
 
 
 def draw_files(*files: Path | str, where: str = "", **choices: object) -> list[Figure]:
@@ -46,26 +45,6 @@ def test_the_caption_says_what_each_was_measured_on(two: tuple[Path, Path]) -> N
     assert title(figure) == "softmax · float32 · M=4096"
 
 
-def test_labels_can_be_given(two: tuple[Path, Path]) -> None:
-    [figure] = draw_files(f"before={two[0]}", f"after={two[1]}")
-    assert legend(figure)[-2:] == ["before", "after"]
-
-
-def test_a_file_whose_name_has_an_equals_sign(tmp_path: Path) -> None:
-    path = save(tmp_path / "a=b.csv", sweep("triton"))
-    [source] = load_sources([str(path)])
-    assert source.label == "a=b"
-
-
-@pytest.mark.slow
-def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
-    paths = [save(tmp_path / folder / "softmax.csv", sweep("triton")) for folder in ("one", "two")]
-    [figure] = draw_files(*paths)
-    assert legend(figure)[-2:] == ["one/softmax", "two/softmax"]
-    with pytest.raises(UsageError, match=r"'one/softmax'.*old=a\.csv"):
-        load_sources([paths[0], paths[0]])
-
-
 def test_bars_of_files_stand_together(two: tuple[Path, Path]) -> None:
     figures = draw_files(*two, kind="bars", where="N=256")
     names = [tick.get_text() for tick in figures[0].axes[0].get_yticklabels()]
@@ -73,30 +52,6 @@ def test_bars_of_files_stand_together(two: tuple[Path, Path]) -> None:
     assert legend(figures[0]) == []
 
 
-def test_equal_bars_are_in_the_order_of_the_files(tmp_path: Path) -> None:
-    paths = [save(tmp_path / f"{name}.csv", sweep("triton", ns=[256])) for name in ("z", "a")]
-    [figure] = draw_files(*paths)
-    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["triton · z", "triton · a"]
-
-
 def test_a_heatmap_has_a_panel_per_file_and_lines_may_have(two: tuple[Path, Path]) -> None:
     assert panels(draw_files(*two, kind="heatmap")[0]) == ["new", "old"]
     assert panels(draw_files(*two, by=["file"])[0]) == ["new", "old"]
-
-
-def test_a_file_that_a_where_leaves_nothing_of_is_left_out(two: tuple[Path, Path]) -> None:
-    [figure] = draw_files(*two, where="provider=quack")
-    assert len(curves(figure.axes[0])) == 1
-    with pytest.raises(UsageError, match="no row has provider=nobody"):
-        draw_files(*two, where="provider=nobody")
-
-
-def test_different_operators_are_panels(tmp_path: Path) -> None:
-    gelu = save(tmp_path / "gelu.csv", [drawn_row(case(n, operator="gelu")) for n in NS])
-    softmax = save(tmp_path / "softmax.csv", sweep("triton"))
-    assert panels(draw_files(gelu, softmax)[0]) == ["gelu", "softmax"]
-
-
-def test_the_file_is_named_after_all_of_them(two: tuple[Path, Path]) -> None:
-    [path] = write_pictures(two, formats=["svg"])
-    assert path == two[0].parent / "old-vs-new_gbps.svg"

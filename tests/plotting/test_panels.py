@@ -33,28 +33,6 @@ def test_a_row_of_a_lost_worker_makes_no_panel_of_its_own(draw: Draw, timer: str
     assert panels(figure) == [""] and title(figure) == title(draw(*sweep("triton"))[0])
 
 
-def test_up_to_four_configurations_are_panels_on_one_scale(draw: Draw) -> None:
-    rows = [drawn_row(case(n, m), gbps=2000.0 + m) for m in (16, 4096) for n in (256, 512, 1024)]
-    [figure] = draw(*rows)
-    assert panels(figure) == ["M=16", "M=4096"]
-    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
-
-
-def test_a_panel_that_one_scale_would_flatten_has_its_own(draw: Draw) -> None:
-    [figure] = draw(
-        *[drawn_row(case(n, m), gbps=m, gbps_p20=m, gbps_p80=m) for m in (16, 4096) for n in (256, 512, 1024)]
-    )
-    assert figure.axes[0].get_ylim()[1] < 20 < figure.axes[1].get_ylim()[1]
-
-
-def test_all_panels_of_times_have_one_kind_of_scale(draw: Draw) -> None:
-    rows = [drawn_row(case(n, m), ms=1 + n * m / 1e5) for m in (1, 4096) for n in (256, 2560, 25600)]
-    [figure] = draw(*rows, metric="ms")
-    assert [axes.get_yscale() for axes in figure.axes] == ["log", "log"]
-    assert figure.axes[0].get_ylabel() == "time (\N{MICRO SIGN}s)"
-    assert curves(figure.axes[0])[0][0] == (256, pytest.approx(1002.56))
-
-
 def test_speeds_that_grow_a_lot_are_logarithmic_and_slow_curves_are_no_reason(draw: Draw) -> None:
     def speed(n: int, of: float) -> dict[str, float]:
         return {"gbps": of, "gbps_p20": of, "gbps_p80": of}
@@ -101,31 +79,12 @@ def test_more_configurations_are_pictures_named_by_what_they_hold(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_by_chooses_what_is_beside_each_other(draw: Draw) -> None:
-    rows = [drawn_row(case(n, m, d)) for n in (256, 512, 1024) for m in (1, 2, 3) for d in ("float16", "bfloat16")]
-    figures = draw(*rows, by=["dtype"])
-    assert [panels(figure) for figure in figures] == [["bfloat16", "float16"]] * 3
-    assert [title(figure) for figure in figures] == [f"softmax · M={m}" for m in (1, 2, 3)]
-    [figure] = draw(*rows, by=["dtype", "M"])
-    assert len(panels(figure)) == 6
-
-
-@pytest.mark.slow
 def test_too_many_pictures_or_panels_say_how_to_choose(draw: Draw) -> None:
     rows = [drawn_row(case(n, m)) for n in range(256, 300) for m in range(1, 41)]
     for choices in ({}, {"by": ["M"]}, {"kind": "bars"}):
         with pytest.raises(UsageError, match=r"--where '[MN]=.*--x.*--by") as caught:
             draw(*rows, **choices)
         assert "\n" not in str(caught.value)
-
-
-def test_an_x_or_a_panel_that_there_is_not(draw: Draw) -> None:
-    with pytest.raises(UsageError, match=r"--x.*'K'.*M, N"):
-        draw(*sweep("triton"), x="K")
-    with pytest.raises(UsageError, match=r'--by: .*"colour".*dtype'):
-        draw(*sweep("triton"), by=["colour"])
-    with pytest.raises(UsageError, match=r'--by: "provider" cannot divide the rows into panels; choose from .*dtype'):
-        draw(*sweep("triton"), by=["provider"])
 
 
 def test_an_operator_without_sizes_is_bars(tmp_path: Path) -> None:
@@ -162,19 +121,3 @@ def test_a_curve_without_the_parameter_that_failed_everywhere_is_in_the_caption_
     assert figure.axes[0].get_xlabel() == "num_warps"
     assert not {"hangs", "timeout", "oom"} & set(legend(figure))
     assert "not drawn: 4 of 104 rows: 1 oom (hangs); 3 timeout (hangs)" in caption(figure)
-
-
-def test_a_parameters_default_beside_its_sweep_is_a_level_of_its_own(draw: Draw) -> None:
-    rows = [drawn_row(case(n), "row", f"num_warps={w}") for n in (256, 512) for w in (*range(1, 10), None)]
-    [figure] = draw(*rows, *(drawn_row(case(n), "row") for n in (256, 512)))
-    assert sorted(legend(figure)) == ["row", "row[num_warps=*]", "row[num_warps=None]"]
-
-
-@pytest.mark.slow
-def test_a_long_sweep_stays_on_its_axis_unless_the_parameter_is_asked_for(draw: Draw) -> None:
-    rows = parameter_sweep(range(256, 256 * 12, 256))
-    [figure] = draw(*rows)
-    assert figure.axes[0].get_xlabel() == "N" and len(legend(figure)) == 25
-    figures = draw(*rows, x="num_stages")
-    assert {axes.get_xlabel() for figure in figures for axes in figure.axes} == {"num_stages"}
-    assert len(figures) == 11

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
-from drawing import curves, drawn_row, panels, save, title
+from drawing import curves, drawn_row, panels, save
 from matplotlib.figure import Figure
 
-from kbench import summary
-from kbench.analysis import analyse
 from kbench.analysis.files import load_sources
-from kbench.comparison import text as compared
-from kbench.comparison.compare import compare_results
 from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write_pictures
 from kbench.results.case import Case
@@ -34,14 +29,6 @@ def figures(tmp_path: Path, rows: list[Row], **choices: Any) -> list[Figure]:
     return [picture.figure for picture in plot(load_sources([path]), Choices(**choices))]
 
 
-def everything() -> list[Row]:
-    modes = ("backward", "forward", "full")
-    return [
-        normed(eps, n, causal=causal, mode=mode)
-        for eps, n, causal, mode in itertools.product(EPS, NS, (True, False), modes)
-    ]
-
-
 @pytest.mark.slow
 def test_sizes_run_along_x_unless_a_scalar_is_asked_for(tmp_path: Path) -> None:
     rows = [normed(eps, n) for eps in EPS for n in NS]
@@ -59,29 +46,6 @@ def test_sizes_run_along_x_unless_a_scalar_is_asked_for(tmp_path: Path) -> None:
         figures(tmp_path, rows, x="casual")
 
 
-def test_a_scalar_runs_along_x_where_no_size_varies(tmp_path: Path) -> None:
-    [figure] = figures(tmp_path, [normed(eps) for eps in (0.0, 0.1, 0.5)])
-    assert figure.axes[0].get_xlabel() == "eps"
-    assert title(figure).startswith("norm · float32 · M=64 · N=256 · causal=False · mode=forward")
-
-
-def test_panels_name_booleans_and_modes_in_their_order(tmp_path: Path) -> None:
-    rows = [row for row in everything() if row.case.axes["eps"] == 1e-6]
-    [figure] = figures(tmp_path, rows, by=["causal", "mode"])
-    assert [" ".join(name.split()) for name in panels(figure)] == [
-        f"causal={causal} · mode={mode}" for causal in (False, True) for mode in ("forward", "backward", "full")
-    ]
-
-
-def test_maps_of_winners_have_scalars_on_both_axes(tmp_path: Path) -> None:
-    rows = [normed(eps, n, provider=name) for eps in EPS for n in NS for name in ("mine", "yours")]
-    [figure] = figures(tmp_path, rows, kind="heatmap")
-    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("N", "eps")
-    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["1e-06", "1e-05", "0.0001"]
-    [figure] = figures(tmp_path, rows, kind="heatmap", x="eps")
-    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("eps", "N")
-
-
 def test_a_file_without_the_scalar_is_drawn_beside_one_with_it(tmp_path: Path) -> None:
     new = save(tmp_path / "new.csv", [normed(eps, n) for eps in EPS[:2] for n in NS], AXES)
     cases = [Case("norm", {"M": 64, "N": n}, "float32") for n in NS]
@@ -89,21 +53,3 @@ def test_a_file_without_the_scalar_is_drawn_beside_one_with_it(tmp_path: Path) -
     paths = write_pictures([new, old], Choices(by=["causal"]), formats=["svg"])
     parts = {path.name.removeprefix("new-vs-old_gbps_").removesuffix(".svg") for path in paths}
     assert parts == {"eps1e-06-forward", "eps1e-05-forward", "no-eps-no-mode"}
-
-
-def test_changes_along_a_scalar(tmp_path: Path) -> None:
-    old = save(tmp_path / "old.csv", [normed(eps) for eps in EPS], AXES)
-    new = save(tmp_path / "new.csv", [normed(eps, ms=0.01) for eps in EPS], AXES)
-    [picture] = plot(load_sources([old, new]), Choices(kind="change"))
-    assert picture.figure.axes[0].get_xlabel() == "eps"
-    lines = compared.text(compare_results(str(old), str(new)), 120).splitlines()
-    assert [line.split()[0] for line in lines if "e-0" in line or "0.0001" in line] == ["1e-06", "1e-05", "0.0001"]
-
-
-def test_the_summary_sorts_modes_in_their_order() -> None:
-    rows = [normed(eps, mode=mode) for mode in ("full", "backward", "forward") for eps in (0.1, 1e-6)]
-    shown = summary.times_table(analyse(rows, "mine"))
-    assert shown.header[:2] == ("eps", "mode")
-    assert [tuple(line[:2]) for line in shown.rows] == [
-        (eps, mode) for eps in ("1e-06", "0.1") for mode in ("forward", "backward", "full")
-    ]

@@ -150,7 +150,7 @@ def test_the_sizes_that_fit_into_the_cache_are_named_unless_all_do(kbench: Kbenc
         texts = words(kbench("plot", results, "--format", "svg"), folder)
         return [text for text in texts if text.startswith("fits in")]
 
-    assert cache("cuda", 20) == ["fits in L2"]
+    assert cache("cuda", 20) == ["fits in L2 (20 MiB)"]
     assert cache("cpu", 480) == []
 
 

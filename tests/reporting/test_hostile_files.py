@@ -12,7 +12,7 @@ from report_rows import report_row, rivals, save_results
 from kbench import plotting, reporting
 from kbench.commands import outputs
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting.style.formatting import natural
+from kbench.plotting.names import natural
 from kbench.reporting.content import content
 
 

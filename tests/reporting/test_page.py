@@ -15,7 +15,8 @@ from report_rows import BOLD, ENVIRONMENT, IMAGE, SCRIPT, report_row, rivals, sa
 from kbench import reporting
 from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting.inline import inline_pictures
+from kbench.plotting import Choices, plot
+from kbench.plotting.inline import inline_svg
 from kbench.reporting.content import content
 from kbench.reporting.table import page_table
 from kbench.results.row import Row
@@ -79,7 +80,8 @@ def test_words_that_occur_are_explained(tmp_path: Path) -> None:
 
 def test_a_picture_names_the_value_of_each_point_and_takes_its_colours_from_the_page(tmp_path: Path) -> None:
     rows = rivals("first", "second", IMAGE)
-    [picture] = inline_pictures(load_sources([save_results(tmp_path / "x.csv", rows, ENVIRONMENT)]), "ms")
+    [drawn] = plot(load_sources([save_results(tmp_path / "x.csv", rows, ENVIRONMENT)]), Choices("ms"))
+    picture = inline_svg(drawn)
     assert "<title>second · N=256\ntime (µs): 23.27 (" in picture
     assert picture.count("<title>") == 16 and "copy (control) · N=2048" in picture
     assert "<img" not in picture and "&lt;img src=x" in picture

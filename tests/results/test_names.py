@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 
 from kbench import reporting, summary
 from kbench.analysis import analyse
@@ -18,7 +19,6 @@ from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor
 from kbench.execute.writer import Writer
 from kbench.plotting import terminal_charts
-from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 from kbench.results.case import Case
 from kbench.results.reader import read_results
 from kbench.results.row import Row, csv_header
@@ -81,9 +81,10 @@ def test_readers_accept_an_axis_that_they_use_for_something_else(axis: str, tmp_
 
 def test_pictures_and_reports_add_no_columns_but_their_own(tmp_path: Path) -> None:
     """Else an axis of that name would be overwritten: see OWN."""
-    from kbench.analysis import metrics
     from kbench.plotting.selection.along import along
     from kbench.plotting.selection.points import axis_names, points
+
+    from kbench.analysis import metrics
 
     loaded = load_sources([written(tmp_path / "a.csv", "N", 0.1)])
     drawn, _ = along(points(loaded, metrics.metric_by_name("ms")), axis_names(loaded), None, 8)

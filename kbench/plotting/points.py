@@ -89,11 +89,6 @@ def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
     return rows["status"].map(KIND_OF_STATUS).fillna(ABSENT).mask(known, VALUE)
 
 
-def axis_names(sources: Sequence[ResultsFile]) -> list[str]:
-    """The axes and choices of all files."""
-    return list(dict.fromkeys(axis for source in sources for axis in source.axes))
-
-
 def fixed_columns(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[str]:
     """The columns whose values must be equal along a line: what was measured, and how.
 
@@ -102,7 +97,7 @@ def fixed_columns(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[s
     """
     by_file = drawn[drawn["status"].map(KIND_OF_STATUS) != FAILED].groupby("file")
     how = [name for name in CONDITION_COLUMNS if (by_file[name].nunique() > 1).any()]
-    return ["operator", *how, "dtype", *axis_names(sources)]
+    return ["operator", *how, "dtype", *dict.fromkeys(axis for source in sources for axis in source.axes)]
 
 
 def hollow_flags(panel: pd.DataFrame) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -60,8 +59,8 @@ def size_text(value: float) -> str:
 
 def title_of(values: Mapping[str, Any]) -> str:
     """`softmax · float32 · M=4096`: values of BARE_COLUMNS without the column's name, missing values left out."""
-    known = {name: value for name, value in values.items() if not _missing(value)}
-    return " · ".join(str(value) if name in BARE_COLUMNS else f"{name}={value}" for name, value in known.items())
+    present = {name: value for name, value in values.items() if not _missing(value)}
+    return " · ".join(str(value) if name in BARE_COLUMNS else f"{name}={value}" for name, value in present.items())
 
 
 def combination_of(fixed: Mapping[str, Any]) -> str:
@@ -81,9 +80,3 @@ def _missing(value: Any) -> bool:
 def file_name_part(text: str) -> str:
     """The text with a dash for every run of characters that do not belong in a file name."""
     return re.sub(r"[^\w.+-]+", "-", text)
-
-
-def wrap(text: str, width: int) -> str:
-    """Each line of the text broken after at most `width` characters. Continued lines are indented."""
-    wrapper = textwrap.TextWrapper(width, subsequent_indent="    ", break_on_hyphens=False)
-    return "\n".join(wrapper.fill(line) for line in text.split("\n"))

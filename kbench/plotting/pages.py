@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.errors import UsageError
-from kbench.plotting.selection.points import ABSENT
+from kbench.plotting.points import ABSENT
 from kbench.results.case import value_order
 from kbench.text.suggest import unknown
 
@@ -22,9 +22,6 @@ MAX_PANELS = 4
 
 MAX_BY = 9
 """The most panels of a picture with `--by`, and of bars."""
-
-MOST_BARS = 12
-"""A case with more curves is drawn as dots."""
 
 MAX_PICTURES = 24
 """The most pictures of one call."""
@@ -52,8 +49,8 @@ class Page:
     def whole(self, columns: Sequence[str]) -> dict[str, Any]:
         """The columns among these that have one value on the whole page, with that value."""
         points = self.points
-        known = [name for name in columns if name in points and points[name].nunique(dropna=False) == 1]
-        return {name: points[name].iloc[0] for name in known}
+        single = [name for name in columns if name in points and points[name].nunique(dropna=False) == 1]
+        return {name: points[name].iloc[0] for name in single}
 
 
 def split_into_pages(

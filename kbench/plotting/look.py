@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
-from kbench.plotting.selection.points import ABSENT, COPY_CURVE
-from kbench.plotting.style.colours import Style, provider_of, styles
-from kbench.plotting.style.formatting import shorten
-from kbench.plotting.style.theme import LINES, MARKERS, Theme
+from kbench.plotting.names import shorten
+from kbench.plotting.points import ABSENT, COPY_CURVE
+from kbench.plotting.style import LINES, Style, Theme, provider_of, styles
 
 
 @dataclass(frozen=True)
@@ -30,37 +29,25 @@ class Look:
 
     metric: Metric
     theme: Theme
-    x: str
     sources: Sequence[ResultsFile]
-    styles: dict[str, Style]
-    names: dict[str, str]
-    paired: Sequence[str] = ()
-    titled: Sequence[str] = ()
+    x: str
+    paired: Sequence[str]
+    titled: Sequence[str]
     y: str = ""
+    styles: dict[str, Style] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        drawn: pd.DataFrame,
-        metric: Metric,
-        theme: Theme,
-        x: str,
-        sources: Sequence[ResultsFile],
-        paired: Sequence[str] = (),
-        titled: Sequence[str] = (),
-        y: str = "",
-    ) -> Look:
-        """The look for these points.
+    def of(self, drawn: pd.DataFrame) -> Look:
+        """The look with the curves of these points.
 
         Curves that are not shown take part in the choice of colours while there are enough colours, so that a provider
         has the same colour in all pictures of a file.
         """
         shown = set(drawn.loc[drawn["kind"] != ABSENT, "curve"]) - {COPY_CURVE}
-        everyone = shown.union(*(source.configurations for source in sources))
-        found = styles(everyone if len(everyone) <= len(MARKERS) else shown, theme)
-        copy = Style(theme.quiet, "", "-")
-        names = shorten([*found, COPY_CURVE])
-        return cls(metric, theme, x, sources, {**found, COPY_CURVE: copy}, names, paired, titled, y)
+        everyone = shown.union(*(source.configurations for source in self.sources))
+        chosen = styles(everyone if len(everyone) <= len(self.theme.colours) else shown, self.theme)
+        chosen[COPY_CURVE] = Style(self.theme.quiet, "", "-")
+        return replace(self, styles=chosen, names=shorten(chosen))
 
     def by_provider(self) -> Look:
         """The look of a picture where the name of a curve stands beside each of its marks, so that the colour can be that of
@@ -78,14 +65,12 @@ class Look:
         """The line style of a curve. With several files each file has its own, and a colour is a provider."""
         return self.styles[curve].line if len(self.files) == 1 else LINES[self.files.index(file) % len(LINES)]
 
-    @property
-    def cache_name(self) -> str:
-        """The last-level cache of a device is its L2. That of a host may be its L2 or its L3."""
-        on_host = any(source.environment.device_type == "cpu" for source in self.sources)
-        return "cache" if on_host else "L2"
-
     def agreed(self, quantity: str, files: Iterable[str]) -> float | None:
         """`peak_gbps` or `cache_bytes` of these files; None where they differ."""
         shown = set(files)
         values = {getattr(source, quantity) for source in self.sources if source.label in shown}
         return values.pop() if len(values) == 1 else None
+
+    def peak(self, panel: pd.DataFrame) -> float | None:
+        """The theoretical bandwidth in GB/s. None where the picture does not show bandwidths."""
+        return self.agreed("peak_gbps", panel["file"]) if self.metric.name == "gbps" else None

@@ -8,8 +8,8 @@ import pandas as pd
 
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
-from kbench.plotting.selection.points import MARKED, VALUE
-from kbench.plotting.style.formatting import natural, shorten
+from kbench.plotting.names import natural, shorten
+from kbench.plotting.points import MARKED, VALUE
 from kbench.results.vocabulary import Flag, Role, Status
 from kbench.text.printable import printable
 
@@ -17,14 +17,14 @@ MOST_NAMES = 8
 """Providers that a list in the caption names."""
 
 
-def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric | None, meaning: str = "") -> str:
+def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric | None, meaning: Sequence[str]) -> str:
     """The lines under a picture.
 
     `drawn` are the points of all files, as `points` makes them. `metric` is None where the picture shows winners.
-    `meaning` is a line of the picture's own.
+    `meaning` are lines of the picture's own.
     """
     lines = [_machine(source, several=len(sources) > 1) for source in sources]
-    lines += [_method(sources, metric), meaning]
+    lines += [_method(sources, metric), *meaning]
     lost = drawn[(drawn["role"] == Role.PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
     outcomes = []
     for status, group in lost.groupby("status"):
@@ -50,8 +50,8 @@ def _machine(source: ResultsFile, *, several: bool) -> str:
         *(f"{name} {versions[name]}" for name in ("torch", "triton") if versions.get(name)),
         " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
     ]
-    known = " · ".join(part for part in parts if part)
-    return f"{source.label}: {known}" if several and known else known
+    text = " · ".join(part for part in parts if part)
+    return f"{source.label}: {text}" if several and text else text
 
 
 def _method(sources: Sequence[ResultsFile], metric: Metric | None) -> str:

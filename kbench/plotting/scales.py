@@ -8,26 +8,32 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
-ROOM_CHARACTERS = 5
-"""How many characters a tick can take along x, with the space after them, if all the ticks that have room are drawn."""
+from kbench.plotting.sheet import text_width
+
+TICK_SIZE, TICK_GAP = 12, 12
+"""Font size of ticks, and the least space between two of them along x, in points."""
 
 
-def scale_x(axes: Axes, values: list[float], room: int) -> None:
+def scale_x(axes: Axes, values: list[float], width: float) -> None:
     """Make x log2 where the sizes grow by factors, linear where they grow by steps.
 
-    Each size has a tick where there is room, which is for `room` ticks of four characters. The limits leave a little space on
-    both sides.
+    Each size has a tick where there is room in `width` points. The limits leave a little space on both sides.
     """
-    text = short if logarithmic(values) else _stepped_text
-    room = max(2, min(room, room * ROOM_CHARACTERS // (max(len(text(value)) for value in values) + 1)))
-    if logarithmic(values):
+    by_factors = logarithmic(values)
+    text = short if by_factors else _stepped_text
+    room = max(2, int(width / (max(text_width(text(value), TICK_SIZE) for value in values) + TICK_GAP)))
+    if by_factors:
         axes.set_xscale("log", base=2)
         margin = (values[-1] / values[0]) ** 0.03
         axes.set_xlim(values[0] / margin, values[-1] * margin)
     else:
         margin = 0.025 * (values[-1] - values[0])
         axes.set_xlim(values[0] - margin, values[-1] + margin)
-        axes.xaxis.set_major_locator(_stepped(values, room // 2 + 2))
+        if all(value % 64 == 0 for value in values):
+            step = 2 ** math.ceil(math.log2((values[-1] - values[0]) / max(2, room - 1)))
+            axes.xaxis.set_major_locator(MultipleLocator(step))
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(max(2, room - 1)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     axes.xaxis.set_minor_locator(NullLocator())
     if len(values) <= room or _powers(values) or 0 < values[0] < 1:
@@ -36,13 +42,6 @@ def scale_x(axes: Axes, values: list[float], room: int) -> None:
 
 def _stepped_text(size: float) -> str:
     return f"{size:g}" if size < 1e6 else short(size)
-
-
-def _stepped(values: list[float], most: int) -> MultipleLocator | MaxNLocator:
-    """Ticks at 2048, 4096 ... where all sizes are multiples of 64, else at round decimal numbers."""
-    if all(value % 64 == 0 for value in values):
-        return MultipleLocator(2 ** math.ceil(math.log2((values[-1] - values[0]) / most)))
-    return MaxNLocator(most)
 
 
 def _apart(values: list[float], room: int) -> list[float]:

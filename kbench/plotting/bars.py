@@ -1,0 +1,189 @@
+"""A panel of bars: one case with a bar per curve, the best on top. Curves without a value stand below with their status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from kbench.plotting.look import Look
+from kbench.plotting.names import four_digits, without_provider
+from kbench.plotting.points import ABSENT, VALUE, pool
+from kbench.plotting.scales import limits
+from kbench.plotting.sheet import PAGE_WIDTHS, POINTS_PER_INCH, text_width, wrap
+from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT
+
+HATCHES = ("", "//", "..", "xx", "\\\\", "oo")
+"""One for each file."""
+
+MANY_BARS = 12
+"""A case with more bars has thin ones, and small names."""
+
+THICKNESS = 0.68
+"""Of a bar, as a share of the height of its row without its name."""
+
+BESIDE = 0.45
+"""A name that takes more than this share of the width of a panel stands above its bar."""
+
+VALUE_ROOM = 0.14
+"""Room for the value beside the longest bar, as a share of the axis."""
+
+SHORT_TICKS, FEW_TICKS = (0.05, 1e4), 5
+"""Axes that end within this range have short numbers at their ticks. On other axes there is room for few."""
+
+SHORTEST_WHISKER = 0.004
+"""Bands shorter than this share of the axis are not drawn."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The bar of a curve of a file. `value` is None where it has no time; `note` then says why."""
+
+    curve: str
+    file: str
+    value: float | None = None
+    low: float = 0.0
+    high: float = 0.0
+    hollow: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BarRows:
+    """How the rows of all bars of a page look.
+
+    columns  of panels on the page
+    inches   the height of a row without its name
+    size     the font size of names, in points
+    lines    of a name above its bar, 0 where the names stand beside the bars
+    width    the most of the width of such a line, in points
+    """
+
+    columns: int
+    inches: float
+    size: float
+    lines: int
+    width: float
+
+    @classmethod
+    def of(cls, panels: Sequence[pd.DataFrame], look: Look, columns: int) -> BarRows:
+        """The rows for these panels. Many bars with long names have a single column of panels."""
+        names = [bar_names(panel, look) for panel in panels]
+        many = max(map(len, names), default=0) > MANY_BARS
+        inches, size = (0.2, 9.5) if many else (0.31, 12)
+        longest = max((text_width(name, size) for panel in names for name in panel), default=0.0)
+        if many and longest > BESIDE * POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns:
+            columns = 1
+        width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns
+        if longest <= BESIDE * width:
+            return cls(columns, inches, size, 0, 0.0)
+        width *= 0.8
+        lines = max(1 + wrap(name, width, size - 1).count("\n") for panel in names for name in panel)
+        return cls(columns, inches, size, lines, width)
+
+    @property
+    def row(self) -> float:
+        """The height of a row with its name, in inches."""
+        return self.inches + 0.17 * self.lines
+
+    @property
+    def thickness(self) -> float:
+        """The thickness of a bar, as a share of its row."""
+        return THICKNESS * self.inches / self.row
+
+    @property
+    def down(self) -> float:
+        """How far the middle of a bar is below the middle of its row, as a share of the row."""
+        return 0.5 - self.inches / self.row / 2
+
+
+def bars(panel: pd.DataFrame, look: Look) -> list[Bar]:
+    """The bars of a panel from top to bottom."""
+    shown = panel[panel["kind"] != ABSENT]
+    values = pool(shown[(shown["kind"] == VALUE) & ~shown["suspect"]], ["file", "curve"])
+    measured = [
+        Bar(curve, file, value, low, high, bool(hollow))
+        for (file, curve), value, low, high, hollow in values[["value", "low", "high", "hollow"]].itertuples()
+    ]
+    measured.sort(key=lambda bar: (-look.metric.sign * (bar.value or 0.0), bar.curve, look.files.index(bar.file)))
+    lost = []
+    for (file, curve), group in shown.groupby(["file", "curve"]):
+        if (file, curve) not in values.index:
+            suspect = group["claimed"].dropna().median()
+            outcomes = ", ".join(sorted(set(group["status"])))
+            note = f"suspect: {four_digits(suspect)}" if group["suspect"].any() else outcomes
+            lost.append(Bar(str(curve), str(file), note=note))
+    return measured + lost
+
+
+def bar_names(panel: pd.DataFrame, look: Look) -> list[str]:
+    """What to print for each bar of a panel, from top to bottom."""
+    drawn = bars(panel, look)
+    names = {**look.names, **without_provider([bar.curve for bar in drawn])[0]}
+    return [names[bar.curve] if len(look.files) == 1 else f"{names[bar.curve]} · {bar.file}" for bar in drawn]
+
+
+def extent_of(panel: pd.DataFrame, look: Look) -> tuple[float, float]:
+    """The range of the axis that suits the values of a panel."""
+    measured = [bar for bar in bars(panel, look) if bar.value is not None]
+    _, top = limits([bar.value or 0.0 for bar in measured], [bar.high for bar in measured], log=False)
+    peak = look.peak(panel)
+    return 0.0, peak if peak and top > peak / 2 else top
+
+
+def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float, rows: BarRows) -> None:
+    """Draw bars that begin at zero, each with its value beside it and its band as a whisker."""
+    theme, drawn, names = look.theme, bars(panel, look), bar_names(panel, look)
+    longest = max((max(bar.value, min(bar.high, top)) for bar in drawn if bar.value is not None), default=top)
+    axes.set_xlim(0, max(1.03 * top, longest + VALUE_ROOM * top))
+    axes.set_ylim(len(drawn) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.ticklabel_format(style="plain", axis="x", useOffset=False)
+    if not SHORT_TICKS[0] <= top < SHORT_TICKS[1]:
+        axes.locator_params(axis="x", nbins=FEW_TICKS)
+    axes.set_xlabel(look.metric.label)
+    peak = look.peak(panel)
+    if peak and peak <= top:
+        axes.axvline(peak, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
+        axes.annotate(
+            f"theoretical {peak:.0f}", (peak, 1), (0, 3), ("data", "axes fraction"), "offset points", ha="right",
+            fontsize=SMALL_PRINT, color=theme.muted,
+        )  # fmt: skip
+    if look.metric.ratio:
+        axes.axvline(1, color=theme.quiet, linewidth=1.4, zorder=1)
+    plate = {"facecolor": theme.background, "linewidth": 0, "pad": 1}  # keeps lines out of the name
+    if rows.lines:
+        axes.set_yticks([])
+        for place, name in enumerate(names):
+            axes.annotate(
+                wrap(name, rows.width, rows.size - 1), (0, place + rows.down - rows.thickness / 2), (3, 2), "data",
+                "offset points", va="bottom", fontsize=rows.size - 1, bbox=plate, zorder=2,
+            )  # fmt: skip
+    else:
+        axes.set_yticks(range(len(names)), names, fontsize=rows.size)
+    for place, bar in enumerate(drawn):
+        _draw_bar(axes, place + rows.down, bar, look, top, rows)
+
+
+def _draw_bar(axes: Axes, place: float, bar: Bar, look: Look, top: float, rows: BarRows) -> None:
+    """Draw a bar whose middle is at the height `place`."""
+    theme, colour = look.theme, look.styles[bar.curve].colour
+    end, text, ink = 0.0, bar.note, theme.readable(colour)
+    if bar.value is not None:
+        text, ink, end = four_digits(bar.value), theme.ink, min(bar.high, top)
+        hatch = "" if bar.hollow else HATCHES[look.files.index(bar.file) % len(HATCHES)]
+        axes.barh(
+            place, bar.value, height=rows.thickness, color=theme.background if bar.hollow else colour, hatch=hatch,
+            edgecolor=theme.background if hatch else colour, linewidth=1.5 if bar.hollow else 0,
+        )  # fmt: skip
+        if end - bar.low > SHORTEST_WHISKER * top:  # the halo makes it visible on a bar of any colour
+            axes.hlines(place, bar.low, end, color=theme.background, linewidth=3.4, zorder=3)
+            axes.hlines(place, bar.low, end, color=theme.ink, linewidth=1.3, zorder=3.1)
+    plate = {"facecolor": theme.background, "linewidth": 0, "pad": 1}  # keeps lines out of the number
+    axes.annotate(
+        text, (max(end, bar.value or 0.0), place), (5, 0), "data", "offset points", va="center",
+        fontsize=min(rows.size, 11), color=ink, bbox=plate, zorder=2,
+    )  # fmt: skip

@@ -1,0 +1,334 @@
+"""Pictures of a history: one for each machine and operator, with a panel for each case. A panel shows how the time of each
+provider has changed since its first level, and a number where something changed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from kbench.history.change_points import FEWEST
+from kbench.history.report import HistoryChange, HistoryReport
+from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
+from kbench.history.timeline import RunPoint, Series
+from kbench.plotting.change_axis import ChangeAxis
+from kbench.plotting.lines import spread
+from kbench.plotting.names import four_digits, natural_key, shorten, title_of
+from kbench.plotting.points import DECLINED, FAILED
+from kbench.plotting.sheet import POINTS_PER_INCH, LegendEntry, grid, make_page, panel_width, wrap
+from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
+from kbench.text.words import plural
+
+MOST_CASES = 12
+"""A page with more panels could not be read. The cases with the largest changes are drawn."""
+
+MOST_EVENTS = 10
+"""Runs with a number, the last ones in which something changed. More would not fit below the panels."""
+
+PANEL_INCHES, AROUND_PANEL_INCHES = {1: 3.4, 2: 2.8, 3: 2.5}, 0.85
+"""The height of a panel, by columns of panels, and what its labels take of it."""
+
+DATE_TICKS = {1: 9, 2: 6, 3: 5}
+
+LEAST_REACH = math.log(1.04)
+"""y reaches at least so far to both sides, so that noise does not look like a change."""
+
+SHOWN_SHARE = 0.98
+"""y reaches this share of the points. The others are drawn at its edge."""
+
+LOST_ROW, MOST_OF_LOST = 0.07, 0.35
+"""The height of a row of marks for runs without a time, and the most that all these rows take, as shares of the panel."""
+
+MOST_END_LABELS, LABEL_HEIGHT = 8, 15.0
+"""With more providers, their present times do not fit beside the panel. The height of one is in points."""
+
+MOST_VECTOR_DOTS, FEW_RUNS = 200, 15
+"""The dots of a longer line are pixels in an SVG or PDF, which would become too large otherwise. Few runs have large dots."""
+
+NUMBER_POINTS = 15.0
+"""The width and the height that the number of an event needs, in points."""
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """The series of an operator on a machine.
+
+    panels  by what a panel shows, its axes and dtype where they are not `shared`: the series of a case
+    runs    the places of the runs that the page shows
+    events  the changes by the place of their run, in the order of time
+    cases   the number of cases, drawn or not
+    """
+
+    report: HistoryReport
+    title: str
+    panels: list[tuple[dict[str, Any], list[Series]]]
+    runs: list[int]
+    events: dict[int, list[HistoryChange]]
+    cases: int
+    styles: Mapping[str, Style]
+    theme: Theme
+
+    @property
+    def numbers(self) -> dict[int, int]:
+        """The numbers of the last events, by the place of their run."""
+        return {run: number for number, run in enumerate([*self.events][-MOST_EVENTS:], start=1)}
+
+    @cached_property
+    def dates(self) -> list[float] | None:
+        """The date of each run of the history in days, as matplotlib counts it; None if one is not known."""
+        try:
+            moments = [datetime.fromisoformat(run.started_at).replace(tzinfo=None) for run in self.report.timeline.runs]
+        except ValueError:
+            return None
+        return [float(date2num(moment)) for moment in moments]  # type: ignore[no-untyped-call]
+
+    def x(self, run: int) -> float:
+        """Where a run lies along x: at its date, or in the order of the runs."""
+        return self.dates[run] if self.dates else float(run)
+
+    def before(self, run: int) -> float:
+        """The middle between a run and the one before it."""
+        return (self.x(max(run - 1, 0)) + self.x(run)) / 2
+
+
+def draw_history(report: HistoryReport, theme: Theme) -> Iterator[tuple[str, str, Figure]]:
+    """For each machine and operator with a time: their names and the picture."""
+    groups: dict[tuple[str, str], list[Series]] = defaultdict(list)
+    for series in report.series:
+        groups[series.key.machine, series.key.operator].append(series)
+    for (machine, operator), members in groups.items():
+        if any(series.timed for series in members):
+            yield machine, operator, _draw_page(_page(report, machine, operator, members, theme))
+
+
+def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[Series], theme: Theme) -> HistoryPage:
+    keys = {series.key for series in members}
+    cases: dict[Any, list[Series]] = defaultdict(list)
+    for series in members:
+        cases[_case(series)].append(series)
+    largest = dict.fromkeys(cases, 0.0)
+    events: dict[int, list[HistoryChange]] = defaultdict(list)
+    for change in report.changes:
+        if change.series.key in keys:
+            events[change.event_run].append(change)
+            size = abs(math.log(change.ratio)) if change.ratio else math.inf
+            largest[_case(change.series)] = max(largest[_case(change.series)], size)
+    drawn = sorted(cases, key=lambda case: -largest[case])[:MOST_CASES]
+    wheres = [{**dict(axes), "dtype": dtype} for axes, dtype in drawn]
+    shared = {name: value for name, value in wheres[0].items() if all(where.get(name) == value for where in wheres)}
+    panels = [
+        ({name: value for name, value in where.items() if name not in shared}, cases[case])
+        for where, case in zip(wheres, drawn, strict=True)
+    ]
+    panels.sort(key=lambda panel: [natural_key(value) for value in panel[0].values()])
+    shown = [series for _, members in panels for series in members]
+    return HistoryPage(
+        report,
+        title_of({"operator": operator, **shared, "device": machine}),
+        panels,
+        sorted({point.run for series in shown for point in series.points}),
+        {run: events[run] for run in sorted(events)},
+        len(cases),
+        styles({series.key.configuration for series in shown}, theme),
+        theme,
+    )
+
+
+def _case(series: Series) -> tuple[Any, str]:
+    return series.key.axes, series.key.dtype
+
+
+def _draw_page(page: HistoryPage) -> Figure:
+    """The panels, with a legend and the list of the events."""
+    columns, rows = grid(len(page.panels))
+    height = PANEL_INCHES[columns]
+    figure, grid_axes = make_page(
+        len(page.panels), columns, height * rows, page.title, "\n".join(_caption(page)), [_legend(page)], page.theme,
+        y_label="change since the first level",
+    )  # fmt: skip
+    for axes, (where, series) in zip(grid_axes, page.panels, strict=True):
+        events = [run for run, changes in page.events.items() if any(change.series in series for change in changes)]
+        timed = [member for member in series if member.timed]
+        axis = _axis(timed)
+        strip = _draw_strip(axes, series, page)
+        span = (axis.high - axis.low) / (1 - strip)
+        axes.set_ylim(axis.high - span, axis.high)
+        axis.label(axes.yaxis, 6)
+        _draw_dates(axes, page, columns)
+        for member in timed:
+            _draw_series(axes, member, page, axis)
+        _draw_times(axes, timed, page, (height - AROUND_PANEL_INCHES) * POINTS_PER_INCH / span)
+        number_rows = _draw_events(axes, events, page, panel_width(columns))
+        title = wrap(title_of(where), panel_width(columns), 11)
+        axes.set_title(title, loc="left", fontsize=11, pad=7 + NUMBER_POINTS * number_rows)
+    return figure
+
+
+def _axis(series: Sequence[Series]) -> ChangeAxis:
+    """The axis of changes, which reaches all levels and nearly all points."""
+    levels = [level - _first_level(member) for member in series for _, _, level in member.segments]
+    points = [log - _first_level(member) for member in series for log in member.logs]
+    low, high = np.quantile(points, [(1 - SHOWN_SHARE) / 2, (1 + SHOWN_SHARE) / 2]) if points else (0.0, 0.0)
+    low, high = min(low, *levels, -LEAST_REACH), max(high, *levels, LEAST_REACH)
+    room = 0.05 * (high - low)
+    return ChangeAxis(float(low - room), float(high + room))
+
+
+def _first_level(series: Series) -> float:
+    return series.segments[0][2]
+
+
+def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
+    low, high = page.x(page.runs[0]), page.x(page.runs[-1])
+    room = 0.02 * (high - low) or 0.5
+    axes.set_xlim(low - room, high + room)
+    if not page.dates:
+        axes.xaxis.set_major_locator(MaxNLocator(DATE_TICKS[columns], integer=True))
+        axes.set_xlabel("run")
+        return
+    locator = AutoDateLocator(minticks=1, maxticks=DATE_TICKS[columns])  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.tick_params(labelsize=10)
+
+
+def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis) -> None:
+    """Draw dots for runs, and a line for each level. Dots beyond the axis become triangles at its edge."""
+    style, first = page.styles[series.key.configuration], _first_level(series)
+    xs = np.array([page.x(point.run) for point in series.timed])
+    ys = np.array([log - first for log in series.logs])
+    above, below = ys > axis.high, ys < axis.low
+    within = ~above & ~below
+    axes.plot(
+        xs[within], ys[within], ".", color=style.colour, markersize=4.5 if len(xs) > FEW_RUNS else 8.0, alpha=0.5,
+        markeredgewidth=0, zorder=3, rasterized=len(xs) > MOST_VECTOR_DOTS,
+    )  # fmt: skip
+    for chosen, edge, shape in ((above, axis.high, "^"), (below, axis.low, "v")):
+        if chosen.any():  # matplotlib leaves room for a line without points that is not clipped
+            edges = np.full(chosen.sum(), edge)
+            axes.plot(xs[chosen], edges, shape, color=style.colour, markersize=5, alpha=0.7, clip_on=False)
+    for place, (start, end, level) in enumerate(series.segments):
+        left = page.before(series.timed[start].run) if place else xs[start]
+        right = page.before(series.timed[end].run) if end < len(xs) else xs[end - 1]
+        axes.plot([left, right], [level - first] * 2, color=style.colour, linestyle=style.line, linewidth=2.2, zorder=4)
+        if end < len(xs):
+            step = [level - first, series.segments[place + 1][2] - first]
+            axes.plot([right, right], step, color=style.colour, linewidth=1.2, alpha=0.7, zorder=4)
+
+
+def _draw_times(axes: Axes, series: Sequence[Series], page: HistoryPage, scale: float) -> None:
+    """Write the present time of each provider beside the end of its line, where there is room for all. `scale` is the height of
+    a unit of y in points."""
+    if not 0 < len(series) <= MOST_END_LABELS:
+        return
+    ends = {member.key: member.segments[-1][2] - _first_level(member) for member in series}
+    ordered = sorted(series, key=lambda member: (ends[member.key], member.key.order))
+    bottom, right = axes.get_ylim()[0], axes.get_xlim()[1]
+    wanted = [(ends[member.key] - bottom) * scale for member in ordered]
+    for member, wish, place in zip(ordered, wanted, spread(wanted, LABEL_HEIGHT), strict=True):
+        colour = page.theme.readable(page.styles[member.key.configuration].colour)
+        axes.annotate(
+            f"{four_digits(math.exp(member.segments[-1][2]) * 1e3)} \N{MICRO SIGN}s", (right, ends[member.key]),
+            (5, place - wish), "data", "offset points", va="center", fontsize=9.5, color=colour, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: float) -> int:
+    """Draw a dashed line where something changed, with the number of the event above the panel. Returns the number of rows
+    that the numbers need, because neighbours would touch in one. The panel is `width` points wide."""
+    low, high = axes.get_xlim()
+    ends: list[float] = []
+    for run in runs:
+        x = page.before(run)
+        axes.axvline(x, color=page.theme.quiet, linewidth=1.0, linestyle=LIMIT_LINE, zorder=1)
+        if run not in page.numbers:
+            continue
+        left = (x - low) / (high - low) * width
+        row = next((place for place, end in enumerate(ends) if end <= left), len(ends))
+        ends[row : row + 1] = [left + NUMBER_POINTS]
+        axes.annotate(
+            str(page.numbers[run]), (x, 1), (0, 4 + NUMBER_POINTS * row), ("data", "axes fraction"), "offset points",
+            ha="center", va="bottom", fontsize=9, fontweight="bold", color=page.theme.ink, annotation_clip=False,
+        )  # fmt: skip
+    return len(ends)
+
+
+def _draw_strip(axes: Axes, series: Sequence[Series], page: HistoryPage) -> float:
+    """Draw a row of marks for each provider that has no time in some run. Returns the height that they take, as a share."""
+    lost = [member for member in series if any(_mark_of(point) for point in member.points)]
+    height = min(LOST_ROW, MOST_OF_LOST / max(1, len(lost)))
+    for row, member in enumerate(lost):
+        for kind in (FAILED, DECLINED):
+            xs = [page.x(point.run) for point in member.points if _mark_of(point) == kind]
+            axes.plot(
+                xs, [height * (row + 0.5)] * len(xs), color=page.styles[member.key.configuration].colour,
+                transform=axes.get_xaxis_transform(), zorder=4, **row_mark(kind, 0.75 * height / LOST_ROW),
+            )  # fmt: skip
+    return height * len(lost)
+
+
+def _mark_of(point: RunPoint) -> str:
+    """The mark of a run without a time; "" for one with a time."""
+    return "" if point.log_ms is not None else FAILED if point.failed else DECLINED
+
+
+def _legend(page: HistoryPage) -> list[LegendEntry]:
+    names = shorten(page.styles)
+    entries: list[LegendEntry] = [
+        (names[curve], Line2D([], [], color=style.colour, linestyle=style.line, linewidth=2.2))
+        for curve, style in page.styles.items()
+    ]
+    points = [point for _, members in page.panels for series in members for point in series.points]
+    for kind, name in ((FAILED, "run in which it failed"), (DECLINED, "run that it declined")):
+        if any(_mark_of(point) == kind for point in points):
+            entries.append((name, Line2D([], [], color=page.theme.muted, **row_mark(kind, 0.75))))
+    return entries
+
+
+def _caption(page: HistoryPage) -> Iterator[str]:
+    report = page.report
+    days = dict.fromkeys(day(report.timeline.runs[run].started_at) for run in (page.runs[0], page.runs[-1]))
+    noises = [series.noise for _, members in page.panels for series in members if len(series.timed) >= FEWEST]
+    yield " · ".join(
+        [
+            f"{plural(len(page.runs), 'run')} from {' to '.join(days)}",
+            *(["times relative to the copy control"] if report.corrected else []),
+            *([f"noise {statistics.median(noises) * 100:.1f} %"] if noises else []),
+            f"margin {report.options.margin * 100:g} %",
+        ]
+    )
+    yield "dots: runs, triangles: runs beyond the axis · lines: levels · numbers: runs in which something changed"
+    if page.cases > len(page.panels):
+        yield f"{len(page.panels)} of {page.cases} cases are drawn: those with the largest changes"
+    if older := len(page.events) - len(page.numbers):
+        yield f"{older} older {'event has' if older == 1 else 'events have'} no number"
+    for run, number in page.numbers.items():
+        yield f"{number}: {_event_text(report, run, page.events[run])}"
+
+
+def _event_text(report: HistoryReport, run: int, changes: Sequence[HistoryChange]) -> str:
+    ratios = sorted(change.ratio for change in changes if change.ratio)
+    sizes = list(dict.fromkeys(_size(ratio) for ratio in ratios[:1] + ratios[-1:]))
+    names = shorten(dict.fromkeys(change.series.key.configuration for change in changes))
+    text = f"{day(report.timeline.runs[run].started_at)} · {counted_kinds(changes)}"
+    text += f" ({' to '.join(sizes)})" if sizes else ""
+    moved = [words for group in events(changes) if (words := moved_text(group)) not in ("", NOTHING_MOVED)]
+    parts = [text, ", ".join(names.values()), *dict.fromkeys(moved or [NOTHING_MOVED])]
+    return " · ".join(parts).replace("->", "\N{RIGHTWARDS ARROW}")
+
+
+def _size(ratio: float) -> str:
+    """`+4.6 %`, or `30x` for a time that at least doubled."""
+    return f"{ratio:.3g}x" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %".replace("-", "\N{MINUS SIGN}")

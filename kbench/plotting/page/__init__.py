@@ -1,1 +1,0 @@
-"""Whole pictures: panels in a grid, with title, legend and caption around them."""

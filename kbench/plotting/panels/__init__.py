@@ -1,1 +1,0 @@
-"""What a panel can show: lines, bars, dots or a map of winners."""
