@@ -90,18 +90,6 @@ def note_moved(locked: Sequence[LockedClock], rows: Sequence[Row], note: Callabl
             )
 
 
-def unlock(card: Card) -> None:
-    """Undo the lock of a device, whoever has set it. Raises UsageError."""
-    try:
-        card.unlock()
-    except CardError as error:
-        right = " Only root has the right." if error.denied else ""
-        raise UsageError(
-            f"the clocks of {card} cannot be unlocked (NVML: {error}).{right} Unlock them with: "
-            f"{unlock_command(card.uuid)}"
-        ) from None
-
-
 def unlock_command(uuid: str) -> str:
     return f"sudo nvidia-smi -i {uuid} --reset-gpu-clocks && sudo nvidia-smi -i {uuid} --reset-memory-clocks"
 
@@ -175,9 +163,10 @@ def _lock(card: Card, mhz: int | None) -> None:
 
 def _unlock(card: Card, note: Callable[[str], None]) -> None:
     try:
-        unlock(card)
-    except UsageError as error:
-        note(f"warning: {error}")
+        card.unlock()
+    except CardError as error:
+        what = f"the clocks of {card} cannot be unlocked (NVML: {error})"
+        note(f"warning: {what}. Unlock them with: {unlock_command(card.uuid)}")
 
 
 def _read_back(card: Card, mhz: int | None) -> LockedClock:

@@ -214,7 +214,7 @@ def _clocks(card: Card) -> Iterator[Disturbance]:
             f"The clock is limited to {card.sm_mhz()} MHz, probably by a lock: of another program, of a kbench run, or of one "
             "whose container was killed.",
             "Results are comparable only with those that were measured under the same setting.",
-            f"kbench doctor --unlock, or {unlock_command(card.uuid)}",
+            unlock_command(card.uuid),
         )
         return
     application = card.application_mhz()

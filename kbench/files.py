@@ -1,4 +1,4 @@
-"""Replaces whole files, so that no reader sees half of one."""
+"""Replaces whole files, so that no reader sees half of one, and says which file cannot be written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from kbench.errors import ResultsError
 
 
 @contextmanager
@@ -34,16 +36,27 @@ def replacing(path: Path, data: bytes, *, follow: bool = True) -> Iterator[None]
 
 
 def replace(path: Path, data: str | bytes) -> None:
-    """Replace the content of a file with `data`. If that fails, the file is unchanged. Raises OSError.
+    """Replace the content of a file with `data`, and make its folder. If that fails, it is unchanged. Raises ResultsError.
 
     A path that is not a regular file (`/dev/stdout`) is written to, not replaced.
     """
-    content = data.encode("utf-8") if isinstance(data, str) else data
-    if path.exists() and not path.is_file():
-        path.write_bytes(content)
-        return
-    with replacing(path, content):
-        pass
+    content = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        with replacing(path, content):
+            pass
+
+
+@contextmanager
+def writing(path: Path, advice: str = "choose another place") -> Iterator[None]:
+    """Inside, an OSError becomes a ResultsError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be written ({error.strerror or error}); {advice}") from None
 
 
 def source_text(path: Path) -> str:

@@ -173,7 +173,7 @@ def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> nvml_devices.Dev
             "The application clock is 1095 MHz; the default is",
             "--reset-applications-clocks",
         ),
-        ({"locked": 1200, "reasons": 2}, "limited to 1200 MHz", "kbench doctor --unlock"),
+        ({"locked": 1200, "reasons": 2}, "limited to 1200 MHz", "--reset-gpu-clocks"),
     ],
 )
 def test_settings_of_the_device(

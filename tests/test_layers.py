@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "cli": "commands errors interrupts text version",
     "clocks": "errors nvml protocol results",
     "commands": (
-        "analysis clocks comparison config contract dispatching disturbances errors execute explain "
+        "analysis comparison config contract dispatching disturbances errors execute explain "
         "files history interrupts judging nvml plotting protocol reporting "
         "results revisions sources summary text why"
     ),
@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "errors": "",
     "execute": "clocks config contract errors files interrupts launches protocol results sources/scripts summary text version",
     "explain": "comparison results",
-    "files": "",
+    "files": "errors",
     "history": "comparison errors results text",
     "interrupts": "",
     "judging": "analysis config contract errors execute interrupts protocol results text",

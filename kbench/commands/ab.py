@@ -22,7 +22,7 @@ from kbench.commands.options import (
     parse_share,
     split_words,
 )
-from kbench.commands.outputs import export_targets, report_gate, sessions_advice, write_outputs
+from kbench.commands.outputs import export_targets, report_gate, write_outputs
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 from kbench.text.words import plural
@@ -107,7 +107,9 @@ def ab(
     counts = " and ".join(f"{plural(count, 'session')} of {label}" for label, count in done.sessions.items())
     terminal.note(f"measured {counts}: {done.ended}")
     terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
-    advice = sessions_advice(budget, enough=min(done.sessions.values()) >= MOST_SESSIONS)
+    advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
+    if min(done.sessions.values()) >= MOST_SESSIONS:
+        advice = "no more sessions can be measured for unclear rows; see the reason of each row"
     write_outputs(
         done.comparison, sort="verdict", only=None, exports=export or (), github=github, unclear_advice=advice
     )

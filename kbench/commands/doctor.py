@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kbench.commands.list_providers import read_catalog, report_plugins
 from kbench.errors import ExitStatus
@@ -16,22 +14,12 @@ if TYPE_CHECKING:
     from kbench.protocol import Catalog
 
 
-def doctor(
-    unlock: Annotated[
-        bool,
-        typer.Option(
-            "--unlock",
-            help="Only unlock the clocks of the current device, whichever program has locked them.",
-        ),
-    ] = False,
-) -> ExitStatus:
+def doctor() -> ExitStatus:
     """Show this machine, what is missing, and what distorts timings.
 
     For everything that is missing, the command names the providers and features that need it. For everything that distorts
     timings, it says what the effect is, and which command removes the cause.
     """
-    if unlock:
-        return _unlock()
     catalog = read_catalog(())
     terminal.print_table(("found", ""), _found(catalog))
     print()
@@ -99,15 +87,3 @@ def _print_disturbances(found: list[Disturbance]) -> None:
     for each in found:
         terminal.print_paragraph(f"{each.what} {each.why}", indent=2)
         print(f"    {each.command}")
-
-
-def _unlock() -> ExitStatus:
-    from kbench import clocks
-
-    card = _card(read_catalog(()))
-    if card and card.limited_by_a_setting():
-        clocks.unlock(card)
-        print(f"unlocked the clocks of {card}")
-    else:
-        print("there are no locked clocks to unlock")
-    return ExitStatus.OK

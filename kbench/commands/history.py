@@ -7,20 +7,17 @@ from typing import Annotated, Optional
 
 import typer
 
-from kbench.commands.options import PictureFormats, RowTerms, Theme, parse_share, split_words
-from kbench.errors import ExitStatus, ResultsError
+from kbench.commands.options import Margin, PictureFormats, RowTerms, Theme, parse_share, split_words
+from kbench.errors import ExitStatus
 from kbench.text import terminal
 
 HistoryDir = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with results files, at any depth.")]
-HistoryMargin = Annotated[
-    str, typer.Option("--margin", metavar="SHARE", help="The smallest change of a time that counts.")
-]
 
 
 def history_check(
     folder: HistoryDir,
     where: RowTerms = "",
-    margin: HistoryMargin = "2%",
+    margin: Margin = "2%",
     recent: Annotated[
         int,
         typer.Option(
@@ -71,10 +68,7 @@ def history_check(
     for note in report.notes:
         terminal.warn(note)
     if json is not None and json != "-":
-        try:
-            replace(Path(json), history_json(report))
-        except OSError as error:
-            raise ResultsError(f"{json}: cannot be written ({error.strerror or error}); choose another place") from None
+        replace(Path(json), history_json(report))
     printed = "\n".join(report_lines(report, colour=terminal.colours())) + "\n"
     text = history_json(report) if json == "-" else printed
     terminal.write_text(text)
@@ -91,7 +85,7 @@ def history_check(
 def history_plot(
     folder: HistoryDir,
     where: RowTerms = "",
-    margin: HistoryMargin = "2%",
+    margin: Margin = "2%",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the history."),

@@ -85,6 +85,12 @@ ResultsFiles = Annotated[
         help="Results files, or folders with one each. Default: the newest file in results/.",
     ),
 ]
+ResultsFile = Annotated[
+    Optional[str],
+    typer.Argument(
+        metavar="FILE.csv", help="A results file, or a folder with one. Default: the newest file in results/."
+    ),
+]
 PictureFormats = Annotated[
     str, typer.Option("--format", metavar="FORMATS", help="png, svg or pdf, or several with commas.")
 ]
@@ -129,6 +135,13 @@ GitHub = Annotated[
 ]
 
 _CLOCK = re.compile(r"(?P<mhz>[1-9][0-9]{1,4})(MHz)?", re.IGNORECASE)
+
+
+def results_path(file: str | None) -> Path:
+    """The results file of an argument. Raises ResultsError."""
+    from kbench.results.sources import newest, results_file
+
+    return results_file(Path(file)) if file else newest(Path("results"))
 
 
 def newest_results(files: list[str] | None) -> list[str]:

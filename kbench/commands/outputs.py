@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.commands.options import split_words
 from kbench.comparison.verdict import Verdict
-from kbench.errors import ExitStatus, ResultsError, UsageError
-from kbench.files import replace
+from kbench.errors import ExitStatus, UsageError
+from kbench.files import replace, writing
 from kbench.text import terminal
 from kbench.text.suggest import unknown
 
@@ -44,7 +43,7 @@ def write_outputs(
         if path is None:
             printed = text
         else:
-            _replace(path, text)
+            replace(path, text)
     terminal.write_text(printed, commands=targets.get(None) == "github")
 
 
@@ -94,27 +93,6 @@ def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, st
     return found
 
 
-def _replace(path: Path, text: str) -> None:
-    with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, text.encode("utf-8", "replace"))
-
-
-def _append(path: Path, text: str) -> None:
-    with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ResultsError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from None
-
-
 def _tell_github(found: Comparison) -> None:
     """Write annotations to stdout, and the files that the environment of a GitHub job names."""
     from kbench.comparison import github as actions
@@ -125,11 +103,5 @@ def _tell_github(found: Comparison) -> None:
         ("GITHUB_OUTPUT", actions.outputs(found)),
     ):
         if path := os.environ.get(variable):
-            _append(Path(path), text)
-
-
-def sessions_advice(budget: str, *, enough: bool) -> str:
-    """What to do about unclear rows. `enough`: kbench measures no further session of them, whatever the budget."""
-    if enough:
-        return "no more sessions can be measured for unclear rows; see the reason of each row"
-    return f"unclear rows may need more sessions: give a larger --budget than {budget}"
+            with writing(Path(path)), Path(path).open("a", encoding="utf-8", errors="replace", newline="") as file:
+                file.write(text)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.commands.options import (
+    Margin,
     PictureFormats,
     ResultsFiles,
     RowTerms,
@@ -49,9 +50,7 @@ def plot(
             "--by", metavar="COLUMNS", help="Draw a panel for each value of these columns, for example dtype,M."
         ),
     ] = "",
-    margin: Annotated[
-        str, typer.Option("--margin", metavar="SHARE", help="With --kind change: the smallest change that matters.")
-    ] = "2%",
+    margin: Margin = "2%",
     where: RowTerms = "",
     out: Annotated[
         Path | None,

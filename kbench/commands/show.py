@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kbench.commands.options import RowTerms, newest_results
+from kbench.commands.options import ResultsFile, RowTerms, results_path
 from kbench.errors import ExitStatus
 from kbench.text import terminal
 
 
 def show(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE.csv", help="A results file, or a folder with one. Default: the newest file in results/."
-        ),
-    ] = None,
+    file: ResultsFile = None,
     where: RowTerms = "",
     details: Annotated[
         bool,
@@ -38,9 +32,8 @@ def show(
     from kbench.results.environment import read_environment
     from kbench.results.reader import read_results
     from kbench.results.row_filter import RowFilter
-    from kbench.results.sources import results_file
 
-    path = results_file(Path(newest_results([file] if file else None)[0]))
+    path = results_path(file)
     results = read_results(path)
     chosen = RowFilter.parse(where).select_providers(results)
     environment, note = read_environment(path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.commands.options import newest_results
+from kbench.commands.options import ResultsFile, results_path
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 from kbench.text.suggest import unknown
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 
 def why(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE.csv", help="A results file, or a folder with one. Default: the newest file in results/."
-        ),
-    ] = None,
+    file: ResultsFile = None,
     row: Annotated[
         str,
         typer.Option(
@@ -69,14 +64,13 @@ def why(
 
     Exit code: 0 success; 2 bad input; 3 there was no code or command to show.
     """
-    from kbench.results.sources import results_file
     from kbench.why.facts import find_facts
     from kbench.why.listing import Language
 
     languages = {language.lower(): language for language in Language}
     if code and code not in languages:
         raise UsageError(f"--code: {unknown('language', code, tuple(languages))}")
-    path = results_file(Path(newest_results([file] if file else None)[0]))
+    path = results_path(file)
     rows, notes = find_facts(path, row, versus)
     for note in notes:
         terminal.warn(note)

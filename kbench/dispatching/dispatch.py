@@ -16,7 +16,7 @@ from kbench.dispatching.lines import header, omitted_lines, passed_over_lines, r
 from kbench.dispatching.map_panels import map_panels
 from kbench.dispatching.python_source import python_source
 from kbench.dispatching.tree import Decision
-from kbench.errors import ResultsError, UsageError
+from kbench.errors import UsageError
 from kbench.files import replace
 from kbench.plotting.choice_map import ChoicePanel
 from kbench.results.stamps import now
@@ -80,13 +80,7 @@ class Dispatch:
             title = f"{self.evidence.operator}: the provider by shape"
             contents[path.with_suffix(".png")] = choice_map(self.panels, title, "\n".join(self.header[1:]))
         for place, content in contents.items():
-            try:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                replace(place, content)
-            except OSError as error:
-                raise ResultsError(
-                    f"{place}: cannot be written ({error.strerror or error}); choose another path"
-                ) from None
+            replace(place, content)
         return list(contents)
 
 

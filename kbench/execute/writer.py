@@ -6,19 +6,20 @@ import csv
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.launches.code_files import code_folder, save_code
+from kbench.launches.code_files import save_code
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.protocol import CallRecorded
 from kbench.results.environment import Environment, environment_path
 from kbench.results.row import Row, csv_header
+
+STAY = "the cases that were written stay"
 
 
 def move_aside(csv: Path) -> list[Path]:
@@ -75,15 +76,14 @@ class Writer:
         self._rows = list(rows or ())
         check_writable(path)
         anew = rows is None
-        with _explained(path), files.replacing(path, self._whole(), follow=not anew):
+        with files.writing(path), files.replacing(path, self._whole(), follow=not anew):
             if anew:
                 self.moved = move_aside(path)
 
     def write(self, rows: Sequence[Row]) -> None:
         """Append the rows of a case. On a full disk none of them is written."""
-        with _explained(self.path):
+        with files.writing(self.path, STAY):
             if not self.path.exists():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
                 files.replace(self.path, self._whole())
                 self.note(f"{self.path}: was removed during the run; all rows were written again")
             with self.path.open("ab", buffering=0) as file:
@@ -100,9 +100,7 @@ class Writer:
 
     def write_environment(self, environment: Environment) -> None:
         """Replace the environment file in one step, so that it is never incomplete."""
-        path = environment_path(self.path)
-        with _explained(path):
-            files.replace(path, environment.model_dump_json(indent=2, exclude_unset=True) + "\n")
+        files.replace(environment_path(self.path), environment.model_dump_json(indent=2, exclude_unset=True) + "\n")
 
     def _whole(self) -> bytes:
         return (",".join(self._header) + "\n").encode() + self._lines(self._rows)
@@ -125,7 +123,7 @@ class KernelsWriter:
         self._csv, self.path = csv, kernels_path(csv)
         self._content = read_kernels(csv) if keep else KernelsFile()
         self._torn = False  # a run that was killed while it wrote a line
-        with _explained(self.path):
+        with files.writing(self.path):
             if keep and self.path.exists():
                 self._torn = not self.path.read_bytes().endswith(b"\n")
             elif not keep:
@@ -138,20 +136,10 @@ class KernelsWriter:
         for call in calls:
             lines += [*self._content.device_lines(device, call.limits), *self._content.call_lines(call.launched)]
         if lines:
-            with _explained(self.path):
+            with files.writing(self.path, STAY):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write("".join(["\n" * self._torn, *(f"{line}\n" for line in lines)]))
             self._torn = False
-        with _explained(code_folder(self._csv)):
-            for digest, path in {key: path for call in calls for key, path in call.code_files.items()}.items():
-                save_code(self._csv, digest, Path(path))
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = f"{path}: cannot be written ({error.strerror or error})"
-        raise ResultsError(f"{what}; the cases that were written stay") from None
+        for digest, path in {key: path for call in calls for key, path in call.code_files.items()}.items():
+            save_code(self._csv, digest, Path(path))

@@ -24,11 +24,10 @@ def code_folder(csv: Path) -> Path:
 
 def save_code(csv: Path, digest: str, source: Path) -> None:
     """Keep the machine code in a file of this machine, and the PTX beside it. Does nothing if the code is not here: a worker on
-    another machine had it. Raises OSError if the folder cannot be written."""
+    another machine had it. Raises ResultsError if the folder cannot be written."""
     target = code_folder(csv) / f"{digest}{CUBIN if source.suffix == CUBIN else LIBRARY}"
     if target.exists() or not source.is_file() or code_digest(data := source.read_bytes()) != digest:
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
     ptx = source.with_suffix(PTX)
     if source.suffix == CUBIN and ptx.is_file():
         files.replace(target.with_suffix(PTX), ptx.read_bytes())

@@ -117,13 +117,7 @@ def _write(picture: Picture, folder: Path, begin: str, formats: Sequence[str], t
         path, stream = folder / f"{name}.{suffix}", io.BytesIO()
         with styled(theme_by_name(theme)):
             picture.figure.savefig(stream, format=suffix, metadata=PICTURE_FORMATS[suffix])
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            replace(path, stream.getvalue())
-        except OSError as error:
-            raise ResultsError(
-                f"{path}: cannot be written ({error.strerror or error}); choose another folder"
-            ) from None
+        replace(path, stream.getvalue())
         yield path
 
 

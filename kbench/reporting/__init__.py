@@ -15,7 +15,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from kbench.errors import ResultsError
 from kbench.files import replace
 from kbench.history.check import check_history
 from kbench.history.report import HistoryOptions
@@ -70,11 +69,5 @@ def _html(said: dict[str, Any]) -> str:
 
 
 def _write(text: str, path: Path) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise ResultsError(
-            f"{path}: cannot be written ({error.strerror or error}); choose another place with --out"
-        ) from None
+    replace(path, text)
     return path

@@ -128,9 +128,6 @@ class SideSessions:
         for source, target in ((path(measured), path(self.csv)) for path in reversed(paths)):
             if source == kernels_path(measured) and not source.exists():
                 continue  # a host, or an older kbench
-            try:
-                files.replace(target, source.read_bytes())
-            except OSError as error:
-                raise ResultsError(f"{target}: cannot be written ({error.strerror}); choose another --out") from None
+            files.replace(target, source.read_bytes())
         if (code := code_folder(measured)).is_dir():
             shutil.copytree(code, code_folder(self.csv), dirs_exist_ok=True)

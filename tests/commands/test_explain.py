@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from common import Kbench
 
@@ -79,19 +77,6 @@ def test_thresholds_are_those_of_the_code(flag: str, figures: tuple[str, ...]) -
     assert all(figure in text for figure in figures), (flag, figures, text)
 
 
-def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:
-    everything = kbench("explain")
-    assert everything.returncode == 0
-    assert all(word in everything.stdout for words in KINDS.values() for word in words)
-    one = kbench("explain", "overhead-bound")
-    assert one.returncode == 0, one.stderr
-    assert one.stdout.startswith("overhead-bound (flag): ") and len(one.stdout.splitlines()) == 1
-    unknown = kbench("explain", "overheadbound")
-    assert unknown.returncode == 2
-    assert 'kbench explain: unknown word "overheadbound"; did you mean "overhead-bound"?' in unknown.stderr
-    assert not unknown.stdout
-
-
 @pytest.mark.parametrize(
     ("printed", "name"),
     [
@@ -138,18 +123,7 @@ def test_suspect_is_listed_with_the_verdicts_and_the_flags() -> None:
     assert found and found.kind == "flag and verdict"
 
 
-@pytest.mark.slow
 def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
     assert kbench("explain", "noise", "floor").stdout.startswith("noise floor (word): ")
-    assert kbench("explain", "of copy").stdout.startswith("of copy = copy_fraction (column): ")
     two = kbench("explain", "noisy", "ulp").stdout.splitlines()
     assert [line.partition(":")[0] for line in two] == ["noisy (flag)", "ulp = max_ulp (column)"]
-    one_wrong = kbench("explain", "noisy", "ulps")
-    assert one_wrong.returncode == 2 and not one_wrong.stdout
-    assert one_wrong.stderr == 'error: kbench explain: unknown word "ulps"; did you mean "ulp"?\n'
-
-
-def test_only_a_near_word_is_suggested(kbench: Kbench) -> None:
-    told = kbench("explain", "foo")
-    assert told.returncode == 2
-    assert told.stderr == 'error: kbench explain: unknown word "foo"; run `kbench explain` to list all words\n'

@@ -1,17 +1,14 @@
-"""Results that no run writes, and full disks. The outcome is a page or an error of one line, never half a file."""
+"""Results that no run writes. The outcome is a page or an error of one line."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from report_rows import report_row, rivals, save_results
 
 from kbench import plotting, reporting
-from kbench.commands import outputs
-from kbench.errors import ResultsError, UsageError
+from kbench.errors import UsageError
 from kbench.plotting.names import natural
 from kbench.reporting.content import content
 
@@ -50,38 +47,6 @@ def test_too_many_curves_for_a_picture(tmp_path: Path) -> None:
     path = save_results(tmp_path / "x.csv", [report_row(f"provider{n}", ms=1 + n / 1000) for n in range(300)])
     with pytest.raises(UsageError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
         plotting.write_pictures(path)
-
-
-def write_report(path: Path, target: Path) -> None:
-    reporting.write_report([path], target)
-
-
-def write_picture(path: Path, target: Path) -> None:
-    plotting.write_pictures(path, formats=["svg"])
-
-
-def export(path: Path, target: Path) -> None:
-    outputs._replace(target, "newer")
-
-
-@pytest.mark.parametrize(
-    ("write", "name"), [(write_report, "r.html"), (write_picture, "x_gbps.svg"), (export, "c.json")]
-)
-def test_a_full_disk_leaves_the_older_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, Path], None], name: str
-) -> None:
-    path = save_results(tmp_path / "x.csv", rivals("first", "second"))
-    target = tmp_path / name
-    target.write_text("older")
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ResultsError, match=rf"{name}: cannot be written \(No space left on device\); choose another"):
-        write(path, target)
-    assert target.read_text() == "older"
-    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "x.csv"])
 
 
 @pytest.mark.parametrize(
