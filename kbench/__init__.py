@@ -11,7 +11,6 @@ The Python API; everything else is an implementation detail.
     Unsupported                raise it in a provider to decline an input
     run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
     do_bench                   times a function, with the signature of triton.testing.do_bench
-    load_script                makes operators of the plots of a script, in a plug-in
     load                       the rows of a results file as a frame
     Status                     how a row ended: the words in the column `status`
     KbenchError                the base of the errors below; its `exit_status` is an ExitStatus, the command's exit code
@@ -50,7 +49,6 @@ if TYPE_CHECKING:  # `as` marks a name as public
     from kbench.errors import WorkerLost as WorkerLost
     from kbench.kernels.cuda_source import CudaSource as CudaSource
     from kbench.measure.scripts.in_place import do_bench as do_bench
-    from kbench.measure.scripts.in_plugins import load_script as load_script
     from kbench.results.case import Case as Case
     from kbench.results.vocabulary import Status as Status
 
@@ -79,7 +77,6 @@ _MODULES = {
     "WorkerLost": "kbench.errors",
     "CudaSource": "kbench.kernels.cuda_source",
     "do_bench": "kbench.measure.scripts.in_place",
-    "load_script": "kbench.measure.scripts.in_plugins",
     "Case": "kbench.results.case",
     "Status": "kbench.results.vocabulary",
 }

@@ -459,6 +459,43 @@ class DeviceFailed:
 
 
 @dataclass(frozen=True)
+class PointBegun:
+    """The lines of a script's plot are measured at a point from now on: the indices of its steps are those of `lines`."""
+
+    case: Case
+    point: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LineDone:
+    """A line of a script's plot has returned this at a point, which a later process of the same script is given. Or the process
+    has ended while it ran: `status` and `reason` are those of its row."""
+
+    plot: str
+    point: str
+    line: str
+    returned: Any = None
+    status: Status | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What the user should know of a script."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class ScriptFailed:
+    """A script has raised an exception, has ended with an exit code, or has nothing to measure: `what`, at `where`."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
 class TrialFailed:
     """A function of the operator fails: `what` is wrong with it, at `where` in its file."""
 
@@ -484,6 +521,10 @@ Message = (
     | Sampling
     | CallRecorded
     | DeviceFailed
+    | PointBegun
+    | LineDone
+    | Noted
+    | ScriptFailed
     | TrialFailed
     | RequestDone
 )

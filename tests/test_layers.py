@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "launches": "files results",
     "measure": (
         "contract kernels measure/correctness measure/definition measure/launches measure/machine "
-        "measure/scripts measure/session measure/tampering measure/timing plugins protocol results sources sources/scripts "
+        "measure/session measure/tampering measure/timing plugins protocol results sources "
         "text version"
     ),
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results text",
@@ -51,10 +51,10 @@ MAY_IMPORT = {
     "measure/launches": "contract kernels launches measure/machine results text",
     "measure/machine": "kernels nvml protocol text",
     "measure/scripts": (
-        "measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol results "
-        "sources sources/scripts text"
+        "contract measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol "
+        "results sources/scripts text"
     ),
-    "measure/scripts/at_start": "measure/scripts sources/scripts",
+    "measure/scripts/at_start": "measure/scripts",
     "measure/session": "measure/machine measure/timing",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",
@@ -70,9 +70,9 @@ MAY_IMPORT = {
     "reporting": ("analysis comparison errors explain files history plotting results summary text version"),
     "results": "errors text",
     "revisions": "comparison config errors execute files interrupts launches results",
-    "sources": "config contract errors files protocol sources/scripts text",
+    "sources": "config contract errors files protocol text",
     "sources/problems": "contract files protocol results sources text",
-    "sources/scripts": "contract protocol results text",
+    "sources/scripts": "contract results text",
     "summary": "analysis results text",
     "templates": "__init__",
     "text": "",

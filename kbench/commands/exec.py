@@ -32,9 +32,9 @@ def exec_command(
     if result.code and not result.interrupted:
         how = f"exit code {result.code}" if result.code > 0 else f"signal {-result.code}"
         terminal.warn(f"{shlex.join(command)}: ended with {how}")
-    if result.rows:
-        print_results(result)
-    else:
+    for part in result.results:
+        print_results(part)
+    if not result.rows:
         calls = "no call of triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench gave a time"
         terminal.warn(f"nothing was measured: {calls} (in Triton's interpreter none does: unset TRITON_INTERPRET)")
     return result.exit_status

@@ -1,4 +1,4 @@
-"""`kbench init`: writes a config, a plug-in and a workflow to start from, or those of a script."""
+"""`kbench init`: writes a config, a plug-in and a workflow to start from."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from kbench.errors import ExitStatus, UsageError
-from kbench.files import source_text
 from kbench.text import terminal
 from kbench.text.suggest import nearest
 
@@ -28,41 +27,19 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 def init(
     operator: Annotated[
         str,
-        typer.Argument(
-            metavar="OPERATOR", help="A name for an operator of your own, one of kbench, or a script: bench.py."
-        ),
+        typer.Argument(metavar="OPERATOR", help="A name for an operator of your own, or one of kbench."),
     ] = EXAMPLE,
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder for the files.")] = Path(),
-    arguments: Annotated[
-        Optional[list[str]], typer.Argument(metavar="ARGUMENTS", help="The arguments of a script, after --.")
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option(
-            "--plot",
-            metavar="NAME",
-            help="With a script: make a config that measures this plot. Default: the first plot.",
-        ),
-    ] = None,
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
     The plug-in declares the operator and has two providers of it. For an operator of kbench, such as softmax, the command
     writes a plug-in with a provider only: the built-in config measures it.
 
-    If OPERATOR is a script that uses triton.testing.perf_report, the command writes a plug-in, and a config that measures
-    one plot of the script: kbench init bench.py writes bench_plugin.py and bench.yaml.
-
     If any of the files already exists, the command writes no file at all.
     """
     from kbench.contract.origin import shipped
 
-    if operator.endswith(".py"):
-        return _export_script(Path(operator), arguments or (), folder, plot)
-    if arguments or plot:
-        raise UsageError(
-            "kbench init: arguments and --plot need a script, for example: kbench init bench.py --plot NAME"
-        )
     if not NAME.fullmatch(operator):
         raise UsageError(
             f"kbench init: {operator!r} cannot be an operator's name; use at most 40 letters, digits and underscores, and "
@@ -97,35 +74,6 @@ def init(
 def _print_next(arguments: Sequence[str]) -> None:
     check, run = (f"  {shlex.join(['kbench', verb, *arguments])}" for verb in ("check", "run"))
     print(f"\nnext:\n{check}  # are the providers correct?\n{run.ljust(len(check))}  # how fast are they?")
-
-
-def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: str | None) -> ExitStatus:
-    """Write the config of a plot, and the plug-in that it needs. The configs of several plots share the plug-in."""
-    from kbench.execute.worker import Worker
-    from kbench.protocol import CatalogRequest, Source
-    from kbench.sources.source_config import SourceConfig, config_text, plugin_text
-
-    if not script.is_file():
-        raise UsageError(f"{script}: no such file")
-    config = folder / f"{script.stem if plot is None else plot.replace('/', '_')}.yaml"
-    plugin = folder / f"{script.stem}_plugin.py"
-    text = plugin_text(script.absolute(), arguments, folder.absolute())
-    there = os.path.lexists(plugin)
-    existing = [plugin] if there and source_text(plugin) != text else []
-    _refuse([config, *existing] if os.path.lexists(config) else existing)
-    source = Source(str(script.absolute()), tuple(arguments))
-    with Worker(CatalogRequest((), source), terminal.note) as worker:
-        sweeps = {sweep.operator: sweep for sweep in worker.catalog.sweeps}
-        first = SourceConfig(source).sweep(worker.catalog).operator  # raises ConfigError with what is wrong
-    if plot is not None and plot not in sweeps:
-        raise UsageError(f"--plot {plot}: {script} has no such plot; its plots are {', '.join(sweeps)}")
-    _write({config: config_text(sweeps[plot or first], Path(plugin.name)), **({} if there else {plugin: text})})
-    print(f"wrote {config}: the config of {plot or first}")
-    print(f"{'found' if there else 'wrote'} {plugin}: a plug-in, for configs in the same folder")
-    if plot is None and len(sweeps) > 1:
-        others = " or ".join(f"--plot {shlex.quote(name)}" for name in sweeps if name != first)
-        print(f"for another plot, run the command again with {others}")
-    return ExitStatus.OK
 
 
 def _refuse(existing: Sequence[Path]) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from kbench.commands.exec import exec_command
 from kbench.commands.options import (
     KeepTrying,
     LockClocks,
@@ -109,21 +108,20 @@ def run(
     another benchmark such as KernelBench (a folder or a file).
 
     Exit code: 0 success; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing could be measured; 130
-    interrupted. For a script that runs no perf_report, this command does the same as kbench exec, and
-    uses the exit codes of kbench exec.
+    interrupted.
     """
-    from kbench.config.load import load_config
+    from kbench.config.load import load_config, measure_settings
     from kbench.execute.run import RunOptions
     from kbench.protocol import Source
     from kbench.sources import SourceKind, source_of
-    from kbench.sources.source_config import NoPlots, SourceConfig
+    from kbench.sources.source_config import SourceConfig
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
-    usual = RunOptions(out, wait=wait)
-    options = replace(
-        usual,
+    options = RunOptions(
+        out,
+        wait=wait,
         devices=devices,
         scheduler=scheduler,
         spread=spread,
@@ -151,28 +149,50 @@ def run(
             return _measure(loaded, options, dry_run=dry_run, plots=plots)
         if not config.exists():
             raise UsageError(f"{config}: no such file")
+        if source_of(config) is SourceKind.SCRIPT:
+            given = {
+                "--only": only, "--profile": profile, "--plugin": plugin, "--shapes": shapes, "--resume": resume,
+                "--append": append, "--devices": devices, "--scheduler": scheduler, "--spread": spread, "--no-wait": not wait,
+                "--keep-trying": keep_trying, "--lock-clocks": lock_clocks, "--dry-run": dry_run,
+            }  # fmt: skip
+            if refused := [name for name, value in given.items() if value]:
+                what = f"{config}: {', '.join(refused)} cannot be used with a script, which says what it measures as it runs"
+                raise UsageError(f"{what}; leave it out")
+            settings = measure_settings(sets or (), sessions)
+            return _measure_script(config, arguments or (), out, settings, plots=plots)
         if profile or plugin or shapes:
             raise UsageError(
                 f"{config}: --profile, --plugin and --shapes work only with a config file (YAML); leave them out"
             )
-        script = Source(str(config.absolute()), tuple(arguments or ()))
-        source = SourceConfig(script, sets=sets or (), only=only or (), sessions=sessions)
-        try:
-            return _measure(source, options, dry_run=dry_run, plots=plots)
-        except NoPlots:
-            if sets or sessions or only or dry_run or options != usual:
-                raise  # what these options ask for needs a plan
-            terminal.note(
-                f"{config} runs no triton.testing.perf_report, so kbench measures each do_bench call when the script makes it"
-            )
-            return exec_command([sys.executable, str(config), *(arguments or ())], out)
+        folder = Source(str(config.absolute()), tuple(arguments or ()))
+        source = SourceConfig(folder, sets=sets or (), only=only or (), sessions=sessions)
+        return _measure(source, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED
 
 
+def _measure_script(
+    script: Path, arguments: Sequence[str], out: Path, settings: Mapping[str, Any], *, plots: bool
+) -> int:
+    """Measure a script while it runs. Each of its plots has results of its own."""
+    from kbench.execute.program import run_script
+
+    done = run_script(script, arguments, out, settings, terminal.note)
+    if done.fault and not done.interrupted:
+        terminal.warn(f"{done.fault.where}: {done.fault.what}; what it had measured until then is kept")
+    for result in done.results:
+        print_results(result)
+        if plots and not done.interrupted:
+            draw(result)
+    if done.interrupted:
+        return ExitStatus.INTERRUPTED
+    failed = ExitStatus.FAILED if done.fault or done.code else ExitStatus.OK
+    return max([failed, *(result.exit_status for result in done.results)]) if done.results else ExitStatus.NOTHING
+
+
 def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
-    """Measure a config; of a script or a folder all sweeps, one after another. Returns the gravest exit status."""
+    """Measure a config; of a folder all sweeps, one after another. Returns the gravest exit status."""
     from kbench.execute.environment_record import command_line
     from kbench.execute.prepare import prepare
     from kbench.execute.run import execute

@@ -97,7 +97,7 @@ def print_results(result: RunResult) -> None:
     from kbench.analysis import analyse
 
     rows, sweep = result.rows, result.plan.sweep if result.plan else None
-    analysis = analyse(rows, sweep.baseline if sweep else None)
+    analysis = analyse(rows, sweep.baseline if sweep else result.baseline)
     summary.print_summary(analysis, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(result.csv))}")
     if result.plan and result.interrupted:
         print(f"Interrupted after {result.plan.progress(summary.cases_of(rows))}.")

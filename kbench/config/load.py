@@ -208,6 +208,26 @@ def load_config(
     return Config(path, text, document, places, cli_plugins, profile, tuple(changes), tuple(only), points)
 
 
+def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[str, Any]:
+    """What `--set` and `--sessions` say of `measure`, for a script, which has no config. Raises ConfigError, also for
+    a `--set` of anything else."""
+    issues, settings = list[ConfigIssue](), {} if sessions is None else {"sessions": sessions}
+    for argument in sets:
+        try:
+            change = _change(argument)
+        except ConfigError as error:
+            issues += error.issues
+            continue
+        issues += check(change, Overlay)
+        settings |= {name: node.plain for name, node in change.section("measure").items()}
+        if "measure" not in change.entries:
+            what = "a script chooses what it measures; --set takes only keys of measure, for example rounds=3"
+            issues.append(ConfigIssue(change.where, what))
+    if issues:
+        raise ConfigError(issues)
+    return settings
+
+
 def _change(argument: str) -> Node:
     """What `--set key=value` lays over a document. A bare key belongs to `measure` if it is one of its keys, otherwise to
     `sweep`. Raises ConfigError."""

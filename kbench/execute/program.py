@@ -1,36 +1,97 @@
-"""Runs a program whose calls of do_bench are measured in place, and writes what it measures as rows.
+"""Runs a script or a program that measures itself where it calls do_bench, and writes what it measures as rows.
 
 The program keeps its terminal, its arguments and its working folder. Its processes append messages to a file: first one that
-describes their machine, then the rows. This process reads them, and writes the results file.
+describes their machine, then the steps that they enter, and the rows. This process reads them, writes the results files, and
+ends a process that takes longer than the limit of its step.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from kbench import interrupts
-from kbench.errors import UsageError
+from kbench.errors import ConfigError, ConfigIssue, ExitStatus, SourceLocation, UsageError
 from kbench.execute.environment_record import EnvironmentRecord, describe_command
 from kbench.execute.run import RunResult
+from kbench.execute.worker import worker_environment
 from kbench.execute.writer import Writer, check_writable
-from kbench.protocol import Catalog, ProtocolError, Rows, decode
+from kbench.protocol import (
+    STEPS,
+    Catalog,
+    DeviceFailed,
+    LineDone,
+    Message,
+    Noted,
+    PointBegun,
+    ProtocolError,
+    Rows,
+    ScriptFailed,
+    StepBegun,
+    StepEnded,
+    decode,
+    encode,
+)
 from kbench.results.environment import Machine
 from kbench.results.row import Row
+from kbench.results.stamps import now
+from kbench.results.vocabulary import Status
 from kbench.sources.scripts import in_place_variables
 
-ROWS_POLL_S = 0.2
-"""How often to look for new rows."""
+POLL_S = 0.1
+"""How often to look for new messages."""
 
 END_LIMIT_S = 5.0
 """How long a program may take to end after Ctrl-C."""
+
+SILENCE_LIMIT_S = 3600.0
+"""How long a script may take between two calls of do_bench. It may compile kernels."""
+
+MOST_STARTS = 10
+"""How often a script is started before it is given up. It is started again after a line that ended its process."""
+
+
+@dataclass
+class ProgramRun:
+    """What has become of a script or a program.
+
+    results      one for each plot, and one for the calls of do_bench outside of all plots
+    code         its exit code; if a signal has ended it, that with a minus
+    interrupted  by Ctrl-C or a signal
+    fault        what was wrong with a script
+    """
+
+    results: list[RunResult] = field(default_factory=list)
+    code: int = 0
+    interrupted: bool = False
+    fault: ScriptFailed | None = None
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for result in self.results for row in result.rows]
+
+    @property
+    def exit_status(self) -> int:
+        """The exit code of `kbench exec`: that of the program if it failed, as in shells."""
+        if self.interrupted:
+            return ExitStatus.INTERRUPTED
+        if self.code:
+            return self.code if self.code > 0 else 128 - self.code
+        measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
+        return ExitStatus.OK if measured else ExitStatus.NOTHING
 
 
 def program_name(command: Sequence[str]) -> str:
@@ -41,37 +102,204 @@ def program_name(command: Sequence[str]) -> str:
     return script or (module[0] if module else Path(words[0]).stem)
 
 
-def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) -> RunResult:
+def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) -> ProgramRun:
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
-    name = program_name(command)
-    result = RunResult(out / f"{name}.csv")
-    check_writable(result.csv)
+    written = _Written(program_name(command), out, note)
+    with _watched(written) as program:
+        variables = in_place_variables(program.messages, program_name(command))
+        if lost := program.run_to_end(command, {**os.environ, **variables}):
+            written.add([lost.row], lost.machine, 0)
+    return written.run
+
+
+def run_script(
+    script: Path, arguments: Sequence[str], out: Path, settings: Mapping[str, Any], note: Callable[[str], None]
+) -> ProgramRun:
+    """Run a script to its end, once for each session. A line that ends the process costs its own row: the script is started
+    again, and gets for the lines that are measured what they have returned before. Raises ResultsError, and ConfigError for a
+    script that cannot be measured."""
+    entries = {"config": {"path": str(script), "source": str(script.absolute())}, "measure": dict(settings)}
+    written = _Written(script.stem, out, note, entries)
+    for session in range(int(settings.get("sessions", 1))):
+        written.session = session
+        with _watched(written, silence_limit_s=SILENCE_LIMIT_S) as program:
+            variables = in_place_variables(program.messages, script.stem)
+            command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(session), json.dumps(dict(settings))]
+            lost = None
+            for _ in range(MOST_STARTS):
+                lost = program.run_to_end([*command, str(script), *arguments], worker_environment() | variables)
+                if lost is None:
+                    break
+                where = f"{script.name}: {lost.row.provider} at {lost.row.case.label}: {lost.row.reason}"
+                note(f"{where}; starting the script again without this line")
+            else:
+                assert lost
+                note(f"{script.name}: started {MOST_STARTS} times; it stopped at {lost.row.case.label}")
+                written.add([lost.row], lost.machine, session)
+        if written.run.interrupted or written.run.code:
+            break
+    if written.run.code and not written.run.fault and not written.run.interrupted:
+        written.run.fault = ScriptFailed(str(script), _end_of(written.run.code))
+    fault = written.run.fault
+    if fault and not written.run.results:
+        raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
+    return written.run
+
+
+@contextmanager
+def _watched(written: _Written, silence_limit_s: float | None = None) -> Iterator[_Program]:
+    """A program to run, once or again and again. At the end all that it has measured is written."""
     with tempfile.TemporaryDirectory(prefix="kbench-") as folder, interrupts.once():
         messages = Path(folder) / "messages"
         messages.touch()
-        process = _start(command, in_place_variables(messages, name))
-        written = _Written(messages, result, note)
+        yield _Program(messages, written, silence_limit_s)
+        written.finish()
+
+
+@dataclass
+class _Process:
+    """A process that measures itself.
+
+    machine  that it runs on
+    step     that has begun and not ended, and when
+    point    of the plot whose lines it measures
+    lost     what it said of the device, or why it was killed
+    """
+
+    machine: Machine
+    step: tuple[StepBegun, float] | None = None
+    point: PointBegun | None = None
+    lost: tuple[Status, str] | None = None
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """The line of a plot in which a process has ended, as a row."""
+
+    row: Row
+    machine: Machine
+
+
+class _Program:
+    """Runs a command, and reads the messages of its processes."""
+
+    def __init__(self, messages: Path, written: _Written, silence_limit_s: float | None) -> None:
+        self.messages, self._written, self._silence_limit_s = messages, written, silence_limit_s
+        self._processes: dict[str, _Process] = {}
+        self._noted: set[str] = set()
+        self._read, self._rest, self._heard = 0, b"", time.monotonic()
+
+    def run_to_end(self, command: Sequence[str], environment: Mapping[str, str]) -> _Lost | None:
+        """Run it to its end. Returns the line of a plot in which a process has ended, and tells the next process of it."""
+        run = self._written.run
+        self._heard = time.monotonic()
+        process = _start(command, environment)
         try:
             while process.poll() is None:
                 with interrupts.held_back():
-                    written.add_new_rows()
-                time.sleep(ROWS_POLL_S)
+                    self._read_messages()
+                    self._end_late(process.pid)
+                time.sleep(POLL_S)
         except KeyboardInterrupt:
-            result.interrupted = True
+            run.interrupted = True
             with suppress(subprocess.TimeoutExpired):  # Ctrl-C has reached the program too
                 process.wait(END_LIMIT_S)
         finally:
             if process.poll() is None:
                 process.kill()
-        result.code = process.wait(END_LIMIT_S)
-        written.add_new_rows()
-        written.finish()
-    return result
+        run.code = process.wait(END_LIMIT_S)
+        self._read_messages()
+        if run.interrupted:
+            return None
+        for pid, measuring in self._processes.items():
+            if measuring.step and measuring.point:
+                return self._lost(measuring, run.code if pid == str(process.pid) else None)
+        return None
+
+    def _lost(self, measuring: _Process, code: int | None) -> _Lost:
+        assert measuring.step and measuring.point
+        (step, _), point = measuring.step, measuring.point
+        measuring.step = None
+        how = "the process has ended" if code is None else _end_of(code)
+        status, reason = measuring.lost or (Status.CRASHED, how)
+        reason += f" while {STEPS[step.step]}" if measuring.lost is None or status is Status.TIMEOUT else ""
+        line = point.lines[step.index]
+        message = LineDone(point.case.operator, point.point, line, None, status, reason)
+        with self.messages.open("ab") as file:
+            file.write(b"\n" + encode(message, "parent"))  # the process may have been killed while it wrote
+        row = Row(point.case, line, status=status, reason=reason, started_at=now())
+        return _Lost(row, measuring.machine)
+
+    def _read_messages(self) -> None:
+        """Take in what has come since the last call."""
+        with self.messages.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._read += len(data)
+        for line in filter(None, lines):
+            pid = line.split(b" ", 1)[0].decode("ascii", "replace")
+            try:
+                message = decode(line, pid)
+            except ProtocolError as error:
+                self._written.note(f"a message of process {pid} cannot be read, and its rows are lost: {error}")
+                continue
+            self._heard = time.monotonic()
+            if isinstance(message, Catalog):
+                self._processes[pid] = _Process(message.machine)
+            elif isinstance(message, ScriptFailed):
+                self._written.run.fault = message
+            elif pid in self._processes:
+                self._take(message, self._processes[pid], list(self._processes).index(pid))
+
+    def _take(self, message: Message, process: _Process, number: int) -> None:
+        if isinstance(message, StepBegun):
+            process.step = message, self._heard
+        elif isinstance(message, StepEnded):
+            process.step = None
+        elif isinstance(message, PointBegun):
+            process.point = message
+        elif isinstance(message, DeviceFailed):
+            process.lost = message.status, message.reason
+        elif isinstance(message, Noted) and message.line not in self._noted:
+            self._noted.add(message.line)
+            self._written.note(message.line)
+        elif isinstance(message, Rows) and message.rows:
+            baseline = message.rows[0].configuration_name if process.point else ""
+            process.point = None
+            self._written.add(message.rows, process.machine, number, baseline)
+
+    def _end_late(self, pid: int) -> None:
+        """Kill a process whose step takes longer than its limit, and a silent script."""
+        silent_s = time.monotonic() - self._heard
+        for name, process in self._processes.items():
+            if process.step and time.monotonic() - process.step[1] > process.step[0].limit_s:
+                process.lost = Status.TIMEOUT, f"took longer than {process.step[0].limit_s:g} s"
+                _kill(int(name))
+                return
+        if self._silence_limit_s and silent_s > self._silence_limit_s:
+            what = f"the script called do_bench for the last time {silent_s:.0f} s ago, so kbench has ended it"
+            self._written.run.fault = ScriptFailed(self._written.name, what)
+            _kill(pid)
 
 
-def _start(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _end_of(code: int) -> str:
+    """How a process has ended."""
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"the process exited with code {code}"
+
+
+def _kill(pid: int) -> None:
+    """Kill a process and those that it has started."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for each in [*process.children(recursive=True), process]:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(list(command), env={**os.environ, **variables})
+        return subprocess.Popen(list(command), env=dict(environment))
     except OSError as error:
         advice = "give the path of a program that can be run"
         if command[0].endswith(".py") and Path(command[0]).is_file():
@@ -82,46 +310,37 @@ def _start(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.P
 
 
 class _Written:
-    """Writes the rows that processes append to a file of messages. Each process is a session, numbered as they appear. The
-    results file and its environment file are made when there is a first row."""
+    """Writes rows to the file of their plot, or of their program. A file and its environment file are made when there is a
+    first row. `session` is that of all rows; without it each process is a session. `entries` go into the environment files."""
 
-    def __init__(self, messages: Path, result: RunResult, note: Callable[[str], None]) -> None:
-        self._messages, self._result, self._note = messages, result, note
-        self._read, self._rest = 0, b""
-        self._machines: dict[str, Machine] = {}
-        self._writer: Writer | None = None
-        self._record: EnvironmentRecord | None = None
+    def __init__(
+        self, name: str, out: Path, note: Callable[[str], None], entries: Mapping[str, Any] | None = None
+    ) -> None:
+        self.name, self.note, self.run = name, note, ProgramRun()
+        self.session: int | None = None
+        self._out, self._entries = out, dict(entries or {})
+        self._writers: dict[str, tuple[Writer, EnvironmentRecord, RunResult]] = {}
+        self._last: Row | None = None
+        check_writable(out / f"{name}.csv")
 
-    def add_new_rows(self) -> None:
-        """Write the rows of the messages that have come since the last call."""
-        with self._messages.open("rb") as file:
-            file.seek(self._read)
-            data = file.read()
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        self._read += len(data)
-        for line in lines:
-            process = line.split(b" ", 1)[0].decode("ascii", "replace")
-            try:
-                message = decode(line, process)
-            except ProtocolError as error:
-                self._note(f"a message of process {process} cannot be read, and its rows are lost: {error}")
-                continue
-            if isinstance(message, Catalog):
-                self._machines[process] = message.machine
-            elif isinstance(message, Rows) and message.rows and process in self._machines:
-                self._write(message.rows, self._machines[process], list(self._machines).index(process))
-
-    def _write(self, rows: Sequence[Row], machine: Machine, session: int) -> None:
-        if self._writer is None or self._record is None:
-            self._writer = Writer(self._result.csv, tuple(rows[0].case.axes))
-            self._writer.note = self._note
-            entries = describe_command(machine, self._result.csv.parent)
-            self._record = EnvironmentRecord(entries, self._writer.write_environment)
-            self._result.moved = self._writer.moved
-        named = [replace(row, session=session, env_id=self._record.add_machine(machine)) for row in rows]
-        self._writer.write(named)
-        self._result.rows += named
+    def add(self, rows: Sequence[Row], machine: Machine, number: int, baseline: str = "") -> None:
+        """Write the rows of a case. `number` is that of their process, and `baseline` a name."""
+        operator = rows[0].case.operator
+        if operator not in self._writers:
+            path = self._out / f"{operator}.csv"
+            writer = Writer(path, tuple(rows[0].case.axes))
+            writer.note = self.note
+            entries = self._entries | ({"baseline": baseline} if baseline else {})
+            record = EnvironmentRecord(describe_command(machine, self._out, **entries), writer.write_environment)
+            result = RunResult(path, moved=writer.moved, baseline=baseline or None)
+            self._writers[operator] = writer, record, result
+            self.run.results.append(result)
+        writer, record, result = self._writers[operator]
+        session = number if self.session is None else self.session
+        named = [replace(row, session=session, env_id=record.add_machine(machine)) for row in rows]
+        writer.write(named)
+        result.rows += named
 
     def finish(self) -> None:
-        if self._record is not None:
-            self._record.finish(interrupted=self._result.interrupted)
+        for _, record, _ in self._writers.values():
+            record.finish(interrupted=self.run.interrupted)

@@ -24,13 +24,13 @@ from kbench.results.vocabulary import Status
 
 @dataclass
 class RunResult:
-    """The result of a run, or of a program that was measured in place.
+    """The result of a run, or of a plot of a script.
 
     moved        earlier results files, under their new names
     interrupted  by Ctrl-C or a signal
-    plan         None for a program
+    plan         None for a script or a program
+    baseline     its configuration, if there is no plan
     begun        whether the environment file mentions this run; that of a continued file does once a row is added
-    code         the exit code of a program; if a signal has ended it, that with a minus
     """
 
     csv: Path
@@ -39,16 +39,14 @@ class RunResult:
     moved: list[Path] = field(default_factory=list)
     interrupted: bool = False
     begun: bool = False
-    code: int | None = None
+    baseline: str | None = None
 
     @property
     def exit_status(self) -> int:
-        """The exit code of `kbench run` and `kbench exec`. After a program that failed it is the program's, as in shells."""
+        """The exit code of `kbench run`."""
         if self.interrupted:
             return ExitStatus.INTERRUPTED
-        if self.code:
-            return self.code if self.code > 0 else 128 - self.code
-        if self.code is None and any(row.status.failed for row in self.rows):
+        if any(row.status.failed for row in self.rows):
             return ExitStatus.FAILED
         measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
         return ExitStatus.OK if measured else ExitStatus.NOTHING

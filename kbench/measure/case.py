@@ -298,25 +298,19 @@ class CaseRun:
         return any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
 
     def rows(self) -> list[Row]:
-        context = CaseContext(
-            case=self.case,
+        context = CaseContext.of(
+            self.case,
+            self.device,
+            self.timer,
             call_bytes=self.call_bytes,
             flops=self.flops,
+            ceilings=(self.ceiling_gbps, self.ceiling_tflops, self.telemetry.peak_gbps),
             shorter=self.case.itemsize > 2 or self.has_shorter_inputs(),
             baseline=self.baseline,
-            cache_bytes=self.device.cache_bytes,
-            ceiling_gbps=self.ceiling_gbps,
-            ceiling_tflops=self.ceiling_tflops,
-            peak_gbps=self.telemetry.peak_gbps,
-            accelerated=self.device.accelerated,
-            cold=self.timer.cold(self.call_bytes),
-            prefill_ms=self.timer.prefill_ms,
             calls=self.timer.calls,
             common={
                 "session": self.session,
-                "timer": self.timer.name,
                 "cache": self.settings.cache,
-                "device": self.device.name,
                 "started_at": self.started_at,
                 "case_hash": self.case_hash,
                 "other_cores": self.load.cores(),

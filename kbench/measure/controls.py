@@ -85,7 +85,7 @@ def repeat(index: int, baseline: Contender) -> Contender:
     """The baseline once more: the noise floor. It has the launch overhead of the baseline, so that the timer prepares both
     alike, and its settings."""
     theirs = baseline.changes
-    changes = ProviderChanges(own=dict(theirs.own), script=theirs.script) if theirs else None
+    changes = ProviderChanges(own=dict(theirs.own)) if theirs else None
     return Contender(
         index,
         Control.REPEAT,

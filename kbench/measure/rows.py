@@ -9,7 +9,9 @@ from typing import Any
 
 from kbench.measure.contender import Contender
 from kbench.measure.flags import FlagEvidence, flags, suspicion
+from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, energy_mj, telemetry_columns
+from kbench.measure.timing.timer import Timer
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
@@ -45,6 +47,37 @@ class CaseContext:
     common: dict[str, Any]
     unchecked: bool = False
     calls: Callable[[int, int], int] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        case: Case,
+        device: Device,
+        timer: Timer,
+        *,
+        call_bytes: int = 0,
+        flops: int | None = None,
+        ceilings: tuple[float | None, float | None, float | None] = (None, None, None),
+        common: dict[str, Any],
+        **more: Any,
+    ) -> CaseContext:
+        """That of a case which a timer times on a device. `ceilings` are GB/s and TFLOP/s of the session, and the peak GB/s
+        that the device states. `common` has columns beside those that follow from the others, and `more` further fields."""
+        ceiling_gbps, ceiling_tflops, peak_gbps = ceilings
+        return cls(
+            case=case,
+            call_bytes=call_bytes,
+            flops=flops,
+            ceiling_gbps=ceiling_gbps,
+            ceiling_tflops=ceiling_tflops,
+            peak_gbps=peak_gbps,
+            cache_bytes=device.cache_bytes if call_bytes else None,
+            accelerated=device.accelerated,
+            prefill_ms=timer.prefill_ms,
+            cold=timer.cold(call_bytes),
+            common={"timer": timer.name, "device": device.name} | common,
+            **more,
+        )
 
     @property
     def light_ms(self) -> float | None:
@@ -135,8 +168,9 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
     round_ms = tuple(map(_picoseconds, contender.round_ms))
+    ms = time_of(contender)
     precision = contender.precision(baseline, timer_kind(context.common["timer"]).resolution_ms)
-    ms, ms_p20, ms_p80 = map(_picoseconds, (median(round_ms), *_p20_p80(samples)))
+    ms_p20, ms_p80 = map(_picoseconds, _p20_p80(samples))
     moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
     light_ms = context.light_ms if computes else None
@@ -196,6 +230,11 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: b
         same_ops=same_ops,
         unchecked=context.unchecked and row.role == Role.PROVIDER,
     )
+
+
+def time_of(contender: Contender) -> float:
+    """The column `ms` of a contender that was timed."""
+    return _picoseconds(median(map(_picoseconds, contender.round_ms)))
 
 
 def gbps(count: int, ms: float) -> float:

@@ -8,26 +8,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 from kbench.contract import registry
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
-from kbench.measure.edge_cases import check_edges, checked_row
+from kbench.measure.edge_cases import check_edges
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import find_telemetry
-from kbench.measure.scripts.script_run import ScriptRun, time_plainly
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import DeviceLost
-from kbench.measure.tampering import settings as process_settings
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import (
     NO_INDEX,
-    RANDOM,
     CatalogRequest,
     CheckRequest,
     DeviceFailed,
@@ -46,7 +42,6 @@ from kbench.protocol import (
 )
 from kbench.results.vocabulary import Status
 from kbench.sources.loading import load_source
-from kbench.sources.scripts.script_operator import ScriptOperator
 from kbench.text.exception_text import describe_exception
 
 HOST_MEMORY_SHARE = 0.8
@@ -57,7 +52,7 @@ IMPORT_LIMIT_S = 300.0
 """How long a plug-in may take to be imported, and a provider to say whether it is available."""
 
 SOURCE_LIMIT_S = 3600.0
-"""How long a script may take to run while kbench learns what it measures. It may compile a kernel for each of its cases."""
+"""How long a benchmark problem may take to be loaded."""
 
 
 class AnswerPipe:
@@ -110,8 +105,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             failures = load_plugins(request.plugins, running)
             sweeps: Sequence[SourceSweep] = ()
             if request.source:
-                with running("", "load", request.source.path):  # without the guard: loading it replaces do_bench
-                    sweeps, faults = load_source(request.source, partial(time_plainly, device), process_settings)
+                with running("", "load", request.source.path):
+                    sweeps, faults = load_source(request.source)
                 failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))
@@ -121,16 +116,10 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         operator, settings = registry.operator(task.case.operator), task.settings
         device.use_threads(settings.threads)
         if isinstance(request, TrialRequest):
-            if isinstance(operator, ScriptOperator):
-                return  # it has neither inputs nor a reference
             if fault := attempt(operator, task.case, device, settings.seed, whole=request.whole):
                 answers(TrialFailed(fault.where, fault.what))
             return
-        if isinstance(request, CheckRequest) and isinstance(operator, ScriptOperator):
-            for one in task.configurations:
-                reason = "a script has no reference to check it with"
-                answers(Rows((checked_row(task.case, one, RANDOM, Status.UNSUPPORTED, reason),)))
-        elif isinstance(request, CheckRequest):
+        if isinstance(request, CheckRequest):
             check_edges(
                 operator,
                 task.case,
@@ -145,12 +134,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         else:
             if settings.kernels:
                 recorder.say_what_is_missing()
-            kind = (
-                partial(ScriptRun, operator)
-                if isinstance(operator, ScriptOperator)
-                else partial(CaseRun, operator, recorder=recorder)
-            )
-            run = kind(
+            run = CaseRun(
+                operator,
                 task.case,
                 task.configurations,
                 baseline=task.baseline_index,
@@ -162,6 +147,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 telemetry=reader,
                 emit=answers,
                 guard=guard,
+                recorder=recorder,
             )
             answers(Rows(tuple(run.run())))
 

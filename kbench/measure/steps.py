@@ -27,9 +27,10 @@ class DeviceLost(Exception):
 
 
 class Steps:
-    """Runs steps on a device and announces them with `emit`. `times` says whether a step may time something later."""
+    """Runs steps on a device and announces them with `emit`. `times` says whether a step may time something later. Without a
+    guard nobody looks for what a step has changed: the lines of a script may change what they like."""
 
-    def __init__(self, device: Device, emit: Emit, guard: Guard, *, times: bool = True) -> None:
+    def __init__(self, device: Device, emit: Emit, guard: Guard | None, *, times: bool = True) -> None:
         self.device, self.emit, self.guard, self._times = device, emit, guard, times
 
     @contextmanager
@@ -41,9 +42,10 @@ class Steps:
         again, also those that kbench makes to clean up. The reason keeps the words of the first.
         """
         self.emit(StepBegun(contender.index, contender.configuration_name, name, limit_s))
-        plugin = contender.provider.plugin if contender.provider else None
-        contender.changes = contender.changes or self.guard.of_plugin(plugin)
-        self.guard.begin(contender.changes, f"while {STEPS[name]}", timed=name == "time")
+        if self.guard:
+            plugin = contender.provider.plugin if contender.provider else None
+            contender.changes = contender.changes or self.guard.of_plugin(plugin)
+            self.guard.begin(contender.changes, f"while {STEPS[name]}", timed=name == "time")
         failed = True
         try:
             yield
@@ -54,7 +56,9 @@ class Steps:
             contender.end(Status.WRONG, str(fault))
         except Unsupported as refusal:
             contender.end(Status.UNSUPPORTED, str(refusal) or "declined without a reason")
-        except BaseException as error:  # noqa: BLE001  whatever a provider raises belongs to its own row
+        except BaseException as error:
+            if self.guard is None and isinstance(error, KeyboardInterrupt):
+                raise  # a script runs in the terminal
             status = Status.OOM if out_of_memory(error) else Status.ERROR
             # the step `build` includes the first call, which may compile a kernel
             when = "before timing" if name == "build" else f"while {STEPS[name]}"
@@ -65,8 +69,9 @@ class Steps:
             if not self.device.healthy():
                 raise DeviceLost(contender)
             self.device.release()
-        self.guard.end()
-        contender.blame_for_tampering()
+        if self.guard:
+            self.guard.end()
+            contender.blame_for_tampering()
         self.emit(StepEnded(contender.index))
 
 

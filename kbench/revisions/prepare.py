@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -165,8 +164,8 @@ def config_in(repository: Repository, config: Path) -> Path:
     """The config relative to the top of the repository. Raises UsageError."""
     if config.suffix == ".py":
         raise UsageError(
-            f"{config}: revisions are measured with a config, not a script; make one with: kbench init "
-            f"{shlex.quote(str(config))}, and commit it with its plug-in"
+            f"{config}: revisions are measured with a config, not a script; measure the script in both revisions with kbench "
+            "run, and compare the results with kbench compare"
         )
     folder = (Path.cwd() / config).parent.resolve()
     if not folder.is_relative_to(repository.top):

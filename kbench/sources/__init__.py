@@ -1,19 +1,19 @@
 """Other people's formats, turned into operators, cases and providers: benchmark scripts and problem folders.
 
-`kbench run PATH` takes a config, a script or a folder, and `source_of` says which. A script or folder takes this way:
+`kbench run PATH` takes a config, a script or a folder, and `source_of` says which. A folder takes this way:
 
-1. The parent puts a `Source` (the path, and the arguments after `--`) into the request for the catalog.
+1. The parent puts a `Source` (the path) into the request for the catalog.
 2. The worker loads it (`loading.py`). The format registers operators and their providers, and says in a `SourceSweep` what to
    measure: an operator, its cases and its configurations. The sweeps are part of the catalog.
 3. The parent makes a config of each sweep (`source_config.py`). From here on it is a run like any other: the same plan,
    isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
 
 A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is a module of
-`problems/`, and a line of FOLDERS. A script has no reference and declares no tensors. Each of its plots becomes a
-`ScriptOperator`, whose lines are the providers, and `ScriptRun` measures it in place of `CaseRun`.
+`problems/`, and a line of FOLDERS.
 
-`kbench exec` takes a shorter way: it runs a program, and the program itself measures its calls of do_bench in place (see
-kbench/execute/program.py and kbench/measure/scripts/in_place.py).
+A script has no reference, declares no tensors, and says what it measures only while it runs. So `kbench run` starts it as
+`kbench exec` starts a program, and its process measures itself (kbench/measure/scripts) and sends rows to the parent
+(kbench/execute/program.py).
 """
 
 from __future__ import annotations

@@ -1,24 +1,16 @@
-"""The config of a script or a problem folder: what it asks to measure, in the form of a config file."""
+"""The config of a problem folder: what it asks to measure, in the form of a config file."""
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kbench.config.load import load_config
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, Source, SourceSweep
-
-
-class NoPlots(ConfigError):
-    """A script calls do_bench, but runs no `perf_report`, so there is nothing to plan. `kbench exec` measures it."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +41,6 @@ class SourceConfig:
         ]
         if issues:
             raise ConfigError(issues)
-        if not catalog.sweeps:
-            what = "calls do_bench, but runs no triton.testing.perf_report, so its cases are not known before it runs"
-            script = self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path
-            command = shlex.join(["kbench", "exec", "--", "python", str(script), *self.source.arguments])
-            remedy = f"measure it with: {command}"
-            raise NoPlots([ConfigIssue(SourceLocation(self.source.path), f"{what}; {remedy}")])
         return catalog.sweeps[self.number]
 
     def resolve(self, catalog: Catalog) -> Sweep:
@@ -90,25 +76,3 @@ def _products(points: Sequence[Mapping[str, Any]]) -> Any:
     if count == len(points) and len({tuple(point.items()) for point in points}) == count:
         return {name: values if len(values) > 1 else values[0] for name, values in product.items()}
     return [dict(point) for point in points]
-
-
-def config_text(sweep: SourceSweep, plugin: Path) -> str:
-    """The config of a plot of a script. `plugin` is the plug-in file, relative to the config."""
-    content = as_config(sweep)
-    whole = {"operator": content["operator"], "plugins": [plugin.as_posix()], **content}
-    text = yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-    return f"# {sweep.operator}: the cases and the lines of a script's plot; measure them with kbench run\n{text}"
-
-
-def plugin_text(script: Path, arguments: Sequence[str], folder: Path) -> str:
-    """A plug-in file that registers the plots of a script as operators. It will be in `folder`."""
-    relative = Path(os.path.relpath(script, folder)).as_posix()
-    given = "".join(f", {argument!r}" for argument in arguments)
-    return f'''"""The plots of {script.name} as operators of kbench. A script has no reference, so nothing checks them."""
-
-from pathlib import Path
-
-import kbench
-
-kbench.load_script(Path(__file__).parent / {relative!r}{given})
-'''

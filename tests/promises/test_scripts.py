@@ -198,20 +198,6 @@ def test_show_and_compare_read_the_results_of_a_script(script_run: Path, folder:
     assert "manual" in run_kbench("compare", f"a={file}", f"b={file}", folder=folder).out
 
 
-def test_init_turns_a_script_into_a_config_and_a_plug_in_and_overwrites_neither(folder: Path, kbench: Kbench) -> None:
-    (folder / "bench.py").write_text(SCRIPT)
-    made = kbench("init", "bench.py")
-    assert made.code == 0 and "bench.yaml" in made.out and "bench_plugin.py" in made.out
-    files = {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
-    assert set(files) == {"bench.py", "bench.yaml", "bench_plugin.py"}
-    assert "operator: softmax-lines" in files["bench.yaml"]
-    again = kbench("init", "bench.py")
-    assert again.code == 2 and "bench.yaml: exists already" in again.err
-    assert files == {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
-    planned = kbench("run", "bench.yaml", "--dry-run")
-    assert planned.code == 0 and "manual" in planned.out
-
-
 @pytest.mark.parametrize(
     ("source", "named"),
     [

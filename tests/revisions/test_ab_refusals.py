@@ -26,14 +26,7 @@ from planted_repository import CONFIG, SWEEP, Machine, commit, git
             ("old", "bench/new.yaml"),
             "has no such file; name a base that has it, or measure both revisions with kbench run",
         ),
-        (
-            ("old", "bench.py"),
-            "revisions are measured with a config, not a script; make one with: kbench init bench.py, and",
-        ),
-        (
-            ("old", "bench/my bench.py"),
-            "make one with: kbench init 'bench/my bench.py', and commit it",
-        ),
+        (("old", "bench.py"), "revisions are measured with a config, not a script; measure the script in both"),
         (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
         (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),
         (("--fail-on", "sloower", "old", CONFIG), "--fail-on"),

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kbench.sources.scripts.arguments import argument_columns, word, words_of
-from kbench.sources.scripts.bench_call import BenchCall
-from kbench.sources.scripts.reported import QuantityKind, classify, counted, numbers
+from kbench.sources.scripts.bench_call import BenchCall, Timing
+from kbench.sources.scripts.reported import counted_work
 
 
 def kinds(**values: object) -> dict[str, tuple[str, list[object]]]:
@@ -31,9 +31,10 @@ def test_whole_numbers_are_axes_and_other_numbers_are_scalars() -> None:
     }
 
 
-def test_a_size_that_the_script_does_not_list_is_given_as_it_is() -> None:
-    [column] = argument_columns([{"N": np.int64(3)}])
-    assert type(column.given(3)) is np.int64 and column.given(7) == 7
+def test_arrays_among_the_arguments_are_told_apart() -> None:
+    first, second = np.arange(3), np.arange(4)
+    [column] = argument_columns([{"sizes": first}, {"sizes": second}])
+    assert column.value(first) != column.value(second) and not column.knows(np.arange(5))
 
 
 def test_the_first_dtype_is_that_of_the_case_and_others_are_words() -> None:
@@ -63,54 +64,43 @@ def test_different_objects_with_the_same_text_get_different_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "quantity", "unit"),
+    ("label", "work"),
     [
-        (1e-4, 1e-3, QuantityKind.TIME, "ms"),
-        (0.1, 1.0, QuantityKind.TIME, "us"),
-        (100.0, 1000.0, QuantityKind.TIME, "ns"),
-        (0.3, 3.0, QuantityKind.TIME, ""),
-        (1000.0, 100.0, QuantityKind.RATE, ""),
-        (333.0, 33.0, QuantityKind.RATE, ""),
-        (2.0, 2.0, QuantityKind.OTHER, ""),
-        (0.0, 0.0, QuantityKind.OTHER, ""),
-        (-1.0, -10.0, QuantityKind.OTHER, ""),
-    ],
-)
-def test_what_a_script_reports_follows_from_how_it_scales(
-    first: float, second: float, quantity: QuantityKind, unit: str
-) -> None:
-    found = classify(first, second, 1e-4)
-    assert (found.quantity, found.unit) == (quantity, unit)
-
-
-@pytest.mark.parametrize(
-    ("label", "expected"),
-    [
-        ("GB/s", ("bytes", 1e6)),
-        ("Bandwidth (GBps)", ("bytes", 1e6)),
-        ("GiB/s", ("bytes", 1073742.0)),
-        ("TFLOPS", ("flops", 1e9)),
+        ("GB/s", ("bytes", 2_512_345)),
+        ("Bandwidth (GBps)", ("bytes", 2_512_345)),
+        ("Bandwidth (TB/s)", ("bytes", 2_512_345_000)),
+        ("Effective bandwidth (MB/s)", ("bytes", 2_512)),
+        ("GiB/s", ("bytes", 2_697_610)),
+        ("TFLOPS", ("flops", 2_512_345_000)),
+        ("bandwidth-TFLOPS", ("flops", 2_512_345_000)),
+        ("Bandwidth utilization (%)", None),
         ("speed", None),
     ],
 )
-def test_a_label_says_what_a_rate_counts(label: str, expected: tuple[str, float] | None) -> None:
-    assert counted(1.0, 1.0, label) == expected
+def test_a_label_says_what_a_rate_counts(label: str, work: tuple[str, int] | None) -> None:
+    assert counted_work(2.512345, 1.0, label) == work
 
 
-def test_numbers_of_a_script_are_the_first_of_a_tuple_or_those_of_a_dict() -> None:
-    assert numbers((1, 2, 3)) == {"": 1.0} and numbers({"ms": 1, "name": "x"}) == {"ms": 1.0}
-    assert numbers(None) == numbers(math.nan) == numbers(()) == {}
+def test_the_key_of_a_dict_or_the_name_of_the_plot_may_name_the_unit() -> None:
+    assert counted_work({"ms": 1.0, "GB/s": 123.456789}, 1.0, "speed") == ("bytes", 123456789)
+    assert counted_work((123.456789, 1.0, 2.0), 1.0, "", "copy-GB/s") == ("bytes", 123456789)
+
+
+@pytest.mark.parametrize("returned", [None, math.nan, (), 0.0, -1.0, 1000 * 0.3456789, 0.3456789, 17.0])
+def test_times_and_rates_that_are_rounded_much_count_nothing(returned: object) -> None:
+    assert counted_work(returned, 0.3456789, "GB/s") is None
 
 
 def test_do_bench_returns_what_was_asked_for() -> None:
     samples = [4.0, 1.0, 2.0, 3.0]
+    timing = Timing(2.25, samples)  # the median of the medians of two rounds
 
     def returned(**asked: object) -> object:
-        return BenchCall(lambda: None, "bench.py:1", **asked).returned(samples)  # type: ignore[arg-type]
+        return BenchCall(lambda: None, "bench.py:1", **asked).returned(timing)  # type: ignore[arg-type]
 
-    assert returned() == 2.5 and returned(return_mode="median") == 2.5
+    assert returned() == returned(return_mode="median") == 2.25
     assert (returned(return_mode="min"), returned(return_mode="max")) == (1.0, 4.0)
     assert returned(return_mode="all") == samples
-    assert returned(quantiles=[0.5]) == 2.5 and returned(quantiles=[0.0, 0.5, 1.0]) == [1.0, 2.5, 4.0]
+    assert returned(quantiles=[0.5]) == 2.25 and returned(quantiles=[0.0, 0.5, 1.0]) == [1.0, 2.25, 4.0]
     with pytest.raises(ValueError, match="the modes are min, max, mean, median, all"):
         returned(return_mode="mode")

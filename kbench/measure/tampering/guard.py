@@ -30,13 +30,11 @@ class ProviderChanges:
     tampering  for which its time cannot be believed: `replaced time.perf_counter_ns (while timing)`
     altered    what it changed and kbench put back: `torch.set_num_threads from 1 to 8`
     own        the settings with which it has to run from now on, by name
-    script     it is a line of a script, whose settings are its own
     """
 
     tampering: list[str] = field(default_factory=list)
     altered: list[str] = field(default_factory=list)
     own: dict[str, Any] = field(default_factory=dict)
-    script: bool = False
 
     def add(self, other: ProviderChanges) -> None:
         self.tampering += [deed for deed in other.tampering if deed not in self.tampering]
@@ -91,7 +89,7 @@ class Guard:
             deeds.insert(0, f"replaced {listed(replaced)}")
         altered = [f"{name}, which it closed or redirected" for name in self._streams.put_back()]
         now, own, advice = settings.read(), {}, ""
-        for name, value in {} if changes.script else now.items():
+        for name, value in now.items():
             before, effect = self._before[name], EFFECTS[name]
             if value == before or UNREADABLE in (value, before) or effect is Effect.SILENT:
                 continue

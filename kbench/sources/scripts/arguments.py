@@ -36,9 +36,13 @@ class ArgumentColumn:
     kind: str
     values: dict[Value, Any] = field(default_factory=dict)
 
-    def given(self, value: Value) -> Any:
-        """The object that a value of a case stands for. A size or a number that the script does not list stands for itself."""
-        return self.values.get(value, value)
+    def knows(self, given: Any) -> bool:
+        """Whether a value of a case stands for this object."""
+        return any(_same(known, given) for known in self.values.values())
+
+    def value(self, given: Any) -> Value:
+        """The value of a case that stands for this object."""
+        return next(value for value, known in self.values.items() if _same(known, given))
 
 
 def argument_columns(points: Sequence[Mapping[str, Any]]) -> list[ArgumentColumn]:
@@ -109,7 +113,10 @@ def word(value: Any, others: Mapping[Value, Any]) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, (str, int, float, tuple)) and bool(a == b))
+    try:
+        return a is b or (type(a) is type(b) and bool(a == b))
+    except (ValueError, RuntimeError):  # arrays and tensors of several elements
+        return False
 
 
 def words_of(values: Iterable[Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""One call of do_bench by a script: what it asked for, what do_bench returns for given samples, and a function that stands in
-for do_bench. This module imports neither torch nor Triton."""
+"""One call of do_bench by a script: what it asked for, what do_bench returns for a time, and a function that stands in for
+do_bench. This module imports neither torch nor Triton."""
 
 from __future__ import annotations
 
@@ -11,14 +11,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from kbench.text.exception_text import in_library
 
 NO_SCRIPTS = ("triton", "torch", "kbench")
 """Packages whose calls of do_bench are part of no script: Triton and torch tune kernels, and kbench measures with it."""
 
+RENAMED = {"percentiles": "quantiles"}
+REMOVED = ("fast_flush", "device_type")
+"""Arguments of do_bench in earlier versions of Triton."""
+
 RETURN_MODES = ("min", "max", "mean", "median", "all")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a closure takes: `ms` is the time of its row, and `samples_ms` are all samples of its rounds."""
+
+    ms: float
+    samples_ms: Sequence[float]
+
+    @classmethod
+    def of(cls, samples_ms: Sequence[float]) -> Timing:
+        return cls(statistics.median(samples_ms), samples_ms)
 
 
 @dataclass(frozen=True)
@@ -52,55 +68,43 @@ class BenchCall:
         for tensor in self.grad_to_none:
             tensor.grad = None
 
-    def returned(self, samples_ms: Sequence[float]) -> Any:
-        """What do_bench returns for these samples: one number, a list of quantiles, or all samples."""
+    def returned(self, timing: Timing) -> Any:
+        """What do_bench returns: one number, a list of quantiles, or all samples. The mean and the median are the time of the
+        row, so that a script shows the number that kbench shows."""
         if self.quantiles is not None:
-            found = [quantile(sorted(samples_ms), share) for share in self.quantiles]
-            return found[0] if len(found) == 1 else found
+            values = [timing.ms if share == 0.5 else quantile(timing.samples_ms, share) for share in self.quantiles]
+            return values[0] if len(values) == 1 else values
         if self.return_mode == "all":
-            return list(samples_ms)
-        functions: dict[str, Callable[[Sequence[float]], float]] = {
-            "min": min,
-            "max": max,
-            "mean": statistics.mean,
-            "median": statistics.median,
-        }
-        return functions[self.return_mode](samples_ms)
+            return list(timing.samples_ms)
+        return {"min": min(timing.samples_ms), "max": max(timing.samples_ms)}.get(self.return_mode, timing.ms)
 
 
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """A quantile of sorted samples, with linear interpolation, as do_bench computes it."""
+def quantile(samples: Sequence[float], share: float) -> float:
+    """A quantile of samples, with linear interpolation, as do_bench computes it."""
     if not 0 <= share <= 1:
         raise ValueError("quantiles must be between 0 and 1")
+    ordered = sorted(samples)
     point = share * (len(ordered) - 1)
     lower = int(point)
     upper = min(lower + 1, len(ordered) - 1)
     return ordered[lower] + (ordered[upper] - ordered[lower]) * (point - lower)
 
 
-class Timed(Protocol):
-    """Times closures."""
-
-    def samples_ms(self, call: BenchCall) -> Sequence[float]:
-        """The samples that a call of do_bench takes, in ms."""
-
-
-def stand_in(original: Callable[..., Any], timer: str, answers: Callable[[], Timed | None]) -> Callable[..., Any]:
-    """A function with the signature of `do_bench` or `do_bench_cudagraph`, whose calls get their samples from `answers`.
-    Without an answer, and for calls by packages that are no scripts, it calls the original."""
+def stand_in(original: Callable[..., Any], timer: str, measure: Callable[[BenchCall], Timing]) -> Callable[..., Any]:
+    """A function with the signature of `do_bench` or `do_bench_cudagraph`, whose calls `measure` times. Calls by packages that
+    are no scripts go to the original."""
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def replaced(*arguments: Any, **named: Any) -> Any:
         caller = sys._getframe(1)
-        asked = answers() if caller.f_globals.get("__name__", "").partition(".")[0] not in NO_SCRIPTS else None
-        if asked is None:
+        if caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
             return original(*arguments, **named)
-        known = {name: value for name, value in named.items() if name in signature.parameters}
-        given = signature.bind(*arguments, **known)
+        named = {RENAMED.get(name, name): value for name, value in named.items() if name not in REMOVED}
+        given = signature.bind(*arguments, **named)
         given.apply_defaults()
         call = bench_call(timer, place_of(caller), **given.arguments)
-        return call.returned(asked.samples_ms(call))
+        return call.returned(measure(call))
 
     return replaced
 

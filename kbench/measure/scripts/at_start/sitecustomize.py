@@ -8,7 +8,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from kbench.measure.scripts.at_start.import_hook import replace_do_bench_on_import
+from kbench.measure.scripts.import_hook import replace_do_bench_on_import
 
 replace_do_bench_on_import()
 _folder = str(Path(__file__).parent)

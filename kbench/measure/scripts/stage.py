@@ -1,0 +1,295 @@
+"""Times closures beside each other: the first of every line of a point, then the second, and so on. Or a single one.
+
+It is what `CaseRun` is for an operator. A closure has no declared inputs, so kbench cannot change them before a timed call, and
+it has no reference. So every row is `unchecked`, and says whether the line returns the same as the baseline.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import median
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from kbench.measure.contender import Contender
+from kbench.measure.controls import Controls, repeat
+from kbench.measure.correctness.call import Call
+from kbench.measure.correctness.inputs import SharedInputs
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.interpreter import interpreter_probe
+from kbench.measure.machine.other_load import OtherLoad
+from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.rounds import Rounds
+from kbench.measure.rows import CaseContext, make_rows, time_of
+from kbench.measure.scripts.agreement import agreement, copied_tensors
+from kbench.measure.scripts.observation import Observation, lies_in, observe
+from kbench.measure.session.ceiling import Ceilings
+from kbench.measure.session.measurements import SessionMeasurements
+from kbench.measure.steps import Emit, Steps
+from kbench.measure.timing.plain import plain_samples
+from kbench.measure.timing.timer import make_timer, measure_launch_ms
+from kbench.protocol import Measure
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.stamps import digest, now
+from kbench.results.timers import timer_kind
+from kbench.results.vocabulary import Noticed, Status
+from kbench.sources.scripts.bench_call import BenchCall, Timing
+from kbench.sources.scripts.closures import dtype_of_largest, held_tensors
+
+INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
+
+Work = tuple[str, int]
+"""What a script counts as the work of a call: `bytes` or `flops`, and how many."""
+
+
+class Bench(Protocol):
+    """What a process measures with.
+
+    session  in which order it times
+    """
+
+    device: Device
+    telemetry: Telemetry
+    measured: SessionMeasurements
+    ceilings: Ceilings
+    session: int
+
+    @property
+    def emit(self) -> Emit: ...
+
+
+class InThread(Protocol):
+    """Has something done in the thread of a closure, within a limit in s."""
+
+    def __call__(self, work: Callable[[], Any], limit_s: float) -> Any: ...
+
+
+@dataclass
+class Closure:
+    """A closure of a contender, and what is known of it beside its time.
+
+    error        what it raised
+    output       copies of the tensors that its first call returned; None if it returned something else
+    reuses       a tensor that it returned lies in memory that existed before the call
+    interpreted  Triton's interpreter ran it, so its time says nothing
+    script_ms    what do_bench alone reads, with the arguments of the script
+    dtype        that of the largest tensor that it holds; None without tensors
+    seen         what one more call showed
+    work         what the script counts as its work
+    """
+
+    call: BenchCall
+    contender: Contender
+    run: InThread
+    error: Exception | None = None
+    output: list[Tensor] | None = None
+    reuses: bool = False
+    interpreted: bool = False
+    script_ms: float | None = None
+    dtype: torch.dtype | None = None
+    seen: Observation = field(default_factory=Observation)
+    work: Work | None = None
+
+    @property
+    def timing(self) -> Timing | None:
+        """The time that the script gets; None if it could not be timed."""
+        contender = self.contender
+        if self.interpreted:
+            return Timing.of([contender.build_ms or 0.0])
+        if not contender.rounds:
+            return None
+        return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
+
+
+class Spare:
+    """Draws the buffers of the copy control."""
+
+    def __init__(self, case: Case, device: Device) -> None:
+        self._dtype, self._device = getattr(torch, case.dtype), device.torch_device
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(shape, device=self._device).to(self._dtype)
+
+
+def time_plainly(device: Device, call: BenchCall) -> list[float]:
+    """What do_bench alone reads for a call of a script, in ms."""
+    graph = call.timer == "do_bench_cudagraph"
+    return plain_samples(device, call.fn, call.warmup_ms, call.rep_ms, call.clear_gradients, graph=graph)
+
+
+class Stage:
+    """The closures that are timed beside each other. `ended` are contenders of lines that have failed before their closure."""
+
+    def __init__(self, bench: Bench, settings: Measure) -> None:
+        self.bench, self.settings, self.device = bench, settings, bench.device
+        self.closures: list[Closure] = []
+        self.ended: list[Contender] = []
+        self.steps = Steps(bench.device, bench.emit, None)
+        self.timer = make_timer(settings.timer, bench.device, settings.cache)
+        self._load, self._started_at = OtherLoad(), now()
+        self._repeat: list[Contender] = []
+
+    # -- building
+
+    def prepare(self, closure: Closure) -> None:
+        """Call a closure for the first time, and make it ready to be timed. Raises what it raises, in a step."""
+        self.closures.append(closure)
+        try:
+            closure.run(partial(self._prepare, closure), self.settings.build_timeout_s)
+        except Exception as error:
+            closure.error = error
+            raise
+
+    def _prepare(self, closure: Closure) -> None:
+        call, contender = closure.call, closure.contender
+        held = held_tensors(call.fn)
+        closure.dtype = dtype_of_largest(call.fn)
+        interpreted = interpreter_probe()
+        call.clear_gradients()
+        start = time.perf_counter_ns()
+        returned = call.fn()
+        self.device.synchronize()
+        contender.build_ms = (time.perf_counter_ns() - start) / 1e6
+        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held.values())
+        del returned
+        closure.interpreted = interpreted()
+        if closure.interpreted:
+            contender.end(Status.UNSUPPORTED, INTERPRETED)
+            return
+        closure.script_ms = median(time_plainly(self.device, call))
+        call.clear_gradients()
+        closure.seen = observe(call.fn, held, self.device)
+        contender.launch_ms = measure_launch_ms(call.fn, self.device)
+        before = call.clear_gradients if call.grad_to_none else None
+        sample = self.timer.ready([call.fn], contender.launch_ms, before)
+        limit_s = self.settings.timeout_s
+        contender.sample = lambda warmup_ms, rep_ms: closure.run(partial(sample, warmup_ms, rep_ms), limit_s)
+        contender.calls = [Call(partial(closure.run, call.fn, limit_s))]
+
+    # -- timing
+
+    def time(self, case: Case, baseline: Closure | None) -> None:
+        """Time the closures that run, and the baseline once more."""
+        contenders = [closure.contender for closure in self.closures if closure.contender.running]
+        if baseline and baseline.contender.running:
+            again = repeat(len(self.closures), baseline.contender)
+            again.calls, again.sample = baseline.contender.calls, baseline.contender.sample
+            self._repeat.append(again)
+        self._time(case, [*contenders, *self._repeat], baseline.contender if baseline else None)
+
+    def _time(self, case: Case, contenders: Sequence[Contender], baseline: Contender | None) -> None:
+        if not contenders:
+            return
+        Rounds(
+            contenders,
+            baseline=baseline,
+            inputs=SharedInputs((), ()),
+            steps=self.steps,
+            telemetry=self.bench.telemetry,
+            clock=self.bench.measured.clock,
+            settings=self.settings,
+            resolution_ms=timer_kind(self.timer.name).resolution_ms,
+            order=random.Random(f"{self.settings.seed}/{self.bench.session}/{case.key}"),
+        ).run()
+
+    def _controls(self, case: Case, call_bytes: int) -> list[Contender]:
+        """The copy, which is timed now, as the script says only after its time how many bytes it moves; `empty`; the repeat."""
+        controls = Controls(
+            case,
+            call_bytes,
+            inputs=Spare(case, self.device),
+            timer=self.timer,
+            steps=self.steps,
+            build_timeout_s=self.settings.build_timeout_s,
+            measure_empty=partial(self.bench.measured.empty, self.timer, self.settings.cache),
+        )
+        empty, copies = controls.empty(len(self.closures)), []
+        if call_bytes:
+            copies = [controls.copy(len(self.closures))]
+            for copy in copies:
+                copy.sample = self.timer.ready([call.run for call in copy.calls], None)
+            self._time(case, copies, None)
+        return [*copies, empty, *self._repeat]
+
+    # -- rows
+
+    def rows(self, case: Case, baseline: Closure | None, *, alone: bool = False) -> list[Row]:
+        """The rows of the closures, then those of the lines that ended before they had one, then the controls. A closure that
+        was timed `alone` has no controls and no ceilings."""
+        contenders = [*(closure.contender for closure in self.closures), *self.ended]
+        contenders.sort(key=lambda contender: contender.index)
+        closures = {closure.contender.index: closure for closure in self.closures}
+        counting = [closure for closure in (baseline, *self.closures) if closure and closure.work]
+        work = dict([counting[0].work]) if counting and counting[0].work else {}
+        call_bytes, flops = work.get("bytes", 0), work.get("flops")
+        for closure in self.closures:
+            if closure.work and closure.work[0] == "bytes" and closure.contender.running:
+                closure.contender.moved_bytes = closure.work[1]
+        timed = any(contender.rounds for contender in contenders)
+        controls = self._controls(case, call_bytes) if timed else []
+        ceilings: tuple[float | None, float | None, float | None] = (None, None, None)
+        if timed and not alone:
+            tflops = self.bench.ceilings.tflops(case.dtype) if flops else None
+            ceilings = self.bench.ceilings.gbps(), tflops, self.bench.telemetry.peak_gbps
+        context = CaseContext.of(
+            case,
+            self.device,
+            self.timer,
+            call_bytes=call_bytes,
+            flops=flops,
+            ceilings=ceilings,
+            shorter=True,  # nobody knows the dtypes of all inputs
+            baseline=next((n for n, one in enumerate(contenders) if baseline and one is baseline.contender), None),
+            unchecked=True,
+            common={
+                "session": self.bench.session,
+                "cache": self.settings.cache,
+                "started_at": self._started_at,
+                "case_hash": digest(str(case.key)),
+                "other_cores": self._load.cores(),
+            },
+        )
+        rows = make_rows(context, [*contenders, *controls])
+        if not call_bytes:
+            rows = [_without_bytes(row, known=bool(flops)) for row in rows]
+        for contender, row in zip(contenders, rows, strict=False):
+            if contender.index in closures:
+                self._add_facts(row, closures[contender.index], baseline)
+        return rows[: len(contenders)] if alone else rows
+
+    def _add_facts(self, row: Row, closure: Closure, baseline: Closure | None) -> None:
+        """What is known of a closure beside its time."""
+        if baseline and closure is not baseline:
+            row.agreement = agreement(closure.output, baseline.output)
+        row.noticed = ";".join(self._noticed(closure, baseline))
+        row.script_ms = closure.script_ms
+        row.counted = closure.work[1] if closure.work else None
+
+    def _noticed(self, closure: Closure, baseline: Closure | None) -> Iterator[str]:
+        """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the
+        one that is not the baseline, or else of the later one."""
+        yield from closure.seen.noticed
+        if closure.call.timer == "do_bench_cudagraph":
+            yield Noticed.GRAPH
+        if closure is baseline:
+            return
+        if baseline and closure.output and baseline.output and closure.reuses != baseline.reuses:
+            yield Noticed.REUSES_MEMORY if closure.reuses else Noticed.ALLOCATES
+        earlier = self.closures[: self.closures.index(closure)]
+        for other in ([baseline] if baseline else []) + earlier:
+            if closure.seen.kernels and other.seen.kernels == closure.seen.kernels:
+                yield f"{Noticed.SAME_AS} {other.contender.configuration_name}"
+                return
+
+
+def _without_bytes(row: Row, *, known: bool) -> Row:
+    """A row of a script that does not say how many bytes a call moves. `known`: it says how many operations."""
+    row = replace(row, gbps=None, gbps_p20=None, gbps_p80=None, copy_fraction=None)
+    return row if known else replace(row, sol=None)

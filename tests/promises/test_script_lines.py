@@ -1,0 +1,244 @@
+"""The lines of a script's plot: called once, alive while they are timed, paired closure by closure, and told true times."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+
+from promises.outside import QUICK, MadeOnce, Row, keep, kept, providers_of, rows_of, run_process
+
+SCRIPT = """
+import ctypes
+import time
+import weakref
+
+import torch
+import triton
+
+print("the script begins")
+
+
+def plot(name, lines, x_vals=(256, 1024), ylabel="GB/s"):
+    return triton.testing.perf_report(
+        triton.testing.Benchmark(
+            x_names=["N"], x_vals=list(x_vals), line_arg="provider", line_vals=lines, line_names=lines, plot_name=name,
+            ylabel=ylabel, args={},
+        )
+    )
+
+
+@plot("pointers", ["once", "twice"])
+def pointers(N, provider):
+    with open("called.txt", "a") as log:
+        print(provider, N, file=log)
+    x, y = torch.ones(N), torch.zeros(N)
+    lives, source, target, size = weakref.ref(x), x.data_ptr(), y.data_ptr(), 4 * N
+
+    def closure():  # it has no tensor, as a kernel that is given an array of pointers
+        assert lives() is not None, "the frame of the line is gone"
+        for _ in range(1 + (provider == "twice")):
+            ctypes.memmove(target, source, size)
+
+    ms, low, high = triton.testing.do_bench(closure, quantiles=[0.5, 0.2, 0.8])
+    assert low <= high and bool((y == 1).all())
+    gbps = lambda ms: 2 * size * 1e-6 / ms
+    return gbps(ms), gbps(high), gbps(low)
+
+
+@plot("several", ["torch", "mine"], ylabel="ms")
+def several(N, provider):
+    x = torch.randn(N, requires_grad=True)
+    forward = torch.exp if provider == "torch" else lambda x: torch.exp(x).neg().neg()
+    first = triton.testing.do_bench(lambda: forward(x))
+    y, dy = forward(x), torch.ones(N)
+    second = triton.testing.do_bench(lambda: y.backward(dy, retain_graph=True), grad_to_none=[x])
+    return first + second
+
+
+@plot("tuned", ["torch", "tuned"], x_vals=(64,), ylabel="ms")
+def tuned(N, provider):
+    x = torch.randn(N)
+    if provider == "torch":
+        return triton.testing.do_bench(lambda: torch.relu(x))
+
+    def slow():
+        time.sleep(0.002)
+        return torch.relu(x)
+
+    candidates = {"slow": slow, "fast": lambda: torch.relu(x)}
+    best = min(candidates, key=lambda name: triton.testing.do_bench(candidates[name]))
+    print("the tuner picks", best)
+
+    picks = []
+
+    def tunes_itself():
+        if not picks:
+            picks.append(min(candidates, key=lambda name: triton.testing.do_bench(candidates[name], warmup=1, rep=1)))
+        assert picks == ["fast"]
+        return candidates[picks[0]]()
+
+    triton.testing.do_bench(tunes_itself)
+    return triton.testing.do_bench(candidates[best])
+
+
+@plot("caught", ["fails", "after"], x_vals=(64,), ylabel="ms")
+def caught(N, provider):
+    if provider == "after":
+        return triton.testing.do_bench(lambda: torch.ones(N) + 1)
+    try:
+        return triton.testing.do_bench(lambda: torch.ones(N) @ torch.ones(N + 1))
+    except RuntimeError:
+        return 7.5
+
+
+for each in (pointers, several, tuned, caught):
+    frame = each.run(print_data=True, save_path=".", return_df=True)
+assert frame.iloc[0, 1] == 7.5, frame
+raise SystemExit("no more to do")
+"""
+
+HANGS = """
+import time
+
+import torch
+import triton
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        x_names=["N"], x_vals=[8, 16], line_arg="provider", line_vals=["torch", "builds", "times"],
+        line_names=["torch", "builds", "times"], plot_name="hangs", ylabel="ms", args={},
+    )
+)
+def benchmark(N, provider):
+    if provider == "builds" and N == 16:
+        time.sleep(1000)
+    x, calls = torch.ones(N), []
+
+    def closure():
+        calls.append(1)
+        if provider == "times" and N == 16:
+            time.sleep(1000)
+        return x + 1
+
+    return triton.testing.do_bench(closure, warmup=1, rep=1)
+
+
+frame = benchmark.run(return_df=True)
+print("torch at 8:", frame.iloc[0, 1], "builds at 16:", frame.iloc[1, 2])
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(made_once: MadeOnce) -> Path:
+    """The folder of one `kbench run` of the script."""
+
+    def make(folder: Path) -> None:
+        (folder / "bench.py").write_text(SCRIPT)
+        keep(run_process("run", "bench.py", *QUICK, "--no-plot", folder=folder), folder)
+
+    return made_once("script-lines", make)
+
+
+def own_table(folder: Path, plot: str) -> list[Row]:
+    """The table that Triton writes for the script."""
+    with (folder / f"{plot}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_script_runs_once_and_each_line_is_called_once_at_each_point(measured: Path) -> None:
+    assert kept(measured).out.count("the script begins") == 1
+    called = (measured / "called.txt").read_text().splitlines()
+    assert called == ["once 256", "twice 256", "once 1024", "twice 1024"]
+
+
+def test_the_frame_of_a_line_lives_while_its_closure_is_timed(measured: Path) -> None:
+    rows = providers_of(measured / "results" / "pointers.csv")
+    assert [(row["provider"], row["status"]) for row in rows] == [("once", "ok"), ("twice", "ok")] * 2
+
+
+def test_the_table_of_the_script_has_the_numbers_of_the_rows(measured: Path) -> None:
+    rows = {(row["N"], row["provider"]): row for row in providers_of(measured / "results" / "pointers.csv")}
+    table = own_table(measured, "pointers")
+    assert [float(line["N"]) for line in table] == [256, 1024]
+    for line in table:
+        for provider in ("once", "twice"):
+            row = rows[line["N"].partition(".")[0], provider]
+            assert float(row["counted"]) == 8 * int(row["N"])
+            assert float(line[f"{provider} (GB/s)"]) == pytest.approx(float(row["achieved_gbps"]), rel=1e-4)
+    assert "pointers:" in kept(measured).out and (measured / "pointers.png").exists()
+
+
+def test_a_line_that_times_several_closures_is_paired_closure_by_closure(measured: Path) -> None:
+    rows = {
+        (row["N"], row["provider"], row["params"]): row for row in providers_of(measured / "results" / "several.csv")
+    }
+    assert len(rows) == 8
+    for N in ("256", "1024"):
+        for call in ("call=1", "call=2"):
+            torch, mine = rows[N, "torch", call], rows[N, "mine", call]
+            assert torch["status"] == mine["status"] == "ok"
+            assert float(torch["speedup"]) == 1
+            assert float(mine["speedup"]) == pytest.approx(float(torch["ms"]) / float(mine["ms"]))
+        assert rows[N, "mine", "call=1"]["agreement"] == "agrees"
+    for line in own_table(measured, "several"):
+        for provider in ("torch", "mine"):
+            ms = sum(float(rows[line["N"].partition(".")[0], provider, f"call={call}"]["ms"]) for call in (1, 2))
+            assert float(line[f"{provider} (ms)"]) == pytest.approx(ms, abs=2e-6)
+
+
+def test_a_tuner_in_a_line_or_in_a_closure_gets_true_times(measured: Path) -> None:
+    assert "the tuner picks fast" in kept(measured).out
+    rows = [row for row in providers_of(measured / "results" / "tuned.csv") if row["provider"] == "tuned"]
+    assert [row["params"] for row in rows] == [f"call={number}" for number in (1, 2, 3, 4)]
+    assert {row["status"] for row in rows} == {"ok"}
+    slow, *others = (float(row["ms"]) for row in rows)
+    assert slow > 2 > max(others)
+
+
+def test_what_a_closure_raises_is_raised_in_the_script_and_is_the_reason_of_its_row(measured: Path) -> None:
+    fails, after = providers_of(measured / "results" / "caught.csv")
+    assert fails["status"] == "error" and "bench.py" in fails["reason"] and not fails["ms"]
+    assert after["status"] == "ok"
+
+
+def test_how_a_script_ends_is_said_and_what_it_has_measured_is_kept(measured: Path) -> None:
+    ended = kept(measured)
+    assert ended.code == 1 and "no more to do" in ended.err and "Traceback" not in ended.err
+    assert {row["role"] for row in rows_of(measured / "results" / "pointers.csv")} == {"provider", "control"}
+
+
+def test_a_line_that_never_returns_costs_its_own_row(folder: Path) -> None:
+    (folder / "bench.py").write_text(HANGS)
+    limits = ("--set", "build_timeout_s=12", "--set", "timeout_s=12")
+    ended = run_process("run", "bench.py", *QUICK, *limits, "--no-plot", folder=folder)
+    assert ended.code == 1
+    statuses = {(row["N"], row["provider"]): row["status"] for row in providers_of(folder / "results" / "hangs.csv")}
+    assert statuses == {
+        ("8", "torch"): "ok", ("8", "builds"): "ok", ("8", "times"): "ok",
+        ("16", "torch"): "ok", ("16", "builds"): "timeout", ("16", "times"): "timeout",
+    }  # fmt: skip
+    [first] = [
+        row for row in providers_of(folder / "results" / "hangs.csv") if (row["N"], row["provider"]) == ("8", "torch")
+    ]
+    assert f"torch at 8: {first['ms']} builds at 16: nan" in ended.out
+
+
+def test_exec_measures_the_lines_of_a_plot_beside_each_other(folder: Path) -> None:
+    (folder / "bench.py").write_text(HANGS.replace("1000", "0"))
+    ended = run_process("exec", "--", sys.executable, "bench.py", folder=folder)
+    assert ended.code == 0, ended.err
+    rows = rows_of(folder / "results" / "hangs.csv")
+    assert [row["provider"] for row in rows] == ["torch", "builds", "times", "empty", "repeat"] * 2
+    assert all(row["agreement"] == "agrees" for row in rows if row["provider"] in ("builds", "times"))
+    assert {row["N"] for row in rows} == {"8", "16"}
+
+
+@pytest.mark.parametrize("option", ["--resume", "--dry-run", "--only=torch", "--set=N=3"])
+def test_an_option_that_needs_a_plan_is_refused_for_a_script(folder: Path, option: str) -> None:
+    (folder / "bench.py").write_text(HANGS)
+    ended = run_process("run", "bench.py", option, folder=folder)
+    assert ended.code == 2 and "script" in ended.err and not (folder / "results").exists()

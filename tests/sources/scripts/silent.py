@@ -1,3 +1,0 @@
-"""Measures nothing."""
-
-print("no benchmark here")
