@@ -7,7 +7,7 @@ with random shapes. It then measures those that are right together with the base
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,10 +24,10 @@ from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.baselines import against, gaps
 from kbench.judging.random_shapes import draw_shapes
-from kbench.judging.verdict import VERSION, JudgedFile, JudgedGap, JudgedProvider, exit_status, judge_provider
+from kbench.judging.verdict import VERSION, JudgedFile, JudgedProvider, exit_status, judge_provider
 from kbench.protocol import Catalog, CatalogRequest, Configuration, Task
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Role
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -74,13 +74,11 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
     right = [name for name, verdict in verdicts.items() if verdict.correct]
     registered = _registered(plan.sweep.operator, file, catalog)
     baselines = [one.name for one in plan.sweep.configurations if one.provider not in registered]
-    absent = {name: plan.unavailable[name] for name in baselines if name in plan.unavailable}
-    present = [name for name in baselines if name not in absent]
     analysis, interrupted = analyse([], None), False
-    if right and present:
-        analysis, interrupted = _time(config, [*right, *present], options, note)
+    if right and baselines:
+        analysis, interrupted = _time(config, [*right, *baselines], options, note)
     for name in right:
-        verdicts[name] = _with_speeds(verdicts[name], checks[name], analysis, present, absent, bool(options.baselines))
+        verdicts[name] = _with_speeds(name, checks[name], analysis, baselines, named=bool(options.baselines))
     providers = list(verdicts.values())
     status = exit_status(providers, options.min_speedup, interrupted=interrupted)
     return JudgedFile(
@@ -197,26 +195,10 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
 
 
 def _with_speeds(
-    verdict: JudgedProvider,
-    checks: Sequence[Row],
-    analysis: Analysis,
-    baselines: Sequence[str],
-    absent: Mapping[str, str],
-    named: bool,
+    name: str, checks: Sequence[Row], analysis: Analysis, baselines: Sequence[str], *, named: bool
 ) -> JudgedProvider:
-    """The verdict on a provider that passed its checks, with what its rows say.
-
-    absent  the baselines that cannot run here, with the reason of each
-    named   whether `--baseline` names the baselines
-    """
-    name = verdict.provider
+    """The verdict on a provider that passed its checks, with what its rows say. `named`: `--baseline` names the baselines."""
     rows = [row for row in analysis.rows if row.role == Role.PROVIDER and row.configuration_name == name]
-    cases = len({row.case for row in rows if row.ms is not None})
     compared = [against(analysis, name, baseline) for baseline in baselines]
     lacking = [gap for baseline in baselines for gap in gaps(analysis, name, baseline, named=named)]
-    if named:
-        lacking += [
-            JudgedGap(baseline=baseline, status=Status.UNAVAILABLE, reason=reason, cases=cases, required=True)
-            for baseline, reason in absent.items()
-        ]
-    return judge_provider(name, checks, rows, [one for one in compared if one], lacking)
+    return judge_provider(name, checks, rows, [speed for speed in compared if speed], lacking)

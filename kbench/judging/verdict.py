@@ -225,7 +225,7 @@ def _untimed(rows: Sequence[Row], *, failed: bool, tried: bool) -> str:
         return CHECKED_REASON if all(row.status is Status.CHECKED for row in rows) else ""
     if failed:
         return "not timed: it is not right"
-    return "not timed: no baseline can run here" if tried else "not timed: it took part in no case"
+    return "not timed: there is no baseline" if tried else "not timed: it took part in no case"
 
 
 def exit_status(providers: Sequence[JudgedProvider], min_speedup: float | None, *, interrupted: bool) -> ExitStatus:

@@ -133,7 +133,7 @@ def _gate(provider: JudgedProvider, min_speedup: float) -> Iterator[str]:
     """Why the provider does not pass `--min-speedup`."""
     lacking = list(dict.fromkeys(gap.baseline for gap in provider.not_compared if gap.required))
     if provider.slower_than(min_speedup):
-        yield f"  too slow: {_less(provider.baselines[0].speedup, min_speedup)} --min-speedup {min_speedup:.15g}"
+        yield f"  too slow: {provider.baselines[0].speedup:.6g}x is less than --min-speedup {min_speedup:g}"
     elif lacking:
         yield (
             f"  not shown to be fast enough: --min-speedup needs the comparison with {', '.join(lacking)}; "
@@ -141,12 +141,6 @@ def _gate(provider: JudgedProvider, min_speedup: float) -> Iterator[str]:
         )
     elif not provider.baselines:
         yield "  not shown to be fast enough: it was not compared with any baseline"
-
-
-def _less(speedup: float, least: float) -> str:
-    """`0.912x is less than`, with as many digits as show this."""
-    texts = (f"{speedup:.{digits}f}" for digits in range(3, 20))
-    return f"{next((text for text in texts if float(text) < least), str(speedup))}x is less than"
 
 
 def _sizes(label: str) -> str:

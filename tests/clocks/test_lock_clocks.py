@@ -3,7 +3,6 @@ are made up, and the processes are real."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from dataclasses import replace
 import psutil
 import pytest
 from common import Kbench
-from fake_executor import HOST, FakeMachine
+from fake_executor import FakeMachine
 from making import row
 from nvml_devices import Devices, device
 
@@ -71,15 +70,7 @@ def test_the_clocks_are_locked_inside_and_free_afterwards(devices: Devices) -> N
     assert notes == ["clocks of NVIDIA H200 (GPU-0) locked at 1500 MHz, memory at 3201 MHz"]
 
 
-def test_the_base_clock_is_read_from_the_device(devices: Devices) -> None:
-    devices.put(GPU_0=device(locks_memory=None))
-    with locked("base", CARD) as clocks:
-        assert devices.locked("GPU-0") == TDP
-        assert [(clock.sm_mhz, clock.memory_mhz) for clock in clocks] == [(1500, None)]
-    assert devices.locked("GPU-0") is None
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_lock_ends_with_the_process_however_that_ends(devices: Devices, number: signal.Signals) -> None:
     with locking_process() as process:
         assert devices.locked("GPU-0") == 1500
@@ -105,9 +96,7 @@ def test_signals_to_all_processes_of_a_job_do_not_end_the_one_that_unlocks(devic
     ("other", "asked", "says"),
     [
         (device(denied=True), "1500", "only root has the right. Lock them before the run with: sudo nvidia-smi -i GPU-1"),
-        (device(denied=True), "base", "--lock-gpu-clocks=tdp,tdp"),
         (device(), "1490", "has no clock of 1490 MHz; the nearest are 1485 and 1500"),
-        (device(), "9999", "has no clock of 9999 MHz; the nearest is 1980"),
         (device(stuck=True), "1500", "at 1500 MHz, but the clock did not settle there within 2 s (last reading: 1980 MHz)"),
         (device(reasons=2, sm_mhz=1200), "1500", "the clock of NVIDIA H200 (GPU-1) is limited already, probably by a lock"),
     ],
@@ -125,27 +114,6 @@ def test_a_device_that_does_not_take_the_lock_ends_the_run(
     assert says in str(refused.value)
     assert devices.locked("GPU-0") is None and devices.locked("GPU-1") is None
     assert not notes
-
-
-@pytest.mark.parametrize(
-    ("asked_device", "says"),
-    [
-        (replace(CARD, uuid="GPU-9"), r"NVML cannot lock the clocks of GPU-9 \(Not Found\)"),
-        (HOST, "there is no NVIDIA device here"),
-    ],
-)
-def test_without_nvml_or_a_device_one_sentence_says_so(devices: Devices, asked_device: DeviceInfo, says: str) -> None:
-    with pytest.raises(UsageError, match=says), locked("base", asked_device):
-        pytest.fail("the body must not run")
-
-
-def test_without_the_program_that_unlocks_after_a_kill_nothing_is_locked(
-    devices: Devices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", os.defpath)
-    with pytest.raises(UsageError, match="needs sh and nvidia-smi"), locked("base", CARD):
-        pytest.fail("the body must not run")
-    assert devices.locked("GPU-0") is None
 
 
 def test_rows_at_another_clock_are_counted() -> None:

@@ -8,7 +8,7 @@ from making import row
 
 from kbench.errors import ExitStatus
 from kbench.judging.verdict import VERSION, JudgedFile, judge_provider
-from kbench.judging.verdict_text import _less, verdict_lines
+from kbench.judging.verdict_text import verdict_lines
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -78,9 +78,3 @@ def test_a_timed_case_that_is_declined_in_every_session_counts_once() -> None:
         row(n, session=s, status=Status.UNSUPPORTED, reason="N is too long", ms=None) for n in (1, 2) for s in (0, 1)
     ]
     assert [each.cases for each in judge_provider("mine", PART, rows).declined] == [2]
-
-
-def test_a_speedup_that_is_just_too_small_has_the_digits_that_show_it() -> None:
-    assert _less(0.91234, 1.0) == "0.912x is less than"
-    assert _less(0.99996, 1.0) == "0.99996x is less than"
-    assert _less(1.00000004, 1.0000001) == "1.000x is less than"
