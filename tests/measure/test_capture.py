@@ -67,13 +67,6 @@ ALL = [("_cuda_endAllocateToPool", 1, (0, 7)), ("_cuda_releasePool", 1, (0, 7)),
 """torch's generator takes a capture for ended only when another one has ended well."""
 
 
-@pytest.mark.parametrize("empty", [True, False])
-def test_whether_nothing_was_launched(released: list[Any], empty: bool) -> None:
-    with captured(Graph(fails=False, empty=empty)) as capture:  # type: ignore[arg-type]
-        pass
-    assert capture.empty == empty
-
-
 def test_a_capture_that_ends_well_keeps_its_memory(released: list[Any]) -> None:
     capture(fails=False)
     with pytest.raises(ValueError, match="of the call"):
@@ -81,7 +74,7 @@ def test_a_capture_that_ends_well_keeps_its_memory(released: list[Any]) -> None:
     assert not released, "the graph gives it back itself"
 
 
-@pytest.mark.parametrize("version", ["2.8.0", "2.11.0+cu130", "2.13.1"])
+@pytest.mark.parametrize("version", ["2.8.0", "2.13.1"])
 def test_memory_of_a_capture_that_fails_is_given_back(
     released: list[Any], monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
@@ -94,7 +87,7 @@ def test_memory_of_a_capture_that_fails_is_given_back(
     assert released == ALL * 2
 
 
-@pytest.mark.parametrize("version", ["2.14.0.dev20261001+cu130", "2.14.0", "3.0.0"])
+@pytest.mark.parametrize("version", ["2.14.0.dev20261001+cu130", "3.0.0"])
 def test_memory_is_not_given_back_twice(released: list[Any], monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(torch, "__version__", version)
     with pytest.raises(RuntimeError, match="previous error"):
@@ -110,14 +103,3 @@ def test_memory_of_a_graph_that_cannot_be_made_ready_is_given_back_by_the_graph(
     with pytest.raises(RuntimeError, match="previous error"), captured(Graph(fails=True, ended=True)):  # type: ignore[arg-type]
         pass
     assert released == ["begin", "end"]
-
-
-def test_a_torch_that_has_ended_the_allocations_itself(released: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(device: int, pool: tuple[int, int]) -> None:
-        raise RuntimeError("not currently recording to mempool_id")
-
-    monkeypatch.setattr(torch, "__version__", "2.12.0")
-    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", refuse, raising=False)
-    with pytest.raises(RuntimeError, match="previous error"):
-        capture(fails=True)
-    assert released == ALL[1:]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-import pandas as pd
 import psutil
 import pytest
 
 from kbench.measure.machine import other_load
-from kbench.results.reader import read_results
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,20 +55,7 @@ def test_nothing_is_said_where_nothing_is_counted(host: Host) -> None:
     assert other_load.OtherLoad().cores() is None, "too short to tell"
 
 
-def test_cores_that_the_system_does_not_list_are_no_error(host: Host) -> None:
-    host.busy = [1.0]
-    meter = other_load.OtherLoad()
-    host.now += 2
-    assert meter.cores() is None
-
-
 def test_the_time_of_ended_children_is_that_of_this_process() -> None:
     before = other_load._own_s()
     psutil.Popen(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).wait(60)
     assert other_load._own_s() - before >= 0.05
-
-
-def test_files_from_before_the_column_are_read(tmp_path: Path) -> None:
-    rows = pd.read_csv(ROOT / "results" / "h200" / "softmax-ladder.csv", dtype=str)
-    rows.drop(columns="other_cores").to_csv(tmp_path / "older.csv", index=False)
-    assert {row.other_cores for row in read_results(tmp_path / "older.csv").rows} == {None}

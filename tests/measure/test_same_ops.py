@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from in_process import case_run, measured, said
+from in_process import measured, said
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
@@ -16,9 +16,7 @@ from kbench.contract import registry
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared
-from kbench.measure.contender import Contender
 from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration
 
 SAME = "ok runs the same torch operators as the baseline torch-native: aten._softmax"
 
@@ -94,19 +92,6 @@ def _without_torch(x: Any) -> Any:
     return numerator / numerator.sum(-1, keepdims=True)
 
 
-def test_another_configuration_of_the_baseline_is_the_baseline() -> None:
-    once = softmax("parameters")
-
-    @once.provider("swept")
-    def swept(x: Tensor, *, block: int = 1) -> Tensor:
-        return torch.softmax(x, -1)
-
-    run = case_run(once, ["swept"], M=4, N=8)
-    run.contenders.append(Contender.of(1, Configuration("swept", {"block": 2}), once))
-    rows = [row for row in run.run() if row.provider == "swept"]
-    assert [said(row) for row in rows] == ["ok", "ok"]
-
-
 def test_a_provider_that_fails_while_its_operators_are_recorded_is_timed() -> None:
     shy = softmax("shy")
 
@@ -155,13 +140,6 @@ def _taken_for_the_baseline(name: str, left_out: Collection[str] = ()) -> list[t
         assert rows["torch-native"].ms
         found += [(mode, name) for name, row in rows.items() if "same-ops" in row.flags or "not known" in row.reason]
     return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
-def test_a_naive_form_is_not_the_baseline(name: str) -> None:
-    """The derivatives of two forms of rmsnorm run the same operators on a host; their forward functions do not."""
-    assert _taken_for_the_baseline(name, left_out=("torch-compile", "triton", "triton-row")) == []
 
 
 @pytest.mark.gpu

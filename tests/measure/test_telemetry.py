@@ -54,10 +54,6 @@ def test_a_rows_telemetry_is_the_median_and_every_reason_seen() -> None:
     }
 
 
-def test_a_quantity_that_no_device_reports_has_no_column_and_another_has() -> None:
-    assert telemetry_columns([{"temp_c": None, "energy_j": 3}, {"energy_j": 5}]) == {"energy_j": 4}
-
-
 @pytest.mark.gpu
 def test_nvml_knows_the_device() -> None:
     from kbench.measure.machine.device import Device

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -21,8 +20,6 @@ from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.case import CaseInputs
 from kbench.measure.contender import Contender
-from kbench.measure.controls import Controls
-from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.timing.graph import GraphTimer
 from kbench.measure.timing.timer import Run, Sample, Samples
@@ -113,18 +110,6 @@ def test_python_collects_no_garbage_during_a_capture(timer: GraphTimer) -> None:
     assert gc.isenabled()
 
 
-def test_a_capture_collects_no_garbage_before_it_and_ends_even_if_a_call_fails(
-    timer: GraphTimer, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gc, "collect", lambda: said.append("collect"))
-    timer.ready([lambda: None] * 30, None)
-    capture = ["release", "begin thread_local", "end"]
-    assert said == capture, "one capture of all calls"
-    with pytest.raises(Unsupported):
-        timer.ready([after_three_calls(RuntimeError("operation not permitted"))], None)
-    assert said == 2 * capture
-
-
 def test_the_host_prepares_a_replay_while_the_one_before_runs(timer: GraphTimer, said: list[str]) -> None:
     sample = timer.ready([lambda: None], None, lambda: said.append("inputs"))
     said.clear()
@@ -189,46 +174,6 @@ def test_only_the_first_set_of_the_inputs_is_written_after_the_last_round(monkey
     assert [row.status for row in run.run()] == ["ok"] * 5
     assert sorted(timer.runs) == [1, SETS, SETS, SETS, SETS] and len(timed) == SETS
     assert all((x == 7).all() for x in timed[1:]), "the checks use the first set"
-
-
-def test_python_collects_no_garbage_while_calls_are_prepared() -> None:
-    collects: list[bool] = []
-
-    def stage(tensors: Sequence[Tensor], shapes: object) -> Call:
-        collects.append(gc.isenabled())
-        return Call(lambda: None)
-
-    run = case_run(kbench.operator("softmax"), ["torch-native"], M=4, N=8)
-    run.timer = Rotating()
-    watch: Any = SimpleNamespace(use=lambda calls: [call.run for call in calls], before=None)
-    contender = Contender(0, "a", {}, stage=stage, watch=watch)
-    run.stage_calls(contender, SimpleNamespace(sets=[()] * 3), [])  # type: ignore[arg-type]
-    assert collects == [False] * 3 and gc.isenabled()
-
-
-def test_the_buffers_of_the_copy_are_drawn_at_once_and_do_not_overlap() -> None:
-    drawn: list[Tensor] = []
-
-    def normal(*shape: int) -> Tensor:
-        drawn.append(torch.randn(shape))
-        return drawn[-1]
-
-    run = case_run(kbench.operator("softmax"), ["torch-native"], dtype="float32", M=4, N=40)
-    controls = Controls(
-        run.case,
-        2 * 4 * 40 * 4,
-        inputs=SimpleNamespace(normal=normal),
-        timer=Rotating(),
-        steps=run.steps,
-        build_timeout_s=60,
-        measure_empty=lambda: None,  # type: ignore[arg-type, return-value]
-    )
-    control = controls.copy(1)
-    assert len(drawn) == 2 and len(control.calls) == SETS
-    assert not torch.equal(*drawn)
-    for call in control.calls:
-        call.run()
-    assert torch.equal(*drawn), "all are copied"
 
 
 def test_every_call_of_a_graph_has_buffers_of_its_own_if_memory_allows() -> None:
