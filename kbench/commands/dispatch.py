@@ -20,8 +20,8 @@ def dispatch(
             "--out",
             "-o",
             metavar="FILE.py",
-            help="Write the function into this file, and beside it the same decision as JSON and a map as PNG. Default: print "
-            "the decision and write nothing.",
+            help="Write the function into this file, and a map as PNG beside it. Default: print the function and write "
+            "nothing.",
         ),
     ] = None,
     limit: Annotated[
@@ -58,22 +58,22 @@ def dispatch(
     The function names the fastest provider for a shape. It decides by the dtype, and by a few thresholds on sizes and on
     products of two sizes. The written file needs neither kbench nor torch. The function does not branch on a difference that
     may be noise. A provider is never chosen in a case where it failed, or where it was wrong, suspect or unsupported. The
-    command prints the decision and its regret: how much slower the chosen provider is than the fastest one, in percent.
+    command prints the function and its regret: how much slower the chosen provider is than the fastest one, in percent.
     """
     from kbench.dispatching.dispatch import DispatchOptions
     from kbench.dispatching.dispatch import dispatch as find
-    from kbench.dispatching.lines import tree_lines
+    from kbench.dispatching.python_source import function_lines
 
     if out is not None and out.suffix != ".py":
         raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
     options = DispatchOptions(limit, parse_share("--margin", margin), parse_share("--holdout", holdout))
     sources = newest_results(files)
-    for path in [out, out.with_suffix(".json")] if out is not None else []:
-        check_not_read("--out", path, sources)
+    if out is not None:
+        check_not_read("--out", out, sources)
     found = find(sources, options, where)
     providers = ", ".join(found.decision.providers)
     print(f"providers: {providers}; {found.decision.general} has a trusted time in every case")
-    for line in tree_lines(found.decision.tree, found.decision.general):
+    for line in function_lines(found.decision, found.evidence):
         print(line)
     for line in found.report_lines:
         print(line)

@@ -1,25 +1,32 @@
-"""From results files to the decision and the files that hold it."""
+"""From results files to the decision, and to the Python file and the map that hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+
+import numpy as np
 
 from kbench.analysis.files import load_sources
 from kbench.dispatching.evidence import Evidence, evidence_of
 from kbench.dispatching.grow import grow
-from kbench.dispatching.holdout import Regret, held_out, measured_regret
-from kbench.dispatching.json_document import json_text
-from kbench.dispatching.lines import header, omitted_lines, passed_over_lines, regret_line
-from kbench.dispatching.map_panels import map_panels
-from kbench.dispatching.python_source import python_source
+from kbench.dispatching.python_source import header, python_source
+from kbench.dispatching.regret import Loss, held_out_losses, measured_losses, regret_line
 from kbench.dispatching.tree import Decision
 from kbench.errors import UsageError
 from kbench.files import replace
-from kbench.plotting.choice_map import ChoicePanel
+from kbench.plotting.choice_map import ChoicePanel, Dot
 from kbench.results.stamps import now
+
+MOST_MAPS = 9
+CELLS = 120
+"""Along each side of a map."""
+
+BEYOND = 1.25
+"""A map reaches beyond the measured sizes by this factor."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +54,16 @@ class DispatchOptions:
 class Dispatch:
     """A decision with its evidence.
 
-    held_out      None if no shapes were held out
+    measured      what it loses at each measured case; `held_out` the same for shapes that were held out
     report_lines  the cases and the providers that were left out, and the regret
+    header        what the written files say about themselves
     warnings      what could not be read of the files
     """
 
     decision: Decision
     evidence: Evidence
-    measured: Regret
-    held_out: Regret | None
+    measured: list[Loss]
+    held_out: list[Loss]
     report_lines: list[str]
     header: list[str]
     warnings: list[str]
@@ -66,14 +74,9 @@ class Dispatch:
         return map_panels(self.decision, self.evidence)
 
     def write(self, path: Path) -> list[Path]:
-        """Write the Python file, the JSON and, if a size varies, the map beside it. Returns their paths.
-
-        Raises ResultsError if a file cannot be written."""
-        regrets = {"measured": self.measured, "held_out": self.held_out}
-        contents: dict[Path, str | bytes] = {
-            path: python_source(self.decision, self.evidence, self.header),
-            path.with_suffix(".json"): json_text(self.decision, self.evidence, self.header, regrets),
-        }
+        """Write the Python file and, if a size varies, the map beside it. Returns their paths. Raises ResultsError if a file
+        cannot be written."""
+        contents: dict[Path, str | bytes] = {path: python_source(self.decision, self.evidence, self.header)}
         if self.panels:
             from kbench.plotting.choice_map import choice_map
 
@@ -92,17 +95,72 @@ def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str =
     sources = load_sources(files, where)
     evidence = evidence_of(sources)
     decision = grow(evidence, options.limit, options.margin)
-    measured = measured_regret(decision, evidence)
-    held = held_out(evidence, options.limit, options.margin, options.holdout) if options.holdout else None
-    report = [
-        *omitted_lines(evidence),
-        *passed_over_lines(decision, evidence, options.margin),
-        regret_line(measured, held_out=False),
+    measured = measured_losses(decision, evidence)
+    held_out = held_out_losses(evidence, options.limit, options.margin, options.holdout) if options.holdout else []
+    report = []
+    if evidence.omitted:
+        count, total = len(evidence.omitted), len(evidence.omitted) + len(evidence.points)
+        report.append(
+            f"left out: {count} of {total} cases, because no provider has a trusted time there, for example "
+            f"{evidence.omitted[0]}"
+        )
+    report += [
+        f"never chosen: {name}, although it is the fastest somewhere, because it has no trusted time in {gap}"
+        for name, gap in evidence.gaps.items()
+        if name not in decision.providers and _gain(name, evidence, measured) > options.margin
     ]
-    if held:
-        report.append(regret_line(held, held_out=True))
+    report.append(regret_line(measured, held_out=False))
+    if held_out:
+        report.append(regret_line(held_out, held_out=True))
     elif options.holdout:
         report.append("no regret at held-out cases: the results have a single shape, and the test needs two")
     warnings = [warning for source in sources for warning in source.warnings]
     head = header(decision, evidence, sources, report, now())
-    return Dispatch(decision, evidence, measured, held, report, head, warnings)
+    return Dispatch(decision, evidence, measured, held_out, report, head, warnings)
+
+
+def _gain(name: str, evidence: Evidence, losses: Sequence[Loss]) -> float:
+    """How much faster a provider is than the chosen ones, as a share, in the case where that is most."""
+    regrets = evidence.measured[:, evidence.providers.index(name)]
+    return max(float((1 + loss.regret) / (1 + regret) - 1) for loss, regret in zip(losses, regrets, strict=True))
+
+
+def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
+    """A panel for each combination of the arguments that are not x or y, at most MOST_MAPS.
+
+    y and x are the sizes with the most values. The list is empty where no size varies.
+    """
+    counts = {name: len(set(evidence.values(name))) for name in evidence.numbers}
+    varying = [name for name in counts if counts[name] > 1 and min(evidence.values(name)) > 0]
+    chosen = sorted(sorted(varying, key=lambda name: -counts[name])[:2], key=varying.index)
+    if not chosen:
+        return []
+    x, y = chosen[-1], chosen[0] if len(chosen) > 1 else ""
+    others = [argument.name for argument in evidence.arguments if argument.name not in (x, y)]
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for case, point in enumerate(evidence.points):
+        groups.setdefault(tuple(point[name] for name in others), []).append(case)
+    xs = _mesh(evidence.values(x))
+    ys = _mesh(evidence.values(y)) if y else [1.0]
+    named = [name for name in others if len({point[name] for point in evidence.points}) > 1]
+    panels = []
+    for _, cases in islice(sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))), MOST_MAPS):
+        point = evidence.points[cases[0]]
+        rows = [[decision.choose({**point, x: a, **({y: b} if y else {})}) for a in xs] for b in ys]
+        title = " · ".join(str(point[name]) if name == "dtype" else f"{name}={point[name]}" for name in named)
+        panels.append(ChoicePanel(title, x, y, xs, ys, rows, [_dot(decision, evidence, case, x, y) for case in cases]))
+    return panels
+
+
+def _dot(decision: Decision, evidence: Evidence, case: int, x: str, y: str) -> Dot:
+    """The best provider of a case: the chosen one, unless another is shown to be faster."""
+    chosen = decision.choose(evidence.points[case])
+    lost = evidence.decided[case, evidence.providers.index(chosen)]
+    best = chosen if lost == 0 else evidence.providers[int(np.argmin(evidence.measured[case]))]
+    return Dot(evidence.values(x)[case], evidence.values(y)[case] if y else 1.0, best)
+
+
+def _mesh(values: Iterable[float]) -> list[float]:
+    """Places at equal factors, from below the smallest value to above the largest."""
+    sizes = list(values)
+    return [float(place) for place in np.geomspace(min(sizes) / BEYOND, max(sizes) * BEYOND, CELLS)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,16 +37,6 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Where a provider may not be chosen, although another may: the number of cases, the label of the first, and what
-    happened to the provider there."""
-
-    cases: int
-    example: str
-    outcome: str
-
-
-@dataclass(frozen=True)
 class Evidence:
     """The cases of one operator.
 
@@ -57,9 +46,8 @@ class Evidence:
     providers  the configurations that may be chosen in at least one case
     measured   the regrets as they were measured, ties included
     decided    the regrets of which kbench is certain: 0 for a tie and for an unclear difference
-    possible   the regrets that noise does not rule out: 0 for a tie only
     omitted    the cases of the files in which no provider may be chosen; the tables lack them
-    gaps       by provider, where it may not be chosen; providers that may be chosen everywhere are not there
+    gaps       by provider: in how many cases it may not be chosen although another may, with one of them and what happened
     """
 
     operator: str
@@ -69,36 +57,31 @@ class Evidence:
     providers: tuple[str, ...]
     measured: Regrets
     decided: Regrets
-    possible: Regrets
     omitted: tuple[str, ...] = ()
-    gaps: Mapping[str, Gap] = field(default_factory=dict)
+    gaps: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def numbers(self) -> list[str]:
+        """The arguments that are numbers."""
         return [argument.name for argument in self.arguments if not argument.words]
 
     def values(self, name: str) -> list[float]:
         """The values of a number, by case. Sizes are whole numbers."""
         return [value for point in self.points if isinstance(value := point[name], (int, float))]
 
-    def shape(self, index: int) -> tuple[Value, ...]:
+    def shape(self, case: int) -> tuple[Value, ...]:
         """The numbers of a case, without its words such as the dtype."""
-        return tuple(self.points[index][name] for name in self.numbers)
+        return tuple(self.points[case][name] for name in self.numbers)
+
+    def words(self, case: int) -> tuple[Value, ...]:
+        """The words and booleans of a case."""
+        return tuple(self.points[case][argument.name] for argument in self.arguments if argument.words)
 
     def part(self, cases: Sequence[int]) -> Evidence:
         """The same for some of the cases. The arguments keep all their words."""
         chosen = list(cases)
-        points = tuple(self.points[index] for index in chosen)
-        tables = (self.measured[chosen], self.decided[chosen], self.possible[chosen])
-        return Evidence(self.operator, self.arguments, self.fixed, points, self.providers, *tables)
-
-
-class _Regret(NamedTuple):
-    """The regret of a provider at a case, as in the tables of Evidence."""
-
-    measured: float
-    decided: float
-    possible: float
+        points = tuple(self.points[case] for case in chosen)
+        return replace(self, points=points, measured=self.measured[chosen], decided=self.decided[chosen])
 
 
 def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
@@ -108,68 +91,78 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
     whose name cannot be an argument; ResultsError if noise hides the winners, or if nothing was timed.
     """
     _check_one_operator_and_device(sources)
-    found: dict[Case, tuple[Case, dict[str, _Regret], str]] = {}
+    found: dict[Case, dict[str, tuple[float, float]]] = {}
+    origins: dict[Case, str] = {}
     for source in sources:
         if source.analysis.noise.too_noisy:
             raise ResultsError(f"{source.path}: {source.analysis.noise.sentence()}; measure again on a quiet machine")
-        for key, case, regrets in _regrets(source.analysis):
-            where = f"{source.path} ({', '.join(filter(None, key[1:]))})"
-            if case in found:
+        for key in source.analysis.cases:
+            origin = f"{source.path} ({', '.join(filter(None, key[1:]))})"
+            if not (regrets := _regrets(source.analysis, key)):
+                continue
+            if key.case in found:
                 raise UsageError(
-                    f"{case.label} was measured twice: in {found[case][2]} and in {where}; choose one of them with --where "
-                    "timer=NAME or --where cache=NAME, or name one of the files"
+                    f"{key.case.label} was measured twice: in {origins[key.case]} and in {origin}; choose one of them with "
+                    "--where timer=NAME or --where cache=NAME, or name one of the files"
                 )
-            found[case] = case, regrets, where
+            found[key.case], origins[key.case] = regrets, origin
     if not found:
         named = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{named}: no provider has a time that can be trusted; kbench show says why")
-    in_order = sorted(
-        found.values(), key=lambda entry: _place(entry[0])
-    )  # not in that of the files: the same tree for any
-    cases = [case for case, _, _ in in_order]
+    cases = sorted(found, key=_place)  # not in the order of the files: the same tree for any
     arguments, fixed = _arguments(cases)
-    names = sorted({name for _, regrets, _ in found.values() for name in regrets})
-    nothing = _Regret(math.inf, math.inf, math.inf)
-    table = np.array([[regrets.get(name, nothing) for name in names] for _, regrets, _ in in_order])
-    omitted = {
-        row.case: row.case.label
-        for source in sources
-        for row in source.analysis.rows
-        if row.role == Role.PROVIDER and row.case not in found
-    }
-    points = tuple(
-        {a.name: case.dtype if a.name == "dtype" else case.axes[a.name] for a in arguments} for case in cases
-    )
-    measured, decided, possible = np.moveaxis(table, 2, 0)
+    names = sorted({name for regrets in found.values() for name in regrets})
+    table = np.array([[found[case].get(name, (math.inf, math.inf)) for name in names] for case in cases])
+    rows = [row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER]
     return Evidence(
         operator=cases[0].operator,
         arguments=arguments,
         fixed=fixed,
-        points=points,
+        points=tuple(
+            {a.name: case.dtype if a.name == "dtype" else case.axes[a.name] for a in arguments} for case in cases
+        ),
         providers=tuple(names),
-        measured=measured,
-        decided=decided,
-        possible=possible,
-        omitted=tuple(omitted.values()),
-        gaps=dict(_gaps(sources, names, [(case, regrets) for case, regrets, _ in in_order])),
+        measured=table[:, :, 0],
+        decided=table[:, :, 1],
+        omitted=tuple({row.case: row.case.label for row in rows if row.case not in found}.values()),
+        gaps=_gaps(sources, names, {case: found[case] for case in cases}),
     )
 
 
+def _regrets(analysis: Analysis, key: CaseKey) -> dict[str, tuple[float, float]]:
+    """The measured and the decided regret of every provider that may be chosen in a case. One that failed in one of the
+    sessions may not."""
+    failed = {
+        row.configuration_name
+        for row in analysis.rows
+        if row.case == key.case and row.role == Role.PROVIDER and row.status is not Status.OK
+    }
+    usable = {name: rows for name, rows in analysis.cases[key].items() if name not in failed}
+    if not usable:
+        return {}
+    best = winner(key, usable, analysis.compare_pair).configuration_name
+    regrets = {best: (0.0, 0.0)}
+    for name in usable.keys() - regrets.keys():
+        pair = analysis.compare_pair(key, best, name)
+        slower = max(0.0, pair.ratio - 1)
+        regrets[name] = slower, slower if pair.outcome is Outcome.SLOWER else 0.0
+    return regrets
+
+
 def _gaps(
-    sources: Sequence[ResultsFile], names: Sequence[str], cases: Sequence[tuple[Case, Mapping[str, _Regret]]]
-) -> Iterator[tuple[str, Gap]]:
-    """The gap of each provider that has one."""
-    outcomes: dict[tuple[Any, str], str] = {}
+    sources: Sequence[ResultsFile], names: Sequence[str], cases: Mapping[Case, Mapping[str, object]]
+) -> dict[str, str]:
+    outcomes: dict[tuple[Case, str], str] = {}
     for row in (row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER):
-        if row.status is not Status.OK:
-            outcomes.setdefault((row.case, row.configuration_name), row.status.value)
-        elif Flag.SUSPECT in row.flags:
-            outcomes.setdefault((row.case, row.configuration_name), Flag.SUSPECT.value)
+        if row.status is not Status.OK or Flag.SUSPECT in row.flags:
+            outcome = Flag.SUSPECT.value if row.status is Status.OK else row.status.value
+            outcomes.setdefault((row.case, row.configuration_name), outcome)
+    gaps = {}
     for name in names:
-        lacking = [case for case, regrets in cases if name not in regrets]
-        if lacking:
+        if lacking := [case for case, regrets in cases.items() if name not in regrets]:
             outcome = outcomes.get((lacking[0], name), "not measured")
-            yield name, Gap(len(lacking), lacking[0].label, outcome)
+            gaps[name] = f"{len(lacking)} of {len(cases)} cases, for example {lacking[0].label} ({outcome})"
+    return gaps
 
 
 def _place(case: Case) -> tuple[Any, ...]:
@@ -192,33 +185,10 @@ def _check_one_operator_and_device(sources: Sequence[ResultsFile]) -> None:
         )
 
 
-def _regrets(found: Analysis) -> Iterator[tuple[CaseKey, Case, dict[str, _Regret]]]:
-    """Of each case: the measured and the decided regret of every provider that may be chosen. One that failed in one of the
-    sessions may not."""
-    failed = {
-        (row.case, row.configuration_name)
-        for row in found.rows
-        if row.role == Role.PROVIDER and row.status is not Status.OK
-    }
-    for key, configurations in found.cases.items():
-        usable = {name: rows for name, rows in configurations.items() if (key.case, name) not in failed}
-        if not usable:
-            continue
-        best = winner(key, usable, found.compare_pair)
-        regrets = {best.configuration_name: _Regret(0.0, 0.0, 0.0)}
-        for name in usable.keys() - regrets.keys():
-            pair = found.compare_pair(key, best.configuration_name, name)
-            slower = max(0.0, pair.ratio - 1)
-            decided = slower if pair.outcome is Outcome.SLOWER else 0.0
-            regrets[name] = _Regret(slower, decided, 0.0 if pair.outcome is Outcome.TIE else slower)
-        yield key, best.case, regrets
-
-
 def _arguments(cases: Sequence[Case]) -> tuple[tuple[Argument, ...], dict[str, Value]]:
     """The arguments, and the values that are the same in all cases. Sizes and the dtype are always arguments."""
     arguments, fixed = [], {}
-    names = list(dict.fromkeys(name for case in cases for name in case.axes))
-    for name in names:
+    for name in dict.fromkeys(name for case in cases for name in case.axes):
         if lacking := next((case for case in cases if case.axes.get(name) is None), None):
             raise UsageError(
                 f"the case {lacking.label} lacks {name}, which other cases have; run kbench dispatch once for each file"
@@ -235,14 +205,3 @@ def _arguments(cases: Sequence[Case]) -> tuple[tuple[Argument, ...], dict[str, V
         arguments.append(Argument(name, type_name, words))
     dtypes = tuple(sorted({case.dtype for case in cases}))
     return (*arguments, Argument("dtype", "str", dtypes)), fixed
-
-
-def features(evidence: Evidence) -> dict[tuple[str, ...], NDArray[np.float64]]:
-    """What a threshold can be on, by the names of its factors: each number that varies, and each product of two sizes."""
-    columns = {name: np.array(evidence.values(name), dtype=float) for name in evidence.numbers}
-    varying = [name for name, column in columns.items() if len(set(column)) > 1]
-    sizes = [
-        argument.name for argument in evidence.arguments if argument.type_name == "int" and argument.name in varying
-    ]
-    single = {(name,): columns[name] for name in varying}
-    return single | {(one, other): columns[one] * columns[other] for one, other in combinations(sizes, 2)}

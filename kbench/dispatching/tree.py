@@ -34,21 +34,21 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class OneOf:
-    """An argument is one of some words."""
+class Is:
+    """An argument is a word."""
 
     name: str
-    words: tuple[Value, ...]
+    word: Value
 
     def holds(self, point: Point) -> bool:
-        return point[self.name] in self.words
+        return point[self.name] == self.word
 
 
 @dataclass(frozen=True)
 class Branch:
     """A question and the two trees behind it."""
 
-    test: Threshold | OneOf
+    test: Threshold | Is
     yes: Tree
     no: Tree
 

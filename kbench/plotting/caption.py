@@ -23,8 +23,8 @@ def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric 
     `drawn` are the points of all files, as `points` makes them. `metric` is None where the picture shows winners.
     `meaning` are lines of the picture's own.
     """
-    lines = [_machine(source, several=len(sources) > 1) for source in sources]
-    lines += [_method(sources, metric), *meaning]
+    lines = [f"{source.label}: " * (len(sources) > 1) + machine_line(source) for source in sources]
+    lines += [method_line(sources, metric), *meaning]
     lost = drawn[(drawn["role"] == Role.PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
     outcomes = []
     for status, group in lost.groupby("status"):
@@ -38,7 +38,7 @@ def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric 
     return "\n".join(printable(line) for line in lines if line)
 
 
-def _machine(source: ResultsFile, *, several: bool) -> str:
+def machine_line(source: ResultsFile) -> str:
     """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, without the parts that are not known."""
     timed = source.frame[source.frame["status"].isin([Status.OK.value, Status.CHECKED.value])]
     devices = natural(set(timed["device"]) - {""}) or [source.environment.device or ""]
@@ -50,11 +50,11 @@ def _machine(source: ResultsFile, *, several: bool) -> str:
         *(f"{name} {versions[name]}" for name in ("torch", "triton") if versions.get(name)),
         " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
     ]
-    text = " · ".join(part for part in parts if part)
-    return f"{source.label}: {text}" if several and text else text
+    return " · ".join(part for part in parts if part)
 
 
-def _method(sources: Sequence[ResultsFile], metric: Metric | None) -> str:
+def method_line(sources: Sequence[ResultsFile], metric: Metric | None = None) -> str:
+    """`timer do_bench · cache cold · median of 3 sessions`, and how many rows are noisy."""
     timed = pd.concat([source.frame[source.frame["status"] == Status.OK.value] for source in sources])
     sessions = max((int(source.frame["session"].nunique()) for source in sources), default=1)
     parts = [f"{name} {'/'.join(sorted(set(timed[name]) - {''}))}" for name in ("timer", "cache") if any(timed[name])]

@@ -1,10 +1,8 @@
-"""What the tests of `kbench dispatch` share: results with planted times, and the written function and tree."""
+"""What the tests of `kbench dispatch` share: results with planted times, and the written function."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,28 +46,11 @@ def written(path: Path, cases: list[list[Row]], axes: tuple[str, ...] = ("M", "N
     return write_rows(path, itertools.chain(*cases), axes)
 
 
-def emitted(found: Dispatch, folder: Path) -> tuple[Callable[..., str], dict[str, Any]]:
-    """The function of the written Python file, and the written JSON."""
+def emitted(found: Dispatch, folder: Path) -> Callable[..., str]:
+    """The function of the written Python file."""
     path = folder / "dispatch.py"
     found.write(path)
     names: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    return names["choose"], json.loads(path.with_suffix(".json").read_text())
-
-
-def by_json(document: dict[str, Any], point: dict[str, Any]) -> str:
-    """What a reader of the JSON chooses, by its documented rules."""
-    general: str = document["general"]
-    for argument in document["arguments"]:
-        if argument["type"] == "str" and point[argument["name"]] not in argument["measured"]:
-            return general
-    node = document["tree"]
-    while "choose" not in node:
-        if "factors" in node:
-            holds = math.prod(point[name] for name in node["factors"]) <= node["at_most"]
-        else:
-            holds = point[node["argument"]] in node["one_of"]
-        node = node["yes" if holds else "no"]
-    inside = all(low <= point[name] <= high for name, (low, high) in node["within"].items())
-    chosen: str = node["choose"]
-    return chosen if inside else general
+    choose: Callable[..., str] = names["choose"]
+    return choose
