@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,49 +24,105 @@ from kbench.text.words import list_words
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What is known of a provider in one case.
+    """What is known of a provider in one case, from what lies beside the results.
 
-    row       a row with the medians of its sessions
-    rows      the rows of its sessions
-    empty_ms  what the timer adds, from the control `empty`; None if it is not known
-    call      what a call launches; None if it is not known, and `unknown` says why
-    limits    what a multiprocessor of the device holds; None if it is not known
-    top_mhz   the highest clock that the device can have; None if it is not known
-    config    the path of the config that measured it; empty if it is not known, or for a script
+    rows         the rows of its sessions
+    of_case      all rows of the case on its device
+    kernels      the content of the file of kernels at `path`
+    environment  the file of the environment
     """
 
-    row: Row
     rows: Sequence[Row]
-    empty_ms: float | None
-    call: LaunchedCall | None
-    unknown: str
-    limits: DeviceLimits | None
-    top_mhz: float | None
-    config: str
+    of_case: Sequence[Row]
+    kernels: KernelsFile
+    environment: Environment
+    path: Path
 
     @property
     def name(self) -> str:
-        return self.row.configuration_name
+        return self.rows[0].configuration_name
+
+    @cached_property
+    def row(self) -> Row:
+        """One row for all sessions: the medians of their numbers, all their flags, and the first code that is known."""
+        timed = [row for row in self.rows if row.ms is not None] or self.rows
+        medians: dict[str, Any] = {}
+        for column in COLUMNS.values():
+            if column.kind in ("number", "integer"):
+                numbers = [number for row in timed if (number := getattr(row, column.name)) is not None]
+                if numbers:
+                    medians[column.name] = round(median(numbers)) if column.kind == "integer" else median(numbers)
+        flags = tuple(dict.fromkeys(flag for row in timed for flag in row.flags))
+        return replace(timed[0], **medians, flags=flags, code=next((row.code for row in timed if row.code), ""))
+
+    @property
+    def empty_ms(self) -> float | None:
+        """What the timer adds, from the control `empty`; None if it is not known."""
+        empty = [
+            row.ms for row in self.of_case if row.provider == Control.EMPTY and row.role == Role.CONTROL and row.ms
+        ]
+        return median(empty) if empty else None
+
+    @property
+    def call(self) -> LaunchedCall | None:
+        """What a call launches; None if it is not known, and `unknown` says why."""
+        return self.kernels.calls.get(self.row.code)
+
+    @property
+    def limits(self) -> DeviceLimits | None:
+        """What a multiprocessor of the device holds; None if it is not known."""
+        return self.kernels.devices.get(self.row.device)
+
+    @property
+    def top_mhz(self) -> float | None:
+        """The highest clock that the device can have; None if it is not known."""
+        top = self.environment.limits.get("max_sm_mhz")
+        return None if top is None else float(top)
+
+    @property
+    def config(self) -> str:
+        """The path of the config that measured it; empty if it is not known, or for a script."""
+        config = self.environment.config
+        return config.path if config and not config.source else ""
 
     @property
     def call_bytes(self) -> int | None:
         """The algorithmic bytes of a call."""
-        first = self.rows[0]
-        return round(first.gbps * first.ms * 1e6) if first.gbps and first.ms else None
+        row = next((row for row in self.rows if row.gbps and row.ms), None)
+        return round(row.gbps * row.ms * 1e6) if row and row.gbps and row.ms else None
 
     @property
     def flops(self) -> int | None:
-        first = self.rows[0]
-        return round(first.tflops * first.ms * 1e9) if first.tflops and first.ms else None
+        row = next((row for row in self.rows if row.tflops and row.ms), None)
+        return round(row.tflops * row.ms * 1e9) if row and row.tflops and row.ms else None
 
     @property
     def moved(self) -> float | None:
         """The bytes that the provider says it moves, divided by the algorithmic bytes."""
-        first = self.rows[0]
-        return first.achieved_gbps / first.gbps if first.achieved_gbps and first.gbps else None
+        row = next((row for row in self.rows if row.achieved_gbps and row.gbps), None)
+        return row.achieved_gbps / row.gbps if row and row.achieved_gbps and row.gbps else None
 
     def occupancy(self, launch: KernelLaunch) -> Occupancy | None:
         return launch_occupancy(launch, self.limits) if self.limits else None
+
+    @property
+    def unknown(self) -> str:
+        """Why it is not known what a call launches; empty if it is known."""
+        row = self.row
+        if self.call:
+            return ""
+        if fault := row.reason.partition(KERNELS_NOT_KNOWN)[2]:
+            return fault
+        if row.ms is None:
+            return f"the row is {row.status}, and kbench records the calls of timed rows only"
+        if self.environment.device_type == "cpu":
+            return f"it was measured on a CPU ({row.device}), and kbench records kernels of NVIDIA devices only"
+        file = kernels_path(self.path).name
+        if not row.code:
+            return "the run recorded no kernels: it had no NVIDIA device or `kernels: false`, or it measured a script"
+        if not self.kernels.there:
+            return f"{file} is missing; copy it to the folder of the results file"
+        return f"{file} has no entry with the digest {row.code}, which this row names"
 
 
 def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts], list[str]]:
@@ -74,65 +131,18 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     results = read_results(path)
     chosen = find_row(results, terms)[0]
     of_case = [row for row in results.rows if row.case == chosen.case and row.device == chosen.device]
+    providers = [row for row in of_case if row.role == Role.PROVIDER]
     names = [chosen.configuration_name]
     if versus:
-        others = list(dict.fromkeys(row.configuration_name for row in of_case if row.role == Role.PROVIDER))
+        others = list(dict.fromkeys(row.configuration_name for row in providers))
         if versus not in others:
             near = nearest(versus, others)
             advice = f'did you mean "{near}"?' if near else f"the case has {list_words(others)}"
             raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
         names.append(versus)
     kernels, (environment, note) = read_kernels(path), read_environment(path)
-    facts = [_facts(name, of_case, path, kernels, environment) for name in names]
+    facts = [
+        RowFacts([row for row in providers if row.configuration_name == name], of_case, kernels, environment, path)
+        for name in names
+    ]
     return facts, [*results.warnings, *filter(None, [kernels.note, note])]
-
-
-def _facts(name: str, of_case: Sequence[Row], path: Path, kernels: KernelsFile, environment: Environment) -> RowFacts:
-    sessions = [row for row in of_case if row.role == Role.PROVIDER and row.configuration_name == name]
-    rows = [row for row in sessions if row.ms is not None] or sessions
-    empty = [row.ms for row in of_case if row.provider == Control.EMPTY and row.role == Role.CONTROL and row.ms]
-    row = _middle(rows)
-    call = kernels.calls.get(row.code)
-    top, config = environment.limits.get("max_sm_mhz"), environment.config
-    return RowFacts(
-        row=row,
-        rows=rows,
-        empty_ms=median(empty) if empty else None,
-        call=call,
-        unknown="" if call else _why_unknown(row, path, kernels, on_host=environment.device_type == "cpu"),
-        limits=kernels.devices.get(row.device),
-        top_mhz=None if top is None else float(top),
-        config=config.path if config and not config.source else "",
-    )
-
-
-def _middle(rows: Sequence[Row]) -> Row:
-    """One row of several sessions: the medians of their numbers, all their flags, and the first code that is known."""
-    medians: dict[str, Any] = {}
-    for column in COLUMNS.values():
-        if column.kind in ("number", "integer"):
-            known = [value for row in rows if (value := getattr(row, column.name)) is not None]
-            if known:
-                medians[column.name] = round(median(known)) if column.kind == "integer" else median(known)
-    flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags))
-    return replace(rows[0], **medians, flags=flags, code=next((row.code for row in rows if row.code), ""))
-
-
-def _why_unknown(row: Row, path: Path, kernels: KernelsFile, *, on_host: bool) -> str:
-    """Why it is not known what a call launches."""
-    _, _, fault = row.reason.partition(KERNELS_NOT_KNOWN)
-    if fault:
-        return fault
-    if row.ms is None:
-        return f"the row is {row.status}, and kbench records the calls of timed rows only"
-    if on_host:
-        return f"it was measured on a CPU ({row.device}), and kbench records kernels of NVIDIA devices only"
-    if not row.code:
-        return (
-            "the run recorded no kernels; possible reasons: it had no NVIDIA device, it had `kernels: false`, it measured a "
-            "script, or kbench was older"
-        )
-    file = kernels_path(path).name
-    if not kernels.there:
-        return f"{file} is missing; copy it to the folder of the results file"
-    return f"{file} has no entry with the digest {row.code}, which this row names"

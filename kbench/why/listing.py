@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,16 +62,4 @@ def _missing(kernel: Kernel, csv: Path) -> str:
             f"{code_folder(csv)} has no file {kernel.code}.cubin or .so with its machine code; copy that folder here, or "
             "measure the row again"
         )
-    if (library := _torch_library()) and kernel.origin.startswith("name and torch"):
-        command = shlex.join(["cuobjdump", "--dump-sass", "--function", kernel.symbol, str(library)])
-        return f"kbench knows only its name. If it belongs to torch, this shows its machine code: {command}"
     return "kbench knows only its name: its machine code is in a large library, or was compiled in memory"
-
-
-def _torch_library() -> Path | None:
-    """The library with the kernels of torch."""
-    torch = importlib.util.find_spec("torch")  # does not import it
-    if not torch or not torch.origin:
-        return None
-    path = Path(torch.origin).parent / "lib" / "libtorch_cuda.so"
-    return path if path.is_file() else None

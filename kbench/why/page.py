@@ -14,8 +14,6 @@ from kbench.why.facts import RowFacts
 from kbench.why.ncu import ncu_command
 from kbench.why.reasons import find_reasons
 
-MOST_KERNELS_SHOWN = 12
-
 IN_JSON = (
     "device", "timer", "cache", "status", "reason", "flags", "ms", "gap_ms", "launch_ms", "sol", "copy_fraction", "sm_mhz",
     "kernels", "code", "peak_bytes", "energy_mj",
@@ -67,10 +65,8 @@ def kernel_lines(facts: RowFacts) -> Iterator[str]:
     if facts.call is None:
         yield f"what a call launches is not known: {facts.unknown}"
         return
-    for launch in facts.call.launches[:MOST_KERNELS_SHOWN]:
+    for launch in facts.call.launches:
         yield _kernel(launch, facts)
-    if (more := len(facts.call.launches) - MOST_KERNELS_SHOWN) > 0:
-        yield f"{more} more"
     for each in facts.call.memory:
         yield f"{each.operation} of {each.bytes} bytes{_times(each.times)}"
 

@@ -32,14 +32,11 @@ SLOW_CLOCK = 0.95
 WORTH_SAYING = 0.1
 """Reasons with a smaller weight are left out."""
 
-MOSTLY = 0.5
-"""If the host takes this share of a call, or more, it comes before everything else."""
-
 EXPLAINS = 0.3
 """If no reason has this weight, kbench says that the launches do not explain the time."""
 
-SYMPTOM = "extra-bytes"
-"""Often a consequence of another reason. It comes last if another one explains the time."""
+MOST_KERNELS = 3
+"""With more kernels, kbench does not know in which of them the time goes."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +58,13 @@ def find_reasons(facts: RowFacts) -> list[Reason]:
         why = facts.row.reason or (CHECKED_REASON if facts.row.status == Status.CHECKED else "")
         return [Reason("no-time", 1.0, f"It has no time ({': '.join(filter(None, [facts.row.status, why]))}).")]
     reasons = [reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING]
-    explained = any(reason.weight >= EXPLAINS and reason.kind != SYMPTOM for reason in reasons)
-    reasons.sort(key=lambda reason: (explained and reason.kind == SYMPTOM, -reason.weight))
     if max(facts.row.sol or 0.0, facts.row.copy_fraction or 0.0) >= AT_SPEED:
-        sentence = f"It reaches {_reached(facts)}: there is little left to gain."
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.
-        host = [reason for reason in reasons if reason.kind == "host-bound"]
-        at_speed = Reason("at-speed", 1.0, sentence)
-        return [*host, at_speed] if host and host[0].weight >= MOSTLY else [at_speed, *host]
-    if max((reason.weight for reason in reasons), default=0.0) < EXPLAINS:
-        reasons.insert(0, _unexplained(facts))
-    return reasons
+        reasons = [reason for reason in reasons if reason.kind == "host-bound"]
+        reasons.append(Reason("at-speed", 0.5, f"It reaches {_reached(facts)}: there is little left to gain."))
+    elif max((reason.weight for reason in reasons), default=0.0) < EXPLAINS:
+        reasons.append(Reason(*_unexplained(facts)))
+    return sorted(reasons, key=lambda reason: -reason.weight)
 
 
 def _host_bound(facts: RowFacts) -> Iterator[Reason]:
@@ -141,13 +134,13 @@ def _few_blocks(facts: RowFacts) -> Iterator[Reason]:
 
 def _low_occupancy(facts: RowFacts) -> Iterator[Reason]:
     for launch in _launches(facts):
-        found = facts.occupancy(launch)
-        if found and facts.limits and found.share < FEW_THREADS:
-            which = f": {' and '.join(found.limits)} allow no more blocks" if found.limits else ""
+        occupancy = facts.occupancy(launch)
+        if occupancy and facts.limits and occupancy.share < FEW_THREADS:
+            which = f": {' and '.join(occupancy.limits)} allow no more blocks" if occupancy.limits else ""
             yield Reason(
                 "low-occupancy",
-                1 - found.share / FEW_THREADS,
-                f"A multiprocessor holds {found.blocks * prod(launch.block)} of {facts.limits.threads} possible threads of "
+                1 - occupancy.share / FEW_THREADS,
+                f"A multiprocessor holds {occupancy.blocks * prod(launch.block)} of {facts.limits.threads} possible threads of "
                 f"kernel {launch.kernel.name}{which}. So few threads may not hide the time that memory needs to "
                 "answer, unless each has many loads in flight.",
             )
@@ -155,14 +148,14 @@ def _low_occupancy(facts: RowFacts) -> Iterator[Reason]:
 
 def _last_wave(facts: RowFacts) -> Iterator[Reason]:
     for launch in _launches(facts):
-        found = facts.occupancy(launch)
-        if found and found.waves > 1:
-            blocks, whole = prod(launch.grid), -(-found.waves // 1)
+        occupancy = facts.occupancy(launch)
+        if occupancy and occupancy.waves > 1:
+            blocks, whole = prod(launch.grid), -(-occupancy.waves // 1)
             yield Reason(
                 "last-wave",
-                1 - found.waves / whole,
-                f"Kernel {launch.kernel.name} has {blocks} blocks, and the device holds {blocks / found.waves:.0f} at a time: "
-                f"in the last of {whole:.0f} passes, a part of the device has nothing to do.",
+                1 - occupancy.waves / whole,
+                f"Kernel {launch.kernel.name} has {blocks} blocks, and the device holds {blocks / occupancy.waves:.0f} at a "
+                f"time: in the last of {whole:.0f} passes, a part of the device has nothing to do.",
             )
 
 
@@ -170,7 +163,7 @@ def _extra_bytes(facts: RowFacts) -> Iterator[Reason]:
     if facts.moved and facts.moved > 1:
         yield Reason(
             "extra-bytes",
-            1 - 1 / facts.moved,
+            (1 - 1 / facts.moved) / 2,  # often a consequence of another reason
             f"By its own account, the provider moves {facts.moved:.1f} times the bytes that it has to.",
         )
 
@@ -195,43 +188,33 @@ def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
         )
 
 
-def _unexplained(facts: RowFacts) -> Reason:
+def _unexplained(facts: RowFacts) -> tuple[str, float, str]:
     """What remains if the launches do not explain the time: how the kernel uses memory, or what it computes."""
-    reached, far = _reached(facts), "How near it is to the speed of light is not known"
+    how_near = (
+        f"It reaches {reached}" if (reached := _reached(facts)) else "How near it is to the speed of light is not known"
+    )
     if facts.call is None:
-        sentence = (
-            f"It reaches {reached}. What its calls launch is not known, so kbench cannot say why."
-            if reached
-            else f"{far}, and neither is what its calls launch, so kbench cannot explain its time."
-        )
-        return Reason("unknown", 0.0, sentence)
-    unexplained = (
-        f"It reaches {reached}, and its launches do not explain that"
-        if reached
-        else f"{far}, and its launches do not explain its time"
+        return "unknown", 1.0, f"{how_near}. What its calls launch is not known, so kbench cannot say why."
+    if not facts.call.kernels:
+        return "no-kernel", 1.0, f"{how_near}. The call launches no kernel, only copies or fills of the driver."
+    memory = "Neighbouring threads should access neighbouring addresses, 16 bytes at a time."
+    return (
+        "inside-the-kernel",
+        1.0,
+        f"{how_near}, and its launches do not explain its time: the cause is inside the kernel. Look at how it uses memory, "
+        f"and at its instructions. {memory}",
     )
-    if facts.flops and facts.call_bytes:
-        sentence = f"{unexplained}. Look at its instructions and at how it uses memory."
-        return Reason("inside-the-kernel", 0.0, sentence)
-    if facts.call and not facts.call.kernels:
-        return Reason(
-            "no-kernel", 0.0, f"{unexplained}. The call launches no kernel, only copies or fills of the driver."
-        )
-    sentence = (
-        f"{unexplained}: the cause is inside the kernel. Look first at how it uses memory. Neighbouring threads should access "
-        "neighbouring addresses, 16 bytes at a time."
-    )
-    return Reason("memory-access", 0.0, sentence)
 
 
 def _reached(facts: RowFacts) -> str:
     """How near a row is to what is possible: `49% of the speed of light, and 88% of the speed of a copy of the same bytes`. At
     small sizes a copy, too, is far from the speed of light."""
     sol, copy = facts.row.sol, facts.row.copy_fraction
-    light = "" if sol is None else f"{sol:.0%} of the speed of light"
-    return ", and ".join(
-        filter(None, [light, "" if copy is None else f"{copy:.0%} of the speed of a copy of the same bytes"])
-    )
+    shares = [
+        "" if sol is None else f"{sol:.0%} of the speed of light",
+        "" if copy is None else f"{copy:.0%} of the speed of a copy of the same bytes",
+    ]
+    return ", and ".join(filter(None, shares))
 
 
 def _launches(facts: RowFacts) -> tuple[KernelLaunch, ...]:
@@ -240,9 +223,6 @@ def _launches(facts: RowFacts) -> tuple[KernelLaunch, ...]:
     few = facts.call is not None and facts.call.kernels <= MOST_KERNELS
     return tuple(launch for launch, share in _shares(facts) if few and share >= WORTH_SAYING)
 
-
-MOST_KERNELS = 3
-"""With more kernels, kbench does not know in which of them the time goes."""
 
 _FINDERS: tuple[Callable[[RowFacts], Iterator[Reason]], ...] = (
     _host_bound,

@@ -81,7 +81,7 @@ def slowly_launched(x: Tensor) -> Tensor:
 
 PLANTED = {
     "straight": (lambda: launched("straight", 4, 256), 8192, "at-speed"),
-    "uncoalesced": (lambda: launched("uncoalesced", 1, 256), 8192, "memory-access"),
+    "uncoalesced": (lambda: launched("uncoalesced", 1, 256), 8192, "inside-the-kernel"),
     "spilled": (lambda: launched("spilled", 16, 128), 8192, "spills"),
     "crowded": (lambda: launched("crowded", 1, 32), 8192, "low-occupancy"),
     "in-twenty": (lambda: in_twenty, 1024, "many-kernels"),
