@@ -10,7 +10,7 @@ import pytest
 
 from kbench.launches.launched_call import KernelLaunch, MemoryOperation
 from kbench.measure.launches import recorder
-from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, device_limits
+from kbench.measure.launches.graph_nodes import KernelNode, device_limits, read_graph
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded, launched_call
 from kbench.measure.machine.device import Device
@@ -32,12 +32,12 @@ def node(symbol: str = "k", grid: int = 1, function: int = 1) -> KernelNode:
 
 def test_launches_that_are_alike_are_counted() -> None:
     nodes = [
-        MemoryNode("memset", 64),
+        MemoryOperation("memset", 64),
         node(),
         node(grid=2),
         node(),
         node("other", function=2),
-        MemoryNode("memset", 64),
+        MemoryOperation("memset", 64),
     ]
     call = launched_call(nodes, Unknown())
     assert [(each.kernel.symbol, each.grid[0], each.times) for each in call.launches] == [
@@ -137,11 +137,11 @@ def test_the_driver_is_asked_for_each_node_also_in_graphs_inside_the_graph() -> 
         ],
         2: [{"type": 1, "width": 256, "height": 3, "depth": 1}, kernel | {"kern": 8, "sharedMemBytes": 300_000}],
     }
-    found = list(GraphReader(FakeDriver(graphs))(1))  # type: ignore[arg-type]
+    found = list(read_graph(FakeDriver(graphs), 1))  # type: ignore[arg-type]
     assert found == [
         KernelNode(7, "kernel7", (8, 2, 1), (32, 4, 1), 48, 64, 256, 1024, 16),
-        MemoryNode("memset", 128),
-        MemoryNode("memcpy", 768),
+        MemoryOperation("memset", 128),
+        MemoryOperation("memcpy", 768),
         KernelNode(9, "kernel9", (8, 2, 1), (32, 4, 1), 300_000, 64, 256, 1024, None),
     ]
 
@@ -152,14 +152,14 @@ def test_a_driver_that_is_too_old_or_refuses_says_so() -> None:
 
     graphs = {1: [{"type": 0, "func": 7, "grid": three(1, 1, 1), "block": three(1, 1, 1)}]}
     with pytest.raises(RuntimeError, match=r"no function cuFuncGetName; it needs CUDA 12.3"):
-        list(GraphReader(Old(graphs))(1))  # type: ignore[arg-type]
+        list(read_graph(Old(graphs), 1))  # type: ignore[arg-type]
 
     class Broken(FakeDriver):
         def cuGraphGetNodes(self, *_: Any) -> int:
             return 400
 
     with pytest.raises(RuntimeError, match="cuGraphGetNodes failed with CUDA error 400"):
-        list(GraphReader(Broken(graphs))(1))  # type: ignore[arg-type]
+        list(read_graph(Broken(graphs), 1))  # type: ignore[arg-type]
 
 
 def test_on_a_host_nothing_is_recorded_and_nothing_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +206,8 @@ def test_a_capture_or_a_graph_that_fails_costs_only_the_kernels(
         None, 4096, f"the call cannot be captured in a CUDA graph: {first}"
     )
     monkeypatch.setattr(recorder, "capture", lambda *_: Graph())
-    vars(made)["_read"] = refuse(error)
+    vars(made)["_driver"] = None
+    monkeypatch.setattr(recorder, "read_graph", refuse(error))
     assert made.record(lambda: None) == Recorded(None, 4096, first)  # type: ignore[arg-type,return-value]
     monkeypatch.setattr(recorder, "capture", refuse(error))
     monkeypatch.setattr(device, "healthy", lambda: False)

@@ -6,9 +6,10 @@ import ctypes
 from collections.abc import Iterator
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from kbench.launches.device_limits import DeviceLimits
+from kbench.launches.launched_call import MemoryOperation
 
 _KERNEL, _MEMCPY, _MEMSET, _CHILD = 0, 1, 2, 4
 """The types of nodes that do something: CUgraphNodeType."""
@@ -41,20 +42,6 @@ class KernelNode:
     local_bytes: int
     static_shared_bytes: int
     blocks_per_sm: int | None
-
-
-@dataclass(frozen=True)
-class MemoryNode:
-    """A copy (`memcpy`) or a fill (`memset`) in a graph, with its size in bytes."""
-
-    operation: str
-    bytes: int
-
-
-class Nodes(Protocol):
-    """Reads a graph, given by its handle."""
-
-    def __call__(self, graph: int) -> Iterator[KernelNode | MemoryNode]: ...
 
 
 class _KernelParams(ctypes.Structure):
@@ -92,69 +79,60 @@ class _FillParams(ctypes.Structure):
     ]  # fmt: skip
 
 
-class GraphReader:
-    """Reads graphs with `library`, which is libcuda. Its functions raise RuntimeError if the driver refuses."""
+def read_graph(library: ctypes.CDLL, graph: int) -> Iterator[KernelNode | MemoryOperation]:
+    """The nodes of a graph, given by its handle, in the order of their capture, those of graphs inside the graph included.
+    `library` is libcuda. Raises RuntimeError if the driver refuses."""
+    count = c_size_t()
+    _call(library, "cuGraphGetNodes", c_void_p(graph), None, byref(count))
+    nodes = (c_void_p * count.value)()
+    _call(library, "cuGraphGetNodes", c_void_p(graph), nodes, byref(count))
+    for node in nodes:
+        kind = c_int()
+        _call(library, "cuGraphNodeGetType", c_void_p(node), byref(kind))
+        if kind.value == _KERNEL:
+            yield _kernel(library, node)
+        elif kind.value == _MEMCPY:
+            copy = _CopyParams()
+            _call(library, "cuGraphMemcpyNodeGetParams", c_void_p(node), byref(copy))
+            yield MemoryOperation("memcpy", copy.width * copy.height * copy.depth)
+        elif kind.value == _MEMSET:
+            fill = _FillParams()
+            _call(library, "cuGraphMemsetNodeGetParams", c_void_p(node), byref(fill))
+            yield MemoryOperation("memset", fill.elementSize * fill.width * fill.height)
+        elif kind.value == _CHILD:
+            child = c_void_p()
+            _call(library, "cuGraphChildGraphNodeGetGraph", c_void_p(node), byref(child))
+            yield from read_graph(library, child.value or 0)
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
 
-    def __call__(self, graph: int) -> Iterator[KernelNode | MemoryNode]:
-        """The nodes in the order of their capture, those of graphs inside the graph included."""
-        count = c_size_t()
-        self._call("cuGraphGetNodes", c_void_p(graph), None, byref(count))
-        nodes = (c_void_p * count.value)()
-        self._call("cuGraphGetNodes", c_void_p(graph), nodes, byref(count))
-        for node in nodes:
-            kind = c_int()
-            self._call("cuGraphNodeGetType", c_void_p(node), byref(kind))
-            if kind.value == _KERNEL:
-                yield self._kernel(node)
-            elif kind.value == _MEMCPY:
-                copy = self._params("cuGraphMemcpyNodeGetParams", node, _CopyParams())
-                yield MemoryNode("memcpy", copy.width * copy.height * copy.depth)
-            elif kind.value == _MEMSET:
-                fill = self._params("cuGraphMemsetNodeGetParams", node, _FillParams())
-                yield MemoryNode("memset", fill.elementSize * fill.width * fill.height)
-            elif kind.value == _CHILD:
-                child = c_void_p()
-                self._call("cuGraphChildGraphNodeGetGraph", c_void_p(node), byref(child))
-                yield from self(child.value or 0)
+def _kernel(library: ctypes.CDLL, node: int) -> KernelNode:
+    params, name, blocks = _KernelParams(), ctypes.c_char_p(), c_int()
+    _call(library, "cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(params))
+    function = c_void_p(params.func)
+    if not params.func:  # a kernel of a library that belongs to no context yet
+        _call(library, "cuKernelGetFunction", byref(function), c_void_p(params.kern))
+    _call(library, "cuFuncGetName", byref(name), function)
 
-    def _kernel(self, node: Any) -> KernelNode:
-        params = self._params("cuGraphKernelNodeGetParams_v2", node, _KernelParams())
-        function = c_void_p(params.func)
-        if not params.func:  # a kernel of a library that belongs to no context yet
-            self._call("cuKernelGetFunction", byref(function), c_void_p(params.kern))
-        name = ctypes.c_char_p()
-        self._call("cuFuncGetName", byref(name), function)
-        x, y, z = params.block
-        blocks = c_int()
-        known = self._library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            byref(blocks), function, c_int(x * y * z), c_size_t(params.sharedMemBytes)
-        )
-        return KernelNode(
-            function=function.value or 0,
-            symbol=(name.value or b"").decode("utf-8", "replace"),
-            grid=tuple(params.grid),
-            block=tuple(params.block),
-            dynamic_shared_bytes=params.sharedMemBytes,
-            registers=self._attribute(function, _REGISTERS),
-            local_bytes=self._attribute(function, _LOCAL),
-            static_shared_bytes=self._attribute(function, _STATIC_SHARED),
-            blocks_per_sm=blocks.value if known == 0 else None,
-        )
-
-    def _attribute(self, function: c_void_p, attribute: int) -> int:
+    def attribute(number: int) -> int:
         value = c_int()
-        self._call("cuFuncGetAttribute", byref(value), c_int(attribute), function)
+        _call(library, "cuFuncGetAttribute", byref(value), c_int(number), function)
         return value.value
 
-    def _params(self, name: str, node: Any, params: Any) -> Any:
-        self._call(name, c_void_p(node), byref(params))
-        return params
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        _call(self._library, name, *arguments)
+    x, y, z = params.block
+    error = library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        byref(blocks), function, c_int(x * y * z), c_size_t(params.sharedMemBytes)
+    )
+    return KernelNode(
+        function=function.value or 0,
+        symbol=(name.value or b"").decode("utf-8", "replace"),
+        grid=tuple(params.grid),
+        block=tuple(params.block),
+        dynamic_shared_bytes=params.sharedMemBytes,
+        registers=attribute(_REGISTERS),
+        local_bytes=attribute(_LOCAL),
+        static_shared_bytes=attribute(_STATIC_SHARED),
+        blocks_per_sm=None if error else blocks.value,
+    )
 
 
 def device_limits(library: ctypes.CDLL) -> DeviceLimits:

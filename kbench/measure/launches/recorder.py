@@ -11,7 +11,7 @@ import ctypes
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -20,21 +20,17 @@ import torch
 from kbench.kernels import cuda_driver
 from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
-from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes, device_limits
+from kbench.measure.launches.graph_nodes import KernelNode, device_limits, read_graph
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.machine.capture import captured
 from kbench.measure.machine.device import Device, drop_locals
-from kbench.text.printable import printable
+from kbench.text.printable import REASON_LIMIT, printable
 
 NAME_CHARACTERS = 300
 """Of the name of a kernel. Templates have names of thousands of characters."""
 
-SYMBOL_CHARACTERS = 4000
-
 MOST_LAUNCHES = 1000
 """Different launches of a call that are recorded."""
-
-FAULT_CHARACTERS = 200
 
 
 class PreparedCall(Protocol):
@@ -92,10 +88,6 @@ class LaunchRecorder:
     def _stream(self) -> torch.cuda.Stream:
         return torch.cuda.Stream()
 
-    @cached_property
-    def _read(self) -> Nodes:
-        return GraphReader(self._driver)
-
     def record(self, prepare: Callable[[], PreparedCall], packages: Sequence[str] = ()) -> Recorded:
         """Make a call once to see its memory, and capture it once. `prepare` prepares the call on the current stream.
         `packages` are modules that the provider needs beside torch.
@@ -110,7 +102,7 @@ class LaunchRecorder:
         except Exception as error:  # noqa: BLE001  the provider's code may raise anything
             return self._failed(error, peak)
         try:
-            nodes = list(self._read(graph.raw_cuda_graph()))
+            nodes = list(read_graph(self._driver, graph.raw_cuda_graph()))
             _ = self.limits  # asked for here, so that a driver that does not answer costs no row
             machine_code = MachineCode(self._triton, packages)
             return Recorded(launched_call(nodes, machine_code), peak, code_files=machine_code.files)
@@ -166,7 +158,7 @@ def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> t
     return graph
 
 
-def launched_call(nodes: Sequence[KernelNode | MemoryNode], machine_code: MachineCode) -> LaunchedCall:
+def launched_call(nodes: Sequence[KernelNode | MemoryOperation], machine_code: MachineCode) -> LaunchedCall:
     """What the nodes of a graph launch. Nodes that are alike are counted. Raises RuntimeError for too many different ones."""
     counts = Counter(nodes)
     if len(counts) > MOST_LAUNCHES:
@@ -175,8 +167,8 @@ def launched_call(nodes: Sequence[KernelNode | MemoryNode], machine_code: Machin
     launches = []
     memory = []
     for node, times in counts.items():
-        if isinstance(node, MemoryNode):
-            memory.append(MemoryOperation(node.operation, node.bytes, times))
+        if isinstance(node, MemoryOperation):
+            memory.append(replace(node, times=times))
             continue
         if node.function not in kernels:
             kernels[node.function] = _kernel(node, machine_code)
@@ -192,15 +184,14 @@ def _kernel(node: KernelNode, machine_code: MachineCode) -> Kernel:
     code, origin = machine_code.of(node.function, node.symbol)
     return Kernel(
         name=printable(torch._C._demangle(node.symbol), NAME_CHARACTERS),
-        symbol=printable(node.symbol, SYMBOL_CHARACTERS),
+        symbol=printable(node.symbol, REASON_LIMIT),  # as the parent process reads it, or its digest would be another
         registers=node.registers,
         local_bytes=node.local_bytes,
         static_shared_bytes=node.static_shared_bytes,
         code=code,
-        origin=printable(origin, NAME_CHARACTERS),
+        origin=origin,
     )
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return printable(lines[0], FAULT_CHARACTERS)
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
