@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from kbench.contract.operator import Operator
+from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender, doubt_operator, letting_go
 from kbench.measure.controls import Controls
 from kbench.measure.correctness.call import Shapes, stage_of
@@ -24,7 +25,7 @@ from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
-from kbench.measure.rows import CaseContext, make_rows
+from kbench.measure.rows import make_rows
 from kbench.measure.salting import Watch
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements

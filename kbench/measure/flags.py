@@ -1,15 +1,18 @@
 """Flags: reasons to distrust a row that is otherwise ok. `kbench explain FLAG` says what to do about each.
 
-Pure arithmetic on the numbers of a row. Every threshold has its reason beside it; `kbench explain` has them for readers.
+Pure arithmetic on the numbers of a row and of its case. Every threshold has its reason beside it; `kbench explain` has them for
+readers.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection
 
+from kbench.measure.case_context import CaseContext
+from kbench.results.row import Row
 from kbench.results.timers import TICK_MS, timer_kind
-from kbench.results.vocabulary import Flag
+from kbench.results.vocabulary import Flag, Role
 
 OVERHEAD_SHARE = 0.20
 """If the `empty` control takes more than this share of a time, the time depends too much on the timer: a kernel that is twice
@@ -54,152 +57,113 @@ EVENT_SLACK_MS = 1e-3
 which cost one kernel some tenths of a us more than another."""
 
 
-@dataclass(frozen=True)
-class FlagEvidence:
-    """The numbers from which flags follow: of one row, and of its case, device and session. None means unknown.
+def flags(row: Row, context: CaseContext, empty_ms: float | None, also: Collection[Flag] = ()) -> tuple[Flag, ...]:
+    """The flags of a row with a time, in the order of `Flag`. What is not known raises no flag.
 
-    bytes           algorithmic bytes of a call
-    flops           floating-point operations of a call; 0 if the operator does not state them
-    shorter         whether a provider may compute in a shorter format than the product that is the compute ceiling
-    cache           `cold` only if calls really found a cold cache
-    empty_ms        time of the case's `empty` control; for that control itself None
-    prefill_ms      the longest that the timer can keep the device busy before a timed launch; 0 if it cannot
-    ceiling_gbps    the session's copy bandwidth
-    ceiling_tflops  the session's TFLOP/s of the best large matrix product of the case's dtype
-    peak_gbps       the theoretical bandwidth
-    altered         whether the provider has changed global settings
-    same_ops        whether the provider runs the torch operators of the baseline
-    unchecked       whether there is no reference to check it with
+    `empty_ms` is the time of the case's `empty` control; None if it is not known, and for that control itself. `also` are
+    flags that do not follow from numbers.
     """
-
-    ms: float
-    round_ms: tuple[float, ...]
-    ms_p20: float
-    ms_p80: float
-    gbps: float
-    bytes: int
-    timer: str
-    cache: str
-    accelerated: bool
-    prefill_ms: float
-    flops: int = 0
-    shorter: bool = False
-    launch_ms: float | None = None
-    empty_ms: float | None = None
-    cache_bytes: int | None = None
-    ceiling_gbps: float | None = None
-    ceiling_tflops: float | None = None
-    peak_gbps: float | None = None
-    throttle: str = ""
-    altered: bool = False
-    same_ops: bool = False
-    unchecked: bool = False
-
-
-def flags(row: FlagEvidence) -> tuple[Flag, ...]:
-    """The flags of a row, in the order of `Flag`. What is not known raises no flag."""
     raised = {
-        Flag.SUSPECT: bool(suspicion(row)),
-        Flag.UNCHECKED: row.unchecked,
-        Flag.SAME_OPS: row.same_ops,
-        Flag.HOST_BOUND: host_bound(row),
-        Flag.OVERHEAD_BOUND: overhead_bound(row),
-        Flag.L2_RESIDENT: l2_resident(row),
+        Flag.SUSPECT: bool(suspicion(row, context, empty_ms)),
+        Flag.UNCHECKED: _unchecked(row, context),
+        Flag.HOST_BOUND: host_bound(row, context),
+        Flag.OVERHEAD_BOUND: overhead_bound(row, empty_ms),
+        Flag.L2_RESIDENT: l2_resident(row, context),
         Flag.THROTTLED: throttled(row),
         Flag.NOISY: noisy(row),
-        Flag.ALTERED_STATE: row.altered,
     }
-    return tuple(flag for flag in Flag if raised[flag])
+    return tuple(flag for flag in Flag if flag in also or raised.get(flag))
 
 
-def suspicion(row: FlagEvidence) -> str:
+def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:
     """Why a row is faster than it can be; empty if it is not."""
-    counts = "the script counts" if row.unchecked else "the operator counts"
+    assert row.ms
+    unchecked = _unchecked(row, context)
+    counts = "the script counts" if unchecked else "the operator counts"
     undone = "either the timed call does not do the work, or"
-    if beats_memory(row):
-        speed = f"{row.bytes:,} bytes in {row.ms:.4g} ms are {row.gbps:,.0f} GB/s"
-        which = "" if row.unchecked else " (bytes=)"
-        return f"{speed}, but the memory moves at most {_most_gbps(row):,.0f} GB/s; {undone} {counts} too many bytes{which}"
-    if beats_arithmetic(row):
-        speed = f"{row.flops:,} operations in {row.ms:.4g} ms are {row.flops / row.ms * 1e-9:,.0f} TFLOP/s"
-        which = "" if row.unchecked else " (flops=)"
-        return f"{speed}, but the device computes at most {_most_tflops(row):,.0f} TFLOP/s; {undone} {counts} too many{which}"
+    kernel_ms = row.ms - (empty_ms or 0.0) + EVENT_SLACK_MS  # the longest that the kernel itself can have taken
+    most_gbps, most_tflops = _most_gbps(context), _most_tflops(context)
+    count = _bytes(row, context)
+    # faster than the memory allows, by more than the cache can explain
+    if (row.gbps or 0.0) > most_gbps and kernel_ms < uncached_bytes(row, context) / most_gbps * 1e-6:
+        speed = f"{count:,} bytes in {row.ms:.4g} ms are {row.gbps:,.0f} GB/s"
+        which = "" if unchecked else " (bytes=)"
+        return f"{speed}, but the memory moves at most {most_gbps:,.0f} GB/s; {undone} {counts} too many bytes{which}"
+    flops = (context.flops or 0) if row.tflops else 0
+    shortest_ms = flops / most_tflops * 1e-9
+    # faster than the best large matrix product, by more than a better kernel can explain
+    if row.ms < shortest_ms and kernel_ms < shortest_ms:
+        speed = f"{flops:,} operations in {row.ms:.4g} ms are {flops / row.ms * 1e-9:,.0f} TFLOP/s"
+        which = "" if unchecked else " (flops=)"
+        return f"{speed}, but the device computes at most {most_tflops:,.0f} TFLOP/s; {undone} {counts} too many{which}"
     return ""
 
 
-def beats_memory(row: FlagEvidence) -> bool:
-    """Faster than the memory allows, by more than the cache can explain."""
-    most_gbps = _most_gbps(row)
-    return row.gbps > most_gbps and kernel_ms(row) < uncached_bytes(row) / most_gbps * 1e-6
+def _unchecked(row: Row, context: CaseContext) -> bool:
+    """Whether there is no reference to check the row with."""
+    return context.unchecked and row.role == Role.PROVIDER
 
 
-def _most_gbps(row: FlagEvidence) -> float:
+def _bytes(row: Row, context: CaseContext) -> int:
+    """The algorithmic bytes of a call; none for the control `empty`."""
+    return context.call_bytes if row.gbps else 0
+
+
+def _most_gbps(context: CaseContext) -> float:
     """The highest speed of the memory that is possible; infinite if it is not known."""
-    if row.peak_gbps:
-        return MARGIN * row.peak_gbps
-    if row.ceiling_gbps:
-        return MARGIN * row.ceiling_gbps / (COPY_SHARE if row.accelerated else HOST_COPY_SHARE)
+    if context.peak_gbps:
+        return MARGIN * context.peak_gbps
+    if context.ceiling_gbps:
+        return MARGIN * context.ceiling_gbps / (COPY_SHARE if context.accelerated else HOST_COPY_SHARE)
     return math.inf
 
 
-def beats_arithmetic(row: FlagEvidence) -> bool:
-    """Faster than the best large matrix product, by more than a better kernel can explain."""
-    shortest_ms = row.flops / _most_tflops(row) * 1e-9
-    return row.ms < shortest_ms and kernel_ms(row) < shortest_ms
-
-
-def _most_tflops(row: FlagEvidence) -> float:
+def _most_tflops(context: CaseContext) -> float:
     """The highest speed of arithmetic that is possible; infinite if it is not known."""
-    return (row.ceiling_tflops or math.inf) * (SHORTER_MARGIN if row.shorter else COMPUTE_MARGIN)
+    return (context.ceiling_tflops or math.inf) * (SHORTER_MARGIN if context.shorter else COMPUTE_MARGIN)
 
 
-def kernel_ms(row: FlagEvidence) -> float:
-    """The longest that the kernel itself can have taken."""
-    return row.ms - (row.empty_ms or 0.0) + EVENT_SLACK_MS
-
-
-def uncached_bytes(row: FlagEvidence) -> float:
+def uncached_bytes(row: Row, context: CaseContext) -> float:
     """The bytes that must cross the memory bus within the timed call.
 
     With a cold cache all reads must, but the writes (taken as half of the bytes) may still be in the cache when the call
     ends. With a warm cache all bytes may be in it. The same holds on a host, because no flush is sure to empty its caches.
     """
-    cold = row.cache == "cold" and row.accelerated
-    held = row.bytes / 2 if cold else row.bytes
-    if row.cache_bytes is not None:
-        held = min(held, row.cache_bytes)
-    return row.bytes - held
+    count = _bytes(row, context)
+    held = count / 2 if context.cold and context.accelerated else count
+    if context.cache_bytes is not None:
+        held = min(held, context.cache_bytes)
+    return count - held
 
 
-def host_bound(row: FlagEvidence) -> bool:
+def host_bound(row: Row, context: CaseContext) -> bool:
     """The host needs longer for a launch than the device can be kept busy, so the device may have waited between the events.
 
     A replayed graph needs no launches. On the host, a launch is the work itself.
     """
-    return (
-        row.accelerated
-        and timer_kind(row.timer).launches
-        and row.launch_ms is not None
-        and row.launch_ms > row.prefill_ms
-    )
+    launches = context.accelerated and timer_kind(row.timer).launches
+    return launches and row.launch_ms is not None and row.launch_ms > context.prefill_ms
 
 
-def overhead_bound(row: FlagEvidence) -> bool:
-    return timer_kind(row.timer).adds and row.empty_ms is not None and row.empty_ms > OVERHEAD_SHARE * row.ms
+def overhead_bound(row: Row, empty_ms: float | None) -> bool:
+    return timer_kind(row.timer).adds and empty_ms is not None and empty_ms > OVERHEAD_SHARE * (row.ms or 0.0)
 
 
-def l2_resident(row: FlagEvidence) -> bool:
+def l2_resident(row: Row, context: CaseContext) -> bool:
     """All bytes of a call fit into the last-level cache, and nothing displaced them before the call. A host says nothing: no
     flush is sure to empty its caches, and calls are warm by default."""
-    return row.accelerated and row.cache == "warm" and row.cache_bytes is not None and row.bytes <= row.cache_bytes
+    if not context.accelerated or context.cold or context.cache_bytes is None:
+        return False
+    return _bytes(row, context) <= context.cache_bytes
 
 
-def throttled(row: FlagEvidence) -> bool:
+def throttled(row: Row) -> bool:
     """The device lowered its clocks for a reason other than being idle."""
     return any(reason not in ("", "idle") for reason in row.throttle.split(";"))
 
 
-def noisy(row: FlagEvidence) -> bool:
+def noisy(row: Row) -> bool:
+    assert row.ms is not None and row.ms_p20 is not None and row.ms_p80 is not None
     rounds = max(row.round_ms) - min(row.round_ms) if row.round_ms else 0.0
     if rounds > max(ROUND_SPREAD * row.ms, ROUND_TICKS * TICK_MS):
         return True

@@ -2,93 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 from typing import Any
 
+from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender
-from kbench.measure.flags import FlagEvidence, flags, suspicion
-from kbench.measure.machine.device import Device
+from kbench.measure.flags import flags, suspicion
 from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, energy_mj, telemetry_columns
-from kbench.measure.timing.timer import Timer
-from kbench.results.case import Case, format_params
+from kbench.results.case import format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role, Status
-
-
-@dataclass(frozen=True)
-class CaseContext:
-    """What all rows of a case share.
-
-    flops           floating-point operations of a call; None if the operator does not state them
-    shorter         whether a provider may compute in a shorter format than the case's dtype (see flags.py)
-    ceiling_tflops  TFLOP/s of the best large matrix product of the case's dtype
-    prefill_ms      the longest that the timer can keep the device busy before a launch
-    cold            whether calls really found a cold cache
-    common          columns with the same value in every row
-    unchecked       whether there is no reference to check the providers with
-    calls           how many calls a round makes, as Timer.calls; None if that is not known
-    """
-
-    case: Case
-    call_bytes: int
-    flops: int | None
-    shorter: bool
-    baseline: int | None
-    cache_bytes: int | None
-    ceiling_gbps: float | None
-    ceiling_tflops: float | None
-    peak_gbps: float | None
-    accelerated: bool
-    prefill_ms: float
-    cold: bool
-    common: dict[str, Any]
-    unchecked: bool = False
-    calls: Callable[[int, int], int] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        case: Case,
-        device: Device,
-        timer: Timer,
-        *,
-        call_bytes: int = 0,
-        flops: int | None = None,
-        ceilings: tuple[float | None, float | None, float | None] = (None, None, None),
-        common: dict[str, Any],
-        **more: Any,
-    ) -> CaseContext:
-        """That of a case which a timer times on a device. `ceilings` are GB/s and TFLOP/s of the session, and the peak GB/s
-        that the device states. `common` has columns beside those that follow from the others, and `more` further fields."""
-        ceiling_gbps, ceiling_tflops, peak_gbps = ceilings
-        return cls(
-            case=case,
-            call_bytes=call_bytes,
-            flops=flops,
-            ceiling_gbps=ceiling_gbps,
-            ceiling_tflops=ceiling_tflops,
-            peak_gbps=peak_gbps,
-            cache_bytes=device.cache_bytes if call_bytes else None,
-            accelerated=device.accelerated,
-            prefill_ms=timer.prefill_ms,
-            cold=timer.cold(call_bytes),
-            common={"timer": timer.name, "device": device.name} | common,
-            **more,
-        )
-
-    @property
-    def light_ms(self) -> float | None:
-        """The shortest possible time of a call in ms, from the ceilings; None if one that it needs is not known."""
-        if not self.ceiling_gbps or (self.flops and not self.ceiling_tflops):
-            return None
-        bytes_ms = self.call_bytes / self.ceiling_gbps * 1e-6
-        return (
-            max(bytes_ms, self.flops / self.ceiling_tflops * 1e-9) if self.flops and self.ceiling_tflops else bytes_ms
-        )
-
+from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Flag, Role, Status
 
 TOO_SHORT = "correct, but not timed: a call takes less than a step of the timer's clock, so it seems to do nothing"
 
@@ -110,16 +35,11 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
             row.copy_fraction = row.gbps / copy.gbps
         if base and base.ms and (row.role == Role.PROVIDER or row.provider == Control.REPEAT):
             row.speedup = base.ms / row.ms
-        evidence = _evidence(
-            context,
-            row,
-            empty.ms if empty and row is not empty else None,
-            altered=bool(contender.altered),
-            same_ops=contender.copies(baseline),
-        )
-        row.flags = flags(evidence)
+        empty_ms = empty.ms if empty and row is not empty else None
+        also = {Flag.ALTERED_STATE: bool(contender.altered), Flag.SAME_OPS: contender.copies(baseline)}
+        row.flags = flags(row, context, empty_ms, [flag for flag, raised in also.items() if raised])
         if row.role == Role.PROVIDER:
-            row.reason = "; ".join(filter(None, (suspicion(evidence), row.reason)))
+            row.reason = "; ".join(filter(None, (suspicion(row, context, empty_ms), row.reason)))
     return rows
 
 
@@ -202,34 +122,6 @@ def _energy_mj(context: CaseContext, contender: Contender) -> float | None:
         return None
     sets = len(contender.calls)
     return energy_mj(contender.readings, [context.calls(len(samples), sets) for samples in contender.rounds])
-
-
-def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: bool, same_ops: bool) -> FlagEvidence:
-    assert row.ms is not None and row.ms_p20 is not None and row.ms_p80 is not None
-    return FlagEvidence(
-        ms=row.ms,
-        ms_p20=row.ms_p20,
-        ms_p80=row.ms_p80,
-        round_ms=row.round_ms,
-        gbps=row.gbps or 0.0,
-        bytes=context.call_bytes if row.gbps else 0,
-        flops=(context.flops or 0) if row.tflops else 0,
-        shorter=context.shorter,
-        timer=row.timer,
-        cache="cold" if context.cold else "warm",
-        accelerated=context.accelerated,
-        prefill_ms=context.prefill_ms,
-        launch_ms=row.launch_ms,
-        empty_ms=empty_ms,
-        cache_bytes=context.cache_bytes,
-        ceiling_gbps=context.ceiling_gbps,
-        ceiling_tflops=context.ceiling_tflops,
-        peak_gbps=context.peak_gbps,
-        throttle=row.throttle,
-        altered=altered,
-        same_ops=same_ops,
-        unchecked=context.unchecked and row.role == Role.PROVIDER,
-    )
 
 
 def time_of(contender: Contender) -> float:

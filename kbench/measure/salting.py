@@ -55,9 +55,6 @@ whole reference."""
 LARGEST_KEPT = 2**26
 """Outputs without rows, and outputs that the operator judges itself, are kept whole, unless they take more bytes than this."""
 
-NOT_MADE = object()
-"""In place of what a call returned that was not made."""
-
 Index = tuple[slice, ...]
 
 
@@ -224,7 +221,7 @@ class Watch:
     def use(self, calls: Sequence[Call]) -> list[Callable[[], Any]]:
         """Watch these calls from now on, one on each set of the inputs. Returns what a timer calls in place of their `run`."""
         self._calls = calls
-        self._returned, self._times = [NOT_MADE] * len(calls), [0] * len(calls)
+        self._returned, self._times = [None] * len(calls), [0] * len(calls)
         return [_watched(call.run, number, self._returned, self._times) for number, call in enumerate(calls)]
 
     def before(self) -> None:
@@ -281,7 +278,7 @@ class Watch:
             if place < self._limit:
                 self._kept[place : place + 1] = [self._keep(number)]
         if not self._replayed:
-            self._returned[:], self._times[:] = [NOT_MADE] * len(self._calls), [0] * len(self._calls)
+            self._returned[:], self._times[:] = [None] * len(self._calls), [0] * len(self._calls)
 
     def _keep(self, number: int) -> Kept:
         """Copy parts of the outputs of a call. This does not wait for the device."""

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import making
 import pytest
 
-from kbench.measure.flags import FlagEvidence, flags
+from kbench.measure.case_context import CaseContext
+from kbench.measure.flags import flags
+from kbench.results.case import Case
+from kbench.results.reader import read_results
+from kbench.results.row import Row
 
 H200 = Path(__file__).resolve().parents[2] / "results" / "h200"
 MIB = 1024**2
+CONTEXT = CaseContext(
+    case=Case("softmax", {"M": 4096, "N": 256}, "float32"), call_bytes=0, flops=None, shorter=False, baseline=0,
+    cache_bytes=60 * MIB, ceiling_gbps=4150.0, ceiling_tflops=None, peak_gbps=4917.0, accelerated=True, prefill_ms=10.0,
+    cold=True, common={},
+)  # fmt: skip
+"""A cold case on something like an H200."""
+
+Evidence = tuple[Row, CaseContext, float | None]
 
 
-def evidence(ms: float, mb: float, **more: object) -> FlagEvidence:
-    """A quiet, cold do_bench row on something like an H200 that moves so many MB (1e6 bytes) in so many ms."""
+def evidence(ms: float, mb: float, empty_ms: float | None = 0.0036, **more: Any) -> Evidence:
+    """A quiet do_bench row that moves so many MB (1e6 bytes) in so many ms. `more` are fields of the row or of the case."""
     count = round(mb * 1e6)
-    quiet = FlagEvidence(
-        ms=ms,
-        round_ms=(ms, ms * 1.004, ms * 0.998),
-        ms_p20=ms - 5e-4,
-        ms_p80=ms + 5e-4,
-        gbps=count / ms * 1e-6,
-        bytes=count,
-        timer="do_bench",
-        cache="cold",
-        accelerated=True,
-        prefill_ms=10.0,
-        launch_ms=0.03,
-        empty_ms=0.0036,
-        cache_bytes=60 * MIB,
-        ceiling_gbps=4150.0,
-        peak_gbps=4917.0,
-    )
-    return replace(quiet, **more)  # type: ignore[arg-type]
+    of_case = {name: more.pop(name) for name in list(more) if name in CaseContext.__dataclass_fields__}
+    quiet = {"round_ms": (ms, ms * 1.004, ms * 0.998), "ms_p20": ms - 5e-4, "ms_p80": ms + 5e-4, "launch_ms": 0.03}
+    tflops = of_case["flops"] / ms * 1e-9 if of_case.get("flops") else None
+    row = making.row(ms=ms, gbps=count / ms * 1e-6, tflops=tflops, **{**quiet, **more})
+    return row, replace(CONTEXT, call_bytes=count, **of_case), empty_ms
 
 
 def test_a_quiet_row_has_no_flags() -> None:
-    assert flags(evidence(0.1, 415)) == ()
+    assert flags(*evidence(0.1, 415)) == ()
 
 
 def test_what_is_not_known_raises_no_flag() -> None:
-    unknown = evidence(1e-4, 415, launch_ms=None, empty_ms=None, cache_bytes=None, ceiling_gbps=None, peak_gbps=None)
-    assert flags(replace(unknown, round_ms=(), ms_p20=1e-4, ms_p80=1e-4)) == ()
+    nothing = {"cache_bytes": None, "ceiling_gbps": None, "peak_gbps": None, "launch_ms": None, "round_ms": ()}
+    assert flags(*evidence(1e-4, 415, None, ms_p20=1e-4, ms_p80=1e-4, **nothing)) == ()
 
 
 @pytest.mark.parametrize(
@@ -58,17 +58,17 @@ def test_what_is_not_known_raises_no_flag() -> None:
         pytest.param(evidence(0.0011, 6, empty_ms=0.001, timer="graph"), False, id="within what empty is good for"),
         pytest.param(evidence(0.0036, 0.03), False, id="tiny: the time is the timer's"),
         pytest.param(evidence(0.02, 120), False, id="cold, and half of it may still be dirty in the cache"),
-        pytest.param(evidence(0.01, 60, cache="warm"), False, id="warm: served by the cache"),
-        pytest.param(evidence(0.01, 120, cache="warm"), True, id="warm: but the cache is not as large"),
-        pytest.param(evidence(0.01, 120, cache="warm", cache_bytes=None), False, id="warm: a cache of unknown size"),
+        pytest.param(evidence(0.01, 60, cold=False), False, id="warm: served by the cache"),
+        pytest.param(evidence(0.01, 120, cold=False), True, id="warm: but the cache is not as large"),
+        pytest.param(evidence(0.01, 120, cold=False, cache_bytes=None), False, id="warm: a cache of unknown size"),
         pytest.param(evidence(0.5, 8, accelerated=False, ceiling_gbps=10.0, peak_gbps=None), False, id="host caches"),
         pytest.param(
             evidence(1.0, 400, accelerated=False, ceiling_gbps=10.0, peak_gbps=None), True, id="400 GB/s, host"
         ),
     ],
 )
-def test_suspect_is_what_memory_and_cache_cannot_explain(row: FlagEvidence, expected: bool) -> None:
-    assert ("suspect" in flags(row)) is expected
+def test_suspect_is_what_memory_and_cache_cannot_explain(row: Evidence, expected: bool) -> None:
+    assert ("suspect" in flags(*row)) is expected
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_suspect_is_what_memory_and_cache_cannot_explain(row: FlagEvidence, expe
 )
 def test_suspect_is_what_arithmetic_cannot_explain(ms: float, more: dict[str, object], expected: bool) -> None:
     product = {"flops": 2 * 8192**3, "ceiling_tflops": 733.0, "round_ms": (ms, ms)}
-    assert ("suspect" in flags(evidence(ms, 1, **(product | more)))) is expected
+    assert ("suspect" in flags(*evidence(ms, 1, **(product | more)))) is expected
 
 
 def test_suspect_stands_first() -> None:
     row = evidence(0.0036, 415, throttle="power-cap", launch_ms=11.0)
-    assert flags(row) == ("suspect", "host-bound", "overhead-bound", "throttled")
+    assert flags(*row) == ("suspect", "host-bound", "overhead-bound", "throttled")
 
 
 @pytest.mark.parametrize(
@@ -107,27 +107,27 @@ def test_suspect_stands_first() -> None:
     ],
 )
 def test_host_bound_is_a_launch_that_outlasts_the_prefill(more: dict[str, object], expected: bool) -> None:
-    assert ("host-bound" in flags(evidence(0.1, 415, **more))) is expected
+    assert ("host-bound" in flags(*evidence(0.1, 415, **more))) is expected
 
 
 def test_overhead_bound_is_a_fifth_of_the_time() -> None:
-    assert "overhead-bound" in flags(evidence(0.0175, 8))
-    assert "overhead-bound" not in flags(evidence(0.0185, 8))
+    assert "overhead-bound" in flags(*evidence(0.0175, 8))
+    assert "overhead-bound" not in flags(*evidence(0.0185, 8))
     # CUPTI adds nothing to a kernel, and `empty` is what an empty kernel takes
-    assert "overhead-bound" not in flags(evidence(0.0175, 8, timer="cupti"))
+    assert "overhead-bound" not in flags(*evidence(0.0175, 8, timer="cupti"))
 
 
 def test_l2_resident_is_what_fits_and_was_not_displaced() -> None:
     def resident(mb: float, **more: object) -> bool:
-        return "l2-resident" in flags(evidence(0.1, mb, **more))
+        return "l2-resident" in flags(*evidence(0.1, mb, **more))
 
-    assert resident(60, cache="warm") and not resident(70, cache="warm")
+    assert resident(60, cold=False) and not resident(70, cold=False)
     assert not resident(60)
 
 
 def test_throttled_is_any_reason_but_idleness() -> None:
     for reasons, expected in (("", False), ("idle", False), ("power-cap", True), ("idle;sw-thermal", True)):
-        assert ("throttled" in flags(evidence(0.1, 415, throttle=reasons))) is expected
+        assert ("throttled" in flags(*evidence(0.1, 415, throttle=reasons))) is expected
 
 
 @pytest.mark.parametrize(
@@ -142,41 +142,18 @@ def test_throttled_is_any_reason_but_idleness() -> None:
     ],
 )
 def test_noisy(ms: float, more: dict[str, object], expected: bool) -> None:
-    assert ("noisy" in flags(evidence(ms, 1, **more))) is expected
+    assert ("noisy" in flags(*evidence(ms, 1, **more))) is expected
 
 
 @pytest.mark.parametrize("path", sorted(H200.glob("*.csv")), ids=lambda path: path.stem)
 @pytest.mark.parametrize("peak_gbps", [4917.0, None])
 def test_nothing_measured_on_the_h200_is_suspect(path: Path, peak_gbps: float | None) -> None:
-    with path.open(newline="") as file:
-        timed = [row for row in csv.DictReader(file) if row["ms"]]
-    empty = {_case(row): float(row["ms"]) for row in timed if row["provider"] == "empty"}
+    rows = [row for row in read_results(path).rows if row.ms]
+    empty_ms = {(row.case, row.session): row.ms for row in rows if row.provider == "empty"}
     raised: list[str] = []
-    for row in timed:
-        ms, gbps = float(row["ms"]), float(row["gbps"])
-        raised += flags(
-            FlagEvidence(
-                ms=ms,
-                round_ms=tuple(map(float, row["round_ms"].split(";"))),
-                ms_p20=float(row["ms_p20"]),
-                ms_p80=float(row["ms_p80"]),
-                gbps=gbps,
-                bytes=round(gbps * ms * 1e6),
-                timer=row["timer"],
-                cache=row["cache"],
-                accelerated=True,
-                prefill_ms=10.0,
-                launch_ms=float(row["launch_ms"] or 0),
-                empty_ms=empty[_case(row)],
-                cache_bytes=60 * MIB,
-                ceiling_gbps=4100.0,
-                peak_gbps=peak_gbps,
-            )
-        )
+    for row in rows:
+        count = round((row.gbps or 0) * (row.ms or 0) * 1e6)
+        context = replace(CONTEXT, call_bytes=count, ceiling_gbps=4100.0, peak_gbps=peak_gbps, cold=row.cache == "cold")
+        raised += flags(row, context, empty_ms[row.case, row.session])
     assert "suspect" not in raised
-    assert raised.count("noisy") < 0.25 * len(timed)
-
-
-def _case(row: dict[str, str]) -> tuple[str, ...]:
-    names = list(row)
-    return tuple(row[name] for name in ("session", *names[names.index("params") + 1 : names.index("dtype") + 1]))
+    assert raised.count("noisy") < 0.25 * len(rows)

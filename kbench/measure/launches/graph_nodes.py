@@ -105,7 +105,7 @@ def read_graph(library: ctypes.CDLL, graph: int) -> Iterator[KernelNode | Memory
             yield from read_graph(library, child.value or 0)
 
 
-def _kernel(library: ctypes.CDLL, node: int) -> KernelNode:
+def _kernel(library: ctypes.CDLL, node: Any) -> KernelNode:
     params, name, blocks = _KernelParams(), ctypes.c_char_p(), c_int()
     _call(library, "cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(params))
     function = c_void_p(params.func)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender
 from kbench.measure.controls import Controls, repeat
 from kbench.measure.correctness.call import Call
@@ -26,7 +27,7 @@ from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds
-from kbench.measure.rows import CaseContext, make_rows, time_of
+from kbench.measure.rows import make_rows, time_of
 from kbench.measure.scripts.agreement import agreement, copied_tensors
 from kbench.measure.scripts.observation import Observation, lies_in, observe
 from kbench.measure.session.ceiling import Ceilings
