@@ -69,7 +69,7 @@ MAY_IMPORT = {
     "protocol": "contract launches results text",
     "reporting": ("analysis comparison errors explain files history plotting results summary text version"),
     "results": "errors text",
-    "revisions": "comparison config errors execute files interrupts launches results",
+    "revisions": "comparison errors execute files interrupts launches results",
     "sources": "config contract errors files protocol text",
     "sources/problems": "contract files protocol results sources text",
     "sources/scripts": "contract results text",

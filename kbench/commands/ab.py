@@ -72,14 +72,13 @@ def ab(
     """Measure two git revisions in turn and compare them.
 
     Sessions of both revisions alternate on this machine until every row is clear, or until the budget is spent. Each
-    revision has a worktree in a temporary folder. kbench does not change the working tree.
+    revision has a worktree in a temporary folder, also a copy of the working tree. kbench does not change the working tree.
 
     Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 a build failed, nothing could
     be measured, no row could be compared, no row is clear, or --strict refused one; 130 interrupted.
     """
     from kbench.comparison.options import CompareOptions
-    from kbench.revisions.alternate import MOST_SESSIONS
-    from kbench.revisions.measure import RevisionOptions, measure_revisions
+    from kbench.revisions.ab import MOST_SESSIONS, RevisionOptions, measure_revisions
 
     if len(words) > 2:
         remedy = "if some of them are values of an option, repeat the option: --set N=64 --set M=32"

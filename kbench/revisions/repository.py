@@ -1,26 +1,24 @@
-"""Asks git about a repository, and adds and removes worktrees. Changes no file of the working tree, and no index."""
+"""Asks git about a repository, and adds and removes worktrees. Changes no file of the working tree, no index and no branch."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.errors import UsageError
-from kbench.revisions.child import Ended, run_child
+from kbench.revisions.process import run_process
 
 QUESTION_LIMIT_S = 60.0
 """Limit for one question to git."""
 
 CHECKOUT_LIMIT_S = 1800.0
-"""Limit for the checkout of a revision, which may fetch large files."""
+"""Limit for the checkout of a revision, which may fetch large files, and for a copy of the working tree."""
 
 HOOKS_OFF = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 """No hook of the repository runs when a worktree is added."""
-
-IN_ENGLISH = {"LANGUAGE": "en"}
-"""git's messages are read here. This variable changes their language only, and no encoding."""
 
 LOCAL_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",
@@ -37,33 +35,20 @@ def plain_environment() -> dict[str, str]:
     return environment | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
-def _git(folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S) -> Ended:
-    """Raises UsageError if git is not installed or does not answer in time."""
+def _git(
+    folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S, what: str = "", more: Mapping[str, str] | None = None
+) -> str:
+    """What git prints. `more` has further variables. Raises UsageError, with `what` went wrong and git's own reason."""
     try:
-        ended = run_child(["git", *HOOKS_OFF, *words], folder, plain_environment() | IN_ENGLISH, limit_s)
+        ended = run_process(["git", *HOOKS_OFF, *words], folder, {**plain_environment(), **(more or {})}, limit_s)
     except OSError as error:
         raise UsageError(f"git cannot be started ({error.strerror}); kbench needs git to measure revisions") from None
     if ended.code is None:
         raise UsageError(f"{folder}: git {words[0]} did not end within {limit_s:g} s")
-    return ended
-
-
-def _said(ended: Ended) -> str:
-    """Why git failed, in its own words: the line that begins with `fatal:`, or the last line."""
-    if not ended.tail:
-        return f"exit code {ended.code}"
-    return next((line for line in ended.tail if line.startswith("fatal: ")), ended.tail[-1]).removeprefix("fatal: ")
-
-
-def _no_repository(ended: Ended) -> str:
-    """Why git finds no working tree, and what to do."""
-    said = _said(ended)
-    if "dubious ownership" in said:
-        command = next((line.strip() for line in ended.tail if "safe.directory" in line), "")
-        return f"git does not trust this repository, because another user owns it; if you trust it, run: {command}"
-    here = f"git finds no working tree here ({said})"
-    known = "not a git repository" in said or "must be run in a work tree" in said
-    return f"{here}; start kbench in a folder of a cloned repository" if known else here
+    if ended.code != 0:
+        said = " ".join(line.strip() for line in ended.tail) or f"exit code {ended.code}"
+        raise UsageError(f"{what or folder}: {said}")
+    return ended.output
 
 
 @dataclass(frozen=True)
@@ -80,70 +65,47 @@ class Repository:
     @classmethod
     def of(cls, folder: Path) -> Repository:
         """The repository that a folder lies in. Raises UsageError."""
-        asked = _git(folder, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
-        if asked.code != 0:
-            raise UsageError(f"{folder}: {_no_repository(asked)}")
-        top, common = asked.output.splitlines()
+        what = f"{folder}: git finds no working tree here; start kbench in a folder of a cloned repository"
+        words = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
+        top, common = _git(folder, *words, what=what).splitlines()
         return cls(Path(top).resolve(), Path(common).resolve())
 
     def commit(self, revision: str) -> str:
         """The full hash of the commit that a revision names. Raises UsageError."""
         if not revision.strip():  # in a workflow, from a variable that is not set
             raise UsageError("the name of a revision is empty; give a branch, a tag or a hash")
-        asked = _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        if asked.code != 0:
-            hint = self._hint_for_a_missing_commit()
-            raise UsageError(f"{revision}: no such commit in {self.top}; {hint}")
-        return asked.output.strip()
-
-    def _hint_for_a_missing_commit(self) -> str:
-        if _git(self.top, "rev-parse", "--is-shallow-repository").output.strip() == "true":
-            return (
-                "this clone is shallow: fetch the history with git fetch --unshallow, or fetch-depth: 0 in a workflow"
-            )
-        if _git(self.top, "rev-parse", "--verify", "--quiet", "HEAD").code != 0:
-            return "this branch has no commit yet: make one with git commit, or name a commit of another branch"
-        return "git log --oneline shows those of this branch"
-
-    def differing(self, commit: str) -> list[str]:
-        """The tracked files of the working tree that differ from a commit, relative to the top. Raises UsageError."""
-        return self._names("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", commit)
-
-    def _names(self, *words: str) -> list[str]:
-        asked = _git(self.top, *words)
-        if asked.code != 0:
-            raise UsageError(f"{self.top}: git cannot list the uncommitted files: {_said(asked)}")
-        return [name for name in asked.output.split("\0") if name]
+        what = (
+            f"{revision}: no such commit in {self.top}; a shallow clone gets its history with git fetch --unshallow, or "
+            "fetch-depth: 0 in a workflow"
+        )
+        return _git(self.top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}", what=what).strip()
 
     def add_worktree(self, folder: Path, commit: str) -> None:
         """Check out a commit in a new folder. Raises UsageError."""
-        added = _git(self.top, "worktree", "add", "--quiet", "--detach", str(folder), commit, limit_s=CHECKOUT_LIMIT_S)
-        if added.code != 0:
-            raise UsageError(f"{commit[:9]}: cannot be checked out in {folder}: {_said(added)}")
+        what = f"{commit[:9]}: cannot be checked out in {folder}"
+        words = ("worktree", "add", "--quiet", "--detach", str(folder), commit)
+        _git(self.top, *words, limit_s=CHECKOUT_LIMIT_S, what=what)
 
-    def worktrees(self) -> list[Path]:
-        """The folders of all worktrees, also those that do not exist any more."""
-        listed = _git(self.top, "worktree", "list", "--porcelain").output.splitlines()
-        return [Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")]
+    def add_copy_of_working_tree(self, folder: Path, index: Path) -> None:
+        """Check out HEAD in a new folder, and give it the files of the working tree: also untracked ones, but no ignored ones.
+        `index` is where git may write an index for that. Raises UsageError."""
+        what = f"{self.top}: git cannot copy the working tree"
+        own = Path(_git(self.top, "rev-parse", "--path-format=absolute", "--git-path", "index").strip())
+        if own.is_file():
+            shutil.copy2(
+                own, index
+            )  # it says which files did not change; its date tells git which ones to look at again
+        aside = {"GIT_INDEX_FILE": str(index)}
+        _git(self.top, "add", "--all", limit_s=CHECKOUT_LIMIT_S, what=what, more=aside)
+        tree = _git(self.top, "write-tree", what=what, more=aside).strip()
+        self.add_worktree(folder, self.commit("HEAD"))
+        _git(folder, "read-tree", "--reset", "-u", tree, limit_s=CHECKOUT_LIMIT_S, what=what)
 
-    def forget_worktree(self, folder: Path) -> None:
-        """Remove the entry of a worktree whose folder is deleted. Other entries stay, as `git worktree prune` would not do."""
-        _git(self.top, "worktree", "remove", "--force", "--force", str(folder))
-
-    def copy_uncommitted(self, folder: Path) -> None:
-        """Change a worktree of HEAD into a copy of the working tree: its changed and untracked files, without ignored ones.
-        Raises UsageError."""
-        untracked = self._names("ls-files", "--others", "--exclude-standard", "-z")
-        for name in [*self.differing("HEAD"), *untracked]:
-            source, target = self.top / name, folder / name
-            if target.is_symlink() or target.is_file():
-                target.unlink()
-            if source.is_symlink() or source.is_file():
-                if target.is_dir() and not target.is_symlink():  # a file has taken the place of a folder
-                    shutil.rmtree(target)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target, follow_symlinks=False)
-            elif source.is_dir():  # a submodule, or a repository inside this one
-                shutil.copytree(
-                    source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git")
-                )
+    def forget_worktrees(self, folder: Path) -> None:
+        """Remove git's entries of the worktrees in a folder that is deleted. Other entries stay, as `git worktree prune` would
+        not do."""
+        listed = _git(self.top, "worktree", "list", "--porcelain").splitlines()
+        for line in listed:
+            worktree = Path(line.removeprefix("worktree "))
+            if line.startswith("worktree ") and worktree.parent == folder:
+                _git(self.top, "worktree", "remove", "--force", "--force", str(worktree))

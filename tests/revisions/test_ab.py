@@ -6,54 +6,84 @@ Most tests replace the child that measures with one that reads its time from the
 from __future__ import annotations
 
 import csv
-import json
+import fcntl
 import os
+import signal
 import subprocess
 import sys
+import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import yaml
-from ab_command import ab
 from common import ROOT, run_kbench
-from planted_repository import CONFIG, PLUGIN, SPIN, Machine, commit, git
+from planted_repository import CONFIG, Machine, commit, git, hanging, has_ended, state
 
-from kbench.revisions import alternate, session
-from kbench.revisions.child import Ended
+from kbench.revisions import ab as revisions
+from kbench.revisions import process
+from kbench.revisions.process import Ended
+from kbench.revisions.repository import Repository
+
+AB = ("ab", "old", "slow", CONFIG)
+
+
+def ab(repository: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run `kbench ab` in the repository, and check that it changes and leaves nothing."""
+    before = state(repository)
+    done = run_kbench(["ab", *words], repository)
+    assert state(repository) == before
+    assert "Traceback" not in done.stderr and "bug" not in done.stderr
+    return done
+
+
+# ---- what is measured
 
 
 def test_it_finds_five_percent_with_three_sessions_a_side(repository: Path, machine: Machine) -> None:
-    done = ab(repository, "old", "slow", CONFIG, "--fail-on", "slower", "--export", "json=results/c.json")
+    done = ab(repository, "old", "slow", CONFIG, "--fail-on", "slower")
     assert done.returncode == 1, done.stderr
     assert "gate failed: 6 slower" in done.stdout
     assert "measured 3 sessions of base and 3 sessions of head: no row is unclear" in done.stderr
-    labels = [folder.name for folder in machine.sides]
-    assert labels == ["base", "head", "head", "base", "base", "head"]
-    assert json.loads((repository / "results" / "c.json").read_text())["rows"][0]["verdict"] == "slower"
+    assert [folder.name for folder in machine.sides] == ["base", "head", "head", "base", "base", "head"]
     with (repository / "results" / "ab" / "head.csv").open(newline="") as file:
         assert {line["session"] for line in csv.DictReader(file)} == {"0", "1", "2"}
-
-
-def test_an_unchanged_pair_passes(repository: Path, machine: Machine) -> None:
-    done = ab(repository, "slow", CONFIG, "--fail-on", "slower,faster")
-    assert done.returncode == 0, done.stderr
-    assert "6 same" in done.stdout
-
-
-def test_a_changed_definition_is_incomparable(repository: Path, machine: Machine) -> None:
-    (repository / "definition").write_text("other")
-    done = ab(repository, "old", CONFIG, "--strict")
-    assert done.returncode == 3 and "6 incomparable" in done.stdout, done.stdout
 
 
 def test_staged_unstaged_and_untracked_work_is_measured_and_stays(repository: Path, machine: Machine) -> None:
     (repository / "cost").write_text("3.0")
     git(repository, "add", "cost")
     (repository / "cost").write_text("2.0")
-    (repository / "new file").write_text("untracked")
-    (repository / CONFIG).write_text("operator: softmax # changed\n")
-    done = ab(repository, "old", CONFIG)
-    assert done.returncode == 0 and "+100.0%" in done.stdout, done.stdout
+    (repository / "definition").write_text("untracked")
+    done = ab(repository, "old", CONFIG, "--strict")
+    assert done.returncode == 3 and "6 incomparable" in done.stdout, done.stdout
+    (repository / "definition").unlink()
+    machine.rows.clear()
+    assert "+100.0%" in ab(repository, "old", CONFIG).stdout
+
+
+def test_the_copy_that_is_measured_has_the_files_of_the_working_tree(repository: Path, tmp_path: Path) -> None:
+    for name in ("folder/inside", "gone", "changed", "staged"):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text("before")
+    commit(repository, 1.0)
+    (repository / "folder" / "inside").unlink()
+    (repository / "folder").rmdir()
+    (repository / "folder").write_text("a file now")
+    (repository / "gone").unlink()
+    (repository / "changed").write_text("after!")  # as long as before, and within the same second
+    (repository / "staged").write_text("after!")
+    git(repository, "add", "staged")
+    (repository / "link").symlink_to("nowhere")
+    (repository / "results").mkdir()
+    (repository / "results" / "ignored").touch()
+    whole = Repository.of(repository)
+    whole.add_copy_of_working_tree(tmp_path / "copy", tmp_path / "index")
+    files = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*")}
+    assert files == {
+        ".git", ".gitignore", "bench", CONFIG, "changed", "cost", "folder", "link", "staged",
+    }  # fmt: skip
+    assert {(tmp_path / "copy" / name).read_text() for name in ("changed", "staged")} == {"after!"}
 
 
 def test_a_detached_head_and_a_hook_with_its_own_index(
@@ -78,78 +108,176 @@ def test_modules_come_from_the_side_also_with_an_editable_install(
     commit(repository, 1.0)
     monkeypatch.setattr(sys, "path", [*sys.path, str(repository / "src")])  # what an editable install does
     ab(repository, "main", CONFIG)
-    base, head = (environment["PYTHONPATH"].split(os.pathsep) for environment in machine.environments[:2])
-    assert [Path(path).name for path in base[:2]] == ["base", "src"] and base[1] == f"{base[0]}/src"
-    assert head[:2] == [str(repository), str(repository / "src")]
-    assert str(repository / "src") not in base
+    for environment, label in zip(machine.environments[:2], ("base", "head"), strict=True):
+        first, second, *others = environment["PYTHONPATH"].split(os.pathsep)
+        assert Path(first).name == label and second == f"{first}/src" and str(repository / "src") not in others
 
 
-def test_the_folder_of_the_user_stands_for_the_same_folder_of_the_revision(repository: Path, machine: Machine) -> None:
-    (repository / "bench" / "cost").write_text("1.0")
-    commit(repository, 1.0)
-    done = run_kbench(["ab", "main", "sweep"], repository / "bench")
-    assert done.returncode == 0, done.stderr
-    assert [folder.parts[-2:] for folder in machine.sides[:2]] == [("base", "bench"), ("a repository", "bench")]
-    gone = run_kbench(["ab", "old", "../" + CONFIG], repository)
-    assert gone.returncode == 2 and "lies outside of the repository" in gone.stderr
-
-
-def test_a_budget_that_is_too_short_says_so(
-    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+def test_configs_and_plug_ins_are_those_of_each_revision_and_shapes_are_the_same(
+    repository: Path, machine: Machine, tmp_path: Path
 ) -> None:
-    done = ab(repository, "old", CONFIG, "--budget", "0.001s")
-    assert done.returncode == 0
-    assert (
-        "measured 1 session of base and 1 session of head: the budget is spent, before each side had 3" in done.stderr
-    )
+    (repository / "bench" / "cost").write_text("1.0")
+    outside = tmp_path / "outside.py"
+    for plugin in (repository / "mine.py", repository / "bench" / "too.py", outside):
+        plugin.write_text("")
+    commit(repository, 1.0)
+    more = ("--plugin", "../mine.py", "--plugin", repository / "bench" / "too.py", "--plugin", outside)
+    done = run_kbench(["ab", "main", "sweep", *more, "--shapes", "s.csv"], repository / "bench")
+    assert done.returncode == 0, done.stderr
+    assert f"{outside}: lies outside of the repository, so all revisions measure the same file" in done.stderr
+    assert [folder.parts[-2:] for folder in machine.sides[:2]] == [("base", "bench"), ("head", "bench")]
+    for command in machine.commands:
+        plugins = [after for word, after in pairwise(command) if word == "--plugin"]
+        assert plugins == ["../mine.py", "too.py", str(outside)]  # from the folder `bench` of the revision
+        assert command[command.index("run") + 1] == "sweep"
+        assert command[command.index("--shapes") + 1] == str(repository / "bench" / "s.csv")
+
+
+# ---- when it ends
+
+
+def test_a_budget_that_is_too_short_says_so(repository: Path, machine: Machine) -> None:
+    done = ab(repository, "slow", CONFIG, "--budget", "0.001s", "--margin", "0.01%")
+    assert "1 session of base and 1 session of head: the budget is spent, before each side had 3" in done.stderr
+    assert "unclear rows may need more sessions: give a larger --budget than 0.001s" in " ".join(done.stdout.split())
 
 
 def test_unclear_rows_are_measured_until_the_limit(
     repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alternate, "MOST_SESSIONS", 5)
+    monkeypatch.setattr(revisions, "MOST_SESSIONS", 5)
     done = ab(repository, "slow", CONFIG, "--margin", "0.01%")
-    assert (
-        "5 sessions of base and 5 sessions of head: 5 sessions of each side are the most that kbench measures"
-        in done.stderr
-    )
+    assert "5 sessions of base and 5 sessions of head: 5 sessions of each side are the most" in done.stderr
     assert "no more sessions can be measured for unclear rows" in done.stdout and "--budget" not in done.stdout
-    done = ab(repository, "slow", CONFIG, "--margin", "0.01%", "--budget", "0.001s")
-    assert "unclear rows may need more sessions: give a larger --budget than 0.001s" in " ".join(done.stdout.split())
 
 
-def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) -> None:
-    ab(repository, "old", CONFIG)
+@pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (3, "", 3), (-9, "", 3)])
+def test_a_child_that_fails_ends_it_and_earlier_results_stay(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, code: int, errors: str, status: int
+) -> None:
+    ab(repository, "old", CONFIG, "--budget", "0.001s")
+    monkeypatch.setattr(process, "run_process", lambda *words: Ended(code, "", errors))
     done = ab(repository, "old", CONFIG)
+    assert done.returncode == status
+    assert (f"old ({git(repository, 'rev-parse', 'old')[:9]}): x.py:1: bad" if errors else "exit code") in done.stderr
+    assert len(list((repository / "results" / "ab").glob("base*.csv"))) == 1
+    monkeypatch.setattr(process, "run_process", machine.run)
+    machine.rows.clear()
+    done = ab(repository, "old", CONFIG, "--budget", "0.001s")
     assert "the earlier results were moved to" in done.stderr
     assert len(list((repository / "results" / "ab").glob("base*.csv"))) == 2
 
 
-@pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (3, "", 3), (-9, "", 3)])
-def test_a_child_that_fails_ends_it(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, code: int, errors: str, status: int
-) -> None:
-    monkeypatch.setattr(session, "run_child", lambda *words, **more: Ended(code, "", errors))
-    done = ab(repository, "old", CONFIG)
-    assert done.returncode == status
-    assert (f"old ({git(repository, 'rev-parse', 'old')[:9]}): x.py:1: bad" if errors else "exit code") in done.stderr
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_nothing(repository: Path, tmp_path: Path, name: str) -> None:
+    before = state(repository)
+    running = hanging(repository, tmp_path / "mark", *AB)
+    assert state(repository) != before
+    running.send_signal(getattr(signal, name))
+    errors = running.communicate(timeout=60)[1]
+    assert running.returncode == 130 and "Traceback" not in errors, errors
+    assert "interrupted; the sessions that had ended, if any, are in results/ab" in errors
+    assert state(repository) == before
+    assert has_ended(int((tmp_path / "mark").read_text()))
 
 
 @pytest.mark.slow
-def test_a_real_plug_in_and_a_module_of_the_repository(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One session a side. The cost is three times as high. On a busy machine, one session may not decide."""
-    (repository / "bench" / "spin.py").write_text(PLUGIN)
-    (repository / "bench" / "spin.yaml").write_text(SPIN)
-    (repository / ".gitignore").write_text("results/\n__pycache__/\n")
-    (repository / "cost.py").write_text("MS = 0.5\n")
-    commit(repository, 0)
-    (repository / "cost.py").write_text("MS = 1.5\n")
-    monkeypatch.setattr(alternate, "MOST_SESSIONS", 1)
-    monkeypatch.setattr(alternate, "FEWEST_SESSIONS", 1)
-    done = run_kbench(["ab", "main", "bench/spin.yaml", "--export", "json=results/c.json"], repository)
-    assert done.returncode in (0, 3), done.stderr
-    [found] = json.loads((repository / "results" / "c.json").read_text())["rows"]
-    assert found["key"]["provider"] == "busy" and found["ratio"] > 2, found
+def test_the_next_one_removes_what_sigkill_left_and_no_worktree_of_the_user(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").rename(tmp_path / "not mounted")
+    before = state(repository)
+    killed = hanging(repository, tmp_path / "mark", *AB)
+    killed.kill()
+    killed.communicate()
+    assert has_ended(int((tmp_path / "mark").read_text())), "the child outlives its parent"
+    done = run_kbench(["ab", "old", CONFIG], repository)
+    assert done.returncode == 0 and done.stderr.count("removed what a killed kbench left behind") == 1
+    after = state(repository)
+    assert {**after, "temporary": []} == before and "elsewhere" in str(after["worktrees"])
+
+
+def test_two_at_once_wait_for_each_other(repository: Path, machine: Machine, temporary: Path) -> None:
+    path = temporary / f"kbench-ab-{revisions.digest(str(repository / '.git'))}.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        threading.Timer(1, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
+        done = run_kbench(["ab", "old", CONFIG], repository)
+    assert done.returncode == 0 and "is in use by" in done.stderr and "waiting for it to end" in done.stderr
+
+
+# ---- builds
+
+
+@pytest.mark.slow
+def test_a_build_runs_in_an_environment_of_its_own_and_not_in_the_working_tree(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    (repository / "cost").write_text("2.0")  # not committed
+    build = (
+        "python -c 'from importlib.util import find_spec; exit(not find_spec(\"torch\"))' && command -v pip > built && "
+        f"cp built '{tmp_path}'/$(basename $PWD)"
+    )
+    done = ab(repository, "old", CONFIG, "--build", build)
+    assert done.returncode == 0 and "+100.0%" in done.stdout, done.stderr
+    for side in ("base", "head"):  # pip would install there
+        assert f"/environment-{side}/bin/pip" in (tmp_path / side).read_text()
+
+
+@pytest.mark.slow
+def test_a_build_that_fails_shows_its_exit_code_and_the_end_of_its_output(repository: Path, machine: Machine) -> None:
+    done = ab(repository, "old", CONFIG, "--build", "seq 100; echo no compiler >&2; exit 7")
+    assert done.returncode == 3 and machine.sides == []
+    assert "no compiler" in done.stderr and "failed: exit code 7" in done.stderr
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere", CONFIG), "nowhere: no such commit in"),
+        (("--", "-x", CONFIG), "-x: no such commit in"),
+        (("", CONFIG), "the name of a revision is empty; give a branch, a tag or a hash"),
+        (("old", "bench.py"), "revisions are measured with a config, not a script; measure the script in both"),
+        (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
+        (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),
+        (("--export", "xml=a", "old", CONFIG), "--export 'xml=a'"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_is_measured(
+    repository: Path, machine: Machine, words: tuple[str, ...], said: str
+) -> None:
+    done = ab(repository, *words)
+    assert done.returncode == 2 and machine.sides == []
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ") and said in line
+
+
+@pytest.mark.slow
+def test_a_config_that_a_revision_lacks_is_named_with_the_revision(repository: Path) -> None:
+    done = ab(repository, "old", "bench/other.yaml")
+    name = f"old ({git(repository, 'rev-parse', 'old')[:9]})"
+    assert done.returncode == 2 and f"error: {name}: bench/other.yaml: no such file" in done.stderr
+
+
+def test_no_repository_says_where_to_start(tmp_path: Path) -> None:
+    done = run_kbench(["ab", "old", CONFIG], tmp_path)
+    assert done.returncode == 2 and f"{tmp_path}: git finds no working tree here; start kbench in a" in done.stderr
+
+
+def test_submodules_are_not_checked_out_and_that_is_said(repository: Path, machine: Machine, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(repository), "library")
+    git(repository, "submodule", "add", "-q", str(tmp_path / "library"), "library")
+    commit(repository, 1.0)
+    done = ab(repository, "main", CONFIG)
+    assert done.returncode == 0 and "has submodules, which kbench does not check out" in done.stderr
+
+
+# ---- the action
 
 
 def test_the_action_passes_its_inputs_on(repository: Path, tmp_path: Path) -> None:

@@ -1,0 +1,176 @@
+"""A whole `kbench ab`: checks out and builds two revisions, measures them in turn, compares them, and cleans up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench import interrupts
+from kbench.comparison.compare import compare_results
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
+from kbench.comparison.verdict import Verdict
+from kbench.errors import UsageError
+from kbench.execute.lock import hold
+from kbench.execute.writer import check_writable
+from kbench.results.stamps import digest
+from kbench.revisions import side as sides
+from kbench.revisions.repository import Repository
+from kbench.revisions.session import SessionLimit, SideSessions
+
+Note = Callable[[str], None]
+
+FEWEST_SESSIONS = 3
+"""So many sessions on both sides show small changes: see docs/comparing.md."""
+
+MOST_SESSIONS = 30
+"""kbench measures no more sessions on a side than this, whatever the budget: rows that are unclear then stay unclear."""
+
+
+@dataclass(frozen=True)
+class RevisionOptions:
+    """What is measured.
+
+    base, head  revisions; None as `head` is the working tree
+    config      as the user gave it: a path in the repository, or the name of a built-in config
+    arguments   further arguments of `kbench run`
+    build       shell command that builds a revision; "" for none
+    budget_s    how long to measure, in seconds; checking out and building do not count
+    out         folder for base.csv and head.csv
+    plugins     further plug-ins; each revision has its own if they are in the repository
+    """
+
+    base: str
+    head: str | None
+    config: Path
+    arguments: Sequence[str] = ()
+    build: str = ""
+    budget_s: float = 600.0
+    out: Path = Path("results/ab")
+    plugins: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Alternated:
+    """The comparison, how many sessions each side has, and why measuring ended."""
+
+    comparison: Comparison
+    sessions: dict[str, int]
+    ended: str
+
+
+def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note: Note) -> Alternated:
+    """Measure two revisions of the repository of the working folder, and compare them.
+
+    Raises UsageError, ConfigError, ExecutionError, ResultsError, and KeyboardInterrupt. No worktree, environment or temporary
+    folder is left in any case.
+    """
+    repository = Repository.of(Path.cwd())
+    if options.config.suffix == ".py":
+        raise UsageError(
+            f"{options.config}: revisions are measured with a config, not a script; measure the script in both revisions with "
+            "kbench run, and compare the results with kbench compare"
+        )
+    arguments = [_of_each_revision(repository, options.config, note), *options.arguments]
+    for plugin in options.plugins:
+        arguments += ["--plugin", _of_each_revision(repository, plugin, note)]
+    for revision in filter(None, (options.base, options.head)):
+        repository.commit(revision)
+    named = {"base": options.base, "head": options.head}
+    with interrupts.once(), _temporary_folder(repository, note) as folder:
+        out = {label: options.out.absolute() / f"{label}.csv" for label in named}
+        for csv in out.values():
+            check_writable(csv)
+        checked_out = [sides.check_out(label, named[label], repository, folder, note) for label in named]
+        if options.build:
+            checked_out = [sides.build(side, options.build, repository, note) for side in checked_out]
+        base, head = (
+            SideSessions(side, repository, side.folder(repository, Path.cwd()), arguments, out[side.label], note)
+            for side in checked_out
+        )
+        ended = _alternate(base, head, comparing, options.budget_s, note)
+        return Alternated(_compare(base, head, comparing), {"base": base.count, "head": head.count}, ended)
+
+
+def _of_each_revision(repository: Repository, path: Path, note: Note) -> str:
+    """The path by which each revision finds its own file: a child runs in the folder of its revision that stands for the
+    working folder. A file outside of the repository keeps its path. The name of a built-in config is such a path, too."""
+    place = path.absolute().parent.resolve() / path.name
+    if place.is_relative_to(repository.top):
+        return os.path.relpath(place, Path.cwd().resolve())
+    note(f"{path}: lies outside of the repository, so all revisions measure the same file")
+    return str(place)
+
+
+@contextmanager
+def _temporary_folder(repository: Repository, note: Note) -> Iterator[Path]:
+    """An empty folder for worktrees, environments and results. At the end, it is removed with all worktrees in it, also after
+    a signal. A repository always has the same folder, so that the next one removes what a killed one left. One process at a
+    time has it: two that measure at once would disturb each other."""
+    folder = Path(tempfile.gettempdir()).resolve() / f"kbench-ab-{digest(str(repository.common))}"
+    with hold(folder.with_suffix(".lock"), f"kbench ab of {repository.top}", wait=True, note=note):
+        if folder.exists():
+            _remove(repository, folder)
+            note(f"removed what a killed kbench left behind: {folder}")
+        try:
+            folder.mkdir()
+            yield folder
+        finally:
+            with interrupts.held_back():
+                _remove(repository, folder)
+
+
+def _remove(repository: Repository, folder: Path) -> None:
+    """Delete the folder, and then git's entries of the worktrees in it."""
+
+    def make_writable_and_retry(remove: Callable[..., object], path: str, error: object) -> None:
+        """A build may leave folders without write permission. What still cannot be deleted stays."""
+        with suppress(OSError):
+            Path(path).parent.chmod(0o700)
+            remove(path)
+
+    shutil.rmtree(folder, onerror=make_writable_and_retry)
+    repository.forget_worktrees(folder)
+
+
+def _alternate(base: SideSessions, head: SideSessions, options: CompareOptions, budget_s: float, note: Note) -> str:
+    """Measure base, head, head, base, base, head, ... so that a drift of the machine affects both sides alike. Returns why it
+    ended.
+
+    Stops when both sides have FEWEST_SESSIONS and no row is unclear, when both have MOST_SESSIONS, or when another pair of
+    sessions would probably exceed the budget. The first pair is measured in any case; none of its sessions may take longer
+    than the whole budget. Raises what SideSessions.measure and compare_results raise.
+    """
+    began, longest_s, order = time.monotonic(), 0.0, (base, head)
+    while True:
+        pair_began = time.monotonic()
+        for sessions in order:
+            session_began = time.monotonic()
+            try:
+                sessions.measure(budget_s)
+            except SessionLimit as error:
+                if base.count and head.count:
+                    return str(error)
+                raise SessionLimit(f"{error}; give more, or measure fewer cases") from None
+            seconds = time.monotonic() - session_began
+            note(f"session {sessions.count} of {sessions.side.name}: {seconds:.1f} s")
+        order = (order[1], order[0])
+        longest_s = max(longest_s, time.monotonic() - pair_began)
+        if head.count >= FEWEST_SESSIONS:
+            if all(row.verdict is not Verdict.UNCLEAR for row in _compare(base, head, options).rows):
+                return "no row is unclear"
+            if head.count >= MOST_SESSIONS:
+                return f"{MOST_SESSIONS} sessions of each side are the most that kbench measures"
+        if time.monotonic() - began + longest_s > budget_s:
+            few = f", before each side had {FEWEST_SESSIONS} sessions: only large changes show"
+            return f"the budget is spent{few if head.count < FEWEST_SESSIONS else ''}"
+
+
+def _compare(base: SideSessions, head: SideSessions, options: CompareOptions) -> Comparison:
+    return compare_results(f"base={base.csv}", f"head={head.csv}", options=options)
