@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "launches": "files results",
     "measure": (
         "contract kernels measure/correctness measure/definition measure/launches measure/machine "
-        "measure/session measure/tampering measure/timing plugins protocol results sources "
+        "measure/tampering measure/timing plugins protocol results sources "
         "text version"
     ),
     "measure/correctness": "contract measure/definition measure/machine measure/tampering results text",
@@ -51,16 +51,15 @@ MAY_IMPORT = {
     "measure/launches": "contract kernels launches measure/machine results text",
     "measure/machine": "kernels nvml protocol text",
     "measure/scripts": (
-        "contract measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol "
+        "contract measure measure/correctness measure/machine measure/tampering measure/timing protocol "
         "results sources/scripts text"
     ),
     "measure/scripts/at_start": "measure/scripts",
-    "measure/session": "measure/machine measure/timing",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",
     "notebook": (
         "comparison contract errors execute measure measure/correctness "
-        "measure/launches measure/machine measure/session measure/tampering plugins protocol results"
+        "measure/launches measure/machine measure/tampering plugins protocol results"
     ),
     "nvml": "",
     "operators": "contract kernels kernels/norms results",

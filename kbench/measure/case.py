@@ -18,17 +18,15 @@ from kbench.measure.correctness.check import judge_call, poison, run_checked
 from kbench.measure.correctness.expected import Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.definition.definition import Definition, OperatorFault, case_hash
+from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
-from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.machine.device import out_of_memory
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
-from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import make_rows
 from kbench.measure.salting import Watch
-from kbench.measure.session.ceiling import Ceilings
-from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering import threads
 from kbench.measure.tampering.guard import Guard
@@ -58,10 +56,8 @@ class CaseInputs:
 class CaseRun:
     """Measures one case in this process.
 
-    `baseline` is the index of the configuration that speed-ups refer to. `ceilings` are those of the session; that of FLOP/s
-    is used only for operators with `flops`. Rows without them have no ceilings. `measured` is what the session has measured
-    for all its cases; if not given, this case is a session of its own. `guard` was made before any
-    plug-in was imported, and so was `recorder`, without which no kernels are recorded.
+    `baseline` is the index of the configuration that speed-ups refer to. `guard` was made before any plug-in was imported, and
+    so was `recorder`, without which no kernels are recorded.
     """
 
     def __init__(
@@ -73,30 +69,25 @@ class CaseRun:
         baseline: int | None,
         settings: Measure,
         session: int,
-        device: Device,
-        telemetry: Telemetry,
+        instruments: Instruments,
         emit: Emit,
-        ceilings: Ceilings | None = None,
-        measured: SessionMeasurements | None = None,
         guard: Guard | None = None,
         recorder: LaunchRecorder | None = None,
     ) -> None:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
-        self.device, self.telemetry, self.baseline = device, telemetry, baseline
-        self.ceilings = ceilings
+        self.instruments, self.device, self.baseline = instruments, instruments.device, baseline
         self.recorder = recorder if recorder and recorder.works and settings.kernels else None
         self.ceiling_gbps: float | None = None
         self.ceiling_tflops: float | None = None
         guard = guard or Guard()
         guard.watch(operator)
-        self.steps = Steps(device, emit, guard)
-        self.timer = make_timer(settings.timer, device, settings.cache)
+        self.steps = Steps(self.device, emit, guard)
+        self.timer = make_timer(settings.timer, self.device, settings.cache)
         self.contenders = [
             Contender.of(index, configuration, operator) for index, configuration in enumerate(configurations)
         ]
         self.definition = Definition(operator, case)
-        self.drawn = Inputs(self.definition, device, settings.seed)
-        self.measured = measured or SessionMeasurements(telemetry)
+        self.drawn = Inputs(self.definition, self.device, settings.seed)
         self.load = OtherLoad()
         self.call_bytes = 0
         self.flops: int | None = None
@@ -198,9 +189,8 @@ class CaseRun:
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
 
     def measure_ceilings(self) -> None:
-        if self.ceilings:
-            self.ceiling_gbps = self.ceilings.gbps()
-            self.ceiling_tflops = self.ceilings.tflops(self.case.dtype) if self.operator.flops else None
+        self.ceiling_gbps = self.instruments.gbps
+        self.ceiling_tflops = self.instruments.tflops(self.case.dtype) if self.operator.flops else None
 
     def add_controls(self) -> list[Contender]:
         controls = Controls(
@@ -210,7 +200,7 @@ class CaseRun:
             timer=self.timer,
             steps=self.steps,
             build_timeout_s=self.settings.build_timeout_s,
-            measure_empty=partial(self.measured.empty, self.timer, self.settings.cache),
+            measure_empty=partial(self.instruments.empty, self.timer, self.settings.cache),
         )
         added = controls.beside(self.contenders, self.baseline)
         self.contenders += added
@@ -259,8 +249,8 @@ class CaseRun:
             baseline=None if self.baseline is None else self.contenders[self.baseline],
             inputs=shared,
             steps=self.steps,
-            telemetry=self.telemetry,
-            clock=self.measured.clock,
+            telemetry=self.instruments.telemetry,
+            clock=self.instruments.clock,
             settings=self.settings,
             resolution_ms=timer_kind(self.timer.name).resolution_ms,
             order=random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}"),
@@ -305,7 +295,7 @@ class CaseRun:
             self.timer,
             call_bytes=self.call_bytes,
             flops=self.flops,
-            ceilings=(self.ceiling_gbps, self.ceiling_tflops, self.telemetry.peak_gbps),
+            ceilings=(self.ceiling_gbps, self.ceiling_tflops, self.instruments.telemetry.peak_gbps),
             shorter=self.case.itemsize > 2 or self.has_shorter_inputs(),
             baseline=self.baseline,
             calls=self.timer.calls,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
-from kbench.measure.session.measurements import EmptyRounds
+from kbench.measure.instruments import EmptyRounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import Timer

@@ -14,11 +14,9 @@ from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.edge_cases import check_edges
+from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import find_telemetry
-from kbench.measure.session.ceiling import Ceilings
-from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
@@ -87,9 +85,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         _limit_host_memory(device.free_bytes())
     guard = _guard_before_plugins()
     recorder = LaunchRecorder(device)
-    reader = find_telemetry(device)
-    measured = SessionMeasurements(reader)
-    ceilings = Ceilings(device)
+    instruments = Instruments(device)
 
     @contextmanager
     def running(plugin: str, step: str, name: str) -> Iterator[None]:
@@ -110,7 +106,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))
-            answers(replace(make_catalog(device, reader, failures, running), sweeps=tuple(sweeps)))
+            answers(replace(make_catalog(device, instruments.telemetry, failures, running), sweeps=tuple(sweeps)))
             return
         task = request if isinstance(request, Task) else request.task
         operator, settings = registry.operator(task.case.operator), task.settings
@@ -140,11 +136,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 task.configurations,
                 baseline=task.baseline_index,
                 session=task.session,
-                ceilings=ceilings,
-                measured=measured,
+                instruments=instruments,
                 settings=settings,
-                device=device,
-                telemetry=reader,
                 emit=answers,
                 guard=guard,
                 recorder=recorder,

@@ -15,10 +15,9 @@ from kbench.execute.executor import Finished, Listener
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
+from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import find_telemetry
-from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
@@ -55,8 +54,7 @@ class InProcess:
         self._device = Device()
         self._device.use_threads(None)
         self._guard = Guard()  # before plug-ins are imported
-        self._telemetry = find_telemetry(self._device)
-        self._recorder, self._ceilings = LaunchRecorder(self._device), Ceilings(self._device)
+        self._recorder, self._instruments = LaunchRecorder(self._device), Instruments(self._device)
         failures = load_plugins(plugins)
         known = operator in registry.operator_names()  # if not, the config says so
         self._providers = registry.operator(operator).providers if known else {}
@@ -64,7 +62,7 @@ class InProcess:
         try:
             for name, function in functions.items() if known else ():
                 self._register(operator, name, function)
-            self.catalog = make_catalog(self._device, self._telemetry, failures)
+            self.catalog = make_catalog(self._device, self._instruments.telemetry, failures)
         except BaseException:
             self.stop()
             raise
@@ -110,10 +108,8 @@ class InProcess:
             task.configurations,
             baseline=task.baseline_index,
             session=task.session,
-            ceilings=self._ceilings,
+            instruments=self._instruments,
             settings=task.settings,
-            device=self._device,
-            telemetry=self._telemetry,
             recorder=self._recorder,
             emit=emit,
             guard=self._guard,

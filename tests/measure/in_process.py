@@ -7,12 +7,26 @@ from collections.abc import Sequence
 from kbench.contract.operator import Operator
 from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import check_edges
+from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.protocol import Configuration, Measure, Rows
 from kbench.results.case import Value
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
+
+
+class MadeUpInstruments(Instruments):
+    """Ceilings that nobody has measured, by default none, and telemetry of the same kind."""
+
+    def __init__(
+        self, gbps: float | None = None, tflops: float | None = None, telemetry: Telemetry | None = None
+    ) -> None:
+        super().__init__(Device())
+        self.telemetry, self.gbps, self._made_up = telemetry or Telemetry(), gbps, tflops
+
+    def tflops(self, dtype: str) -> float | None:
+        return self._made_up
 
 
 def case_run(
@@ -24,6 +38,7 @@ def case_run(
     cache: str = "warm",
     rounds: int = 1,
     rep_ms: float = 1,
+    instruments: Instruments | None = None,
     **axes: Value,
 ) -> CaseRun:
     """A run of one case with these providers, by default all."""
@@ -36,8 +51,7 @@ def case_run(
             timer=timer, cache=cache, warmup_ms=0, rep_ms=rep_ms, rounds=rounds, timeout_s=60, build_timeout_s=60
         ),
         session=0,
-        device=Device(),
-        telemetry=Telemetry(),
+        instruments=instruments or MadeUpInstruments(),
         emit=lambda event: None,
     )
 

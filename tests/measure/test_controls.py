@@ -8,13 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from common import Kbench
-from in_process import case_run
+from in_process import MadeUpInstruments, case_run
 
 from kbench.contract.registry import operator
 from kbench.measure import case as measured
-from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Telemetry
-from kbench.measure.session.measurements import SessionMeasurements
 from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.timers import TICK_MS
@@ -57,8 +54,7 @@ def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPat
         baseline=0,
         settings=settings,
         session=0,
-        device=Device(),
-        telemetry=Telemetry(),
+        instruments=MadeUpInstruments(),
         emit=lambda event: None,
     )
     launch_ms = {row.provider: row.launch_ms for row in run.run()}
@@ -80,11 +76,10 @@ def test_the_rows_of_a_case_say_how_well_they_are_known() -> None:
 
 
 def test_the_timer_costs_the_same_in_all_cases_of_a_session() -> None:
-    session = SessionMeasurements(Telemetry())
+    instruments = MadeUpInstruments()
     rows = []
     for n in (8, 16):
-        run = case_run(operator("softmax"), ["torch-native"], M=4, N=n)
-        run.measured = session
+        run = case_run(operator("softmax"), ["torch-native"], M=4, N=n, instruments=instruments)
         rows += [row for row in run.run() if row.provider == "empty"]
     assert len(rows) == 2 and rows[0].round_ms == rows[1].round_ms and rows[0].case != rows[1].case
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 from common import PLUGINS, register_plugin
+from in_process import MadeUpInstruments
 
 from kbench.contract.registry import operator
+from kbench.measure import ceilings
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Telemetry
-from kbench.measure.session import ceiling
-from kbench.measure.session.ceiling import Ceilings
 from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -48,19 +47,6 @@ def rows(
     return {row.provider: row for row in case_run(case(name, size), ceiling_gbps, ceiling_tflops).run()}
 
 
-class MadeUp(Ceilings):
-    """Ceilings that nobody has measured."""
-
-    def __init__(self, gbps: float | None, tflops: float | None) -> None:
-        self._found = gbps, tflops
-
-    def gbps(self) -> float | None:
-        return self._found[0]
-
-    def tflops(self, dtype: str) -> float | None:
-        return self._found[1]
-
-
 def case_run(measured: Case, ceiling_gbps: float | None = None, ceiling_tflops: float | None = None) -> CaseRun:
     return CaseRun(
         operator(measured.operator),
@@ -71,10 +57,8 @@ def case_run(measured: Case, ceiling_gbps: float | None = None, ceiling_tflops: 
             timer="do_bench", cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60
         ),
         session=0,
-        device=Device(),
-        telemetry=Telemetry(),
+        instruments=MadeUpInstruments(ceiling_gbps, ceiling_tflops),
         emit=lambda event: None,
-        ceilings=MadeUp(ceiling_gbps, ceiling_tflops),
     )
 
 
@@ -122,18 +106,18 @@ def test_an_integer_of_numpy_is_a_count() -> None:
 def test_the_ceiling_is_the_best_product_and_does_not_take_long(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
 
-    def speeds(device: Device, kind: torch.dtype, form: ceiling.Form) -> list[float]:
+    def speeds(device: Device, kind: torch.dtype, form: ceilings.Form) -> list[float]:
         found = list(whole(device, kind, form))
         shapes.append(found)
         return found
 
-    whole = ceiling._speeds
-    monkeypatch.setattr(ceiling, "_speeds", speeds)
+    whole = ceilings._speeds
+    monkeypatch.setattr(ceilings, "_speeds", speeds)
     device = Device()
-    best = ceiling.ceiling_tflops(device, dtype)
+    best = ceilings.ceiling_tflops(device, dtype)
     assert best == max(speed for found in shapes for speed in found) > 0
     assert all(shapes)
 
 
 def test_a_dtype_that_torch_cannot_multiply_has_no_ceiling() -> None:
-    assert ceiling.ceiling_tflops(Device(), "bool") is None
+    assert ceilings.ceiling_tflops(Device(), "bool") is None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from in_process import case_run
+from in_process import MadeUpInstruments, case_run
 from torch import Tensor
 
 from kbench import Operator
@@ -110,8 +110,8 @@ class Meter(Telemetry):
 
 
 def test_rounds_that_are_shorter_than_the_counter_resolves_have_no_energy(double: Operator) -> None:
-    run = case_run(double, ["plain"], M=4, N=8)
-    run.telemetry = meter = Meter()
+    meter = Meter()
+    run = case_run(double, ["plain"], instruments=MadeUpInstruments(telemetry=meter), M=4, N=8)
     assert run.run()[0].energy_mj is None
     assert meter.drawn == 0, "the counter takes a device milliseconds to read: nobody asked for it"
 
@@ -119,7 +119,6 @@ def test_rounds_that_are_shorter_than_the_counter_resolves_have_no_energy(double
 def test_long_rounds_have_an_energy(double: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("rounds", "rows"):
         monkeypatch.setattr(f"kbench.measure.{module}.ENERGY_ROUND_MS", 0.0)
-    run = case_run(double, ["plain"], M=4, N=8)
-    run.telemetry = Meter()
+    run = case_run(double, ["plain"], instruments=MadeUpInstruments(telemetry=Meter()), M=4, N=8)
     energy = run.run()[0].energy_mj
     assert energy is not None and 0 < energy < 1000

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from in_process import MadeUpInstruments
 
+from kbench.measure.instruments import EMPTY_ROUNDS
 from kbench.measure.machine import settling
 from kbench.measure.machine.settling import SettledClock
-from kbench.measure.machine.telemetry import Telemetry
-from kbench.measure.session.measurements import EMPTY_ROUNDS, SessionMeasurements
 from kbench.measure.timing.timer import Samples
 
 
@@ -70,7 +70,7 @@ class Counting:
 
 
 def test_a_session_measures_its_timer_once_for_each_kind_of_cache() -> None:
-    session, timer = SessionMeasurements(Telemetry()), Counting()
+    session, timer = MadeUpInstruments(), Counting()
     first = session.empty(timer, "cold")  # type: ignore[arg-type]
     assert len(first.rounds) == EMPTY_ROUNDS and timer.warmups[0] > 0 and not any(timer.warmups[1:])
     assert session.empty(timer, "cold") is first and len(timer.warmups) == EMPTY_ROUNDS  # type: ignore[arg-type]

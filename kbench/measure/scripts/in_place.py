@@ -20,13 +20,11 @@ import torch
 from kbench.contract.origin import shipped
 from kbench.measure.catalog import describe_machine
 from kbench.measure.contender import Contender
+from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import find_telemetry
 from kbench.measure.scripts.line import current_line
 from kbench.measure.scripts.observation import observe
 from kbench.measure.scripts.stage import Closure, Stage, time_plainly
-from kbench.measure.session.ceiling import Ceilings
-from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import DeviceLost
 from kbench.protocol import Catalog, DeviceInfo, LineDone, Measure, Message, Rows, encode
 from kbench.results.case import Case
@@ -58,8 +56,7 @@ class InPlace:
         self, settings: Mapping[str, Any] | None = None, session: int | None = None, done: Sequence[LineDone] = ()
     ) -> None:
         self.device = Device()
-        self.telemetry = find_telemetry(self.device)
-        self.measured, self.ceilings = SessionMeasurements(self.telemetry), Ceilings(self.device)
+        self.instruments = Instruments(self.device)
         self.settings = Measure.model_validate({"cache": default_cache(self.device.type), **(settings or {})})
         self.session = os.getpid() if session is None else session
         self.done = {(line.plot, line.point, line.line): line for line in done}
@@ -91,7 +88,7 @@ class InPlace:
         if not self._begun:
             self._begun = True
             device = DeviceInfo(self.device.type, self.device.name, self.device.index, self.device.uuid)
-            machine = describe_machine(self.device, self.telemetry)
+            machine = describe_machine(self.device, self.instruments.telemetry)
             messages.insert(0, Catalog(device, (), {}, (), machine))
         with Path(path).open("ab", buffering=0) as file:
             file.write(b"".join(encode(each, str(os.getpid())) for each in messages))

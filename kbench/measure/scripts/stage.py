@@ -22,16 +22,14 @@ from kbench.measure.contender import Contender
 from kbench.measure.controls import Controls, repeat
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
+from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
-from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds
 from kbench.measure.rows import make_rows, time_of
 from kbench.measure.scripts.agreement import agreement, copied_tensors
 from kbench.measure.scripts.observation import Observation, lies_in, observe
-from kbench.measure.session.ceiling import Ceilings
-from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.timing.plain import plain_samples
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
@@ -57,9 +55,7 @@ class Bench(Protocol):
     """
 
     device: Device
-    telemetry: Telemetry
-    measured: SessionMeasurements
-    ceilings: Ceilings
+    instruments: Instruments
     session: int
 
     @property
@@ -193,8 +189,8 @@ class Stage:
             baseline=baseline,
             inputs=SharedInputs((), ()),
             steps=self.steps,
-            telemetry=self.bench.telemetry,
-            clock=self.bench.measured.clock,
+            telemetry=self.bench.instruments.telemetry,
+            clock=self.bench.instruments.clock,
             settings=self.settings,
             resolution_ms=timer_kind(self.timer.name).resolution_ms,
             order=random.Random(f"{self.settings.seed}/{self.bench.session}/{case.key}"),
@@ -209,7 +205,7 @@ class Stage:
             timer=self.timer,
             steps=self.steps,
             build_timeout_s=self.settings.build_timeout_s,
-            measure_empty=partial(self.bench.measured.empty, self.timer, self.settings.cache),
+            measure_empty=partial(self.bench.instruments.empty, self.timer, self.settings.cache),
         )
         empty, copies = controls.empty(len(self.closures)), []
         if call_bytes:
@@ -237,8 +233,8 @@ class Stage:
         controls = self._controls(case, call_bytes) if timed else []
         ceilings: tuple[float | None, float | None, float | None] = (None, None, None)
         if timed and not alone:
-            tflops = self.bench.ceilings.tflops(case.dtype) if flops else None
-            ceilings = self.bench.ceilings.gbps(), tflops, self.bench.telemetry.peak_gbps
+            tflops = self.bench.instruments.tflops(case.dtype) if flops else None
+            ceilings = self.bench.instruments.gbps, tflops, self.bench.instruments.telemetry.peak_gbps
         context = CaseContext.of(
             case,
             self.device,

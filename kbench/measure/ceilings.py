@@ -26,25 +26,6 @@ LONGEST_PRODUCT_MS = {"cpu": 20.0}
 """A product that is expected to take longer than this is left out; 50 ms for other types."""
 
 
-class Ceilings:
-    """The ceilings of a device in a session. Each is measured when it is first asked for: after the providers of a case were
-    checked, so that one that takes the worker down costs no measurement of them."""
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._gbps: list[float | None] = []
-        self._tflops: dict[str, float | None] = {}
-
-    def gbps(self) -> float | None:
-        self._gbps = self._gbps or [ceiling_gbps(self._device)]
-        return self._gbps[0]
-
-    def tflops(self, dtype: str) -> float | None:
-        if dtype not in self._tflops:
-            self._tflops[dtype] = ceiling_tflops(self._device, dtype)
-        return self._tflops[dtype]
-
-
 def ceiling_gbps(device: Device) -> float | None:
     """GB/s of a large copy on the device, counting reads and writes. None if there is too little memory for it."""
     device.release()  # what checks have left in torch's cache is free memory, too
