@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from common import ROOT
 from fake_executor import machine_info
-from sample_configs import CONFIGS, names
+from sample_configs import CONFIGS
 
 from kbench.config import builtin
 from kbench.config.load import load_config
 from kbench.contract import registry
 from kbench.contract.origin import shipped
-from kbench.errors import ConfigError
 from kbench.measure.catalog import describe_operator
 from kbench.protocol import Catalog, DeviceInfo, ProviderInfo
 
@@ -34,34 +32,6 @@ def test_every_built_in_config_loads_by_its_name_and_says_what_it_is_for(here: P
     assert load_config(name).operator in shipped()
     [title] = [config.about for config in builtin.described() if config.name == name]
     assert 20 < len(title) < TITLE_LIMIT and not title.startswith("#")
-
-
-def test_a_folder_of_that_name_does_not_hide_the_built_in_config(here: Path) -> None:
-    Path("softmax").mkdir()
-    assert load_config("softmax").path.name == "softmax.yaml"
-    Path("bench").mkdir()
-    with pytest.raises(ConfigError, match=r"^bench: is a directory"):
-        load_config("bench")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("bench/mne.yaml", 'bench/mne.yaml: no such file or directory; did you mean "bench/mine.yaml"?'),
-        (
-            "configs/gelu.yaml",
-            "configs/gelu.yaml: no such file or directory; a config of this name is built in; to use it, write gelu without "
-            "a folder",
-        ),
-        ("nothing-like-it", "nothing-like-it: no such file or directory; built-in configs are add_rmsnorm, "),
-    ],
-)
-def test_an_unknown_name_suggests_a_near_one(here: Path, given: str, message: str) -> None:
-    Path("bench").mkdir()
-    Path("bench/mine.yaml").write_text("")
-    with pytest.raises(ConfigError) as raised:
-        load_config(given)
-    assert message in str(raised.value)
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +56,6 @@ def test_every_built_in_config_resolves_with_each_profile(
         assert max(sweep.info.needed_bytes(case) for case in sweep.cases) <= 60e9  # of an 80 GB device
         if sweep.profile == "cpu":
             assert sum(case.M for case in sweep.cases) <= 1024  # each row is a millisecond to Triton's interpreter
-
-
-def test_softmax_yaml_is_the_published_sweep(catalog: Callable[[str], Catalog]) -> None:
-    sweep = load_config(ROOT / "configs" / "softmax.yaml").resolve(catalog("cuda"))
-    assert [(case.M, case.N) for case in sweep.cases] == [(4096, 128 * i) for i in range(2, 100)]
-    assert names(sweep) == ["triton", "torch-native", "torch-jit", "cuda"]
 
 
 @pytest.mark.parametrize(

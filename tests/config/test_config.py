@@ -8,16 +8,9 @@ from pathlib import Path
 
 import pytest
 from common import ROOT
-from sample_configs import BROKEN, SOFTMAX, catalog, errors, minimal, names, resolve, sizes
+from sample_configs import SOFTMAX, catalog, minimal, resolve, sizes
 
 from kbench.config import load as configs
-
-
-def test_every_combination_of_parameters_is_a_configuration_named_in_the_providers_own_order() -> None:
-    both = "triton-row: {num_stages: [2, 3], num_warps: [4, 8]}"
-    sweep = resolve(minimal(providers=f"[{both}, triton-row: {{num_warps: null}}]"))
-    pairs = [f"triton-row[num_warps={w},num_stages={s}]" for w in (4, 8) for s in (2, 3)]
-    assert names(sweep) == [*pairs, "triton-row[num_warps=None]"]
 
 
 @pytest.mark.parametrize(
@@ -27,19 +20,6 @@ def test_every_combination_of_parameters_is_a_configuration_named_in_the_provide
 )  # fmt: skip
 def test_the_baseline_is_a_provider_or_a_configuration_and_by_default_the_first(baseline: str, expected: str) -> None:
     assert resolve(minimal(providers="[triton, cuda, triton-row: {num_warps: 4}]", rest=baseline)).baseline == expected
-
-
-def test_aliases_and_quotes_are_yaml_as_usual() -> None:
-    sweep = resolve(minimal("[{M: &m [1, 2], N: *m}]", providers="[\"triton\", 'cuda']"))
-    assert len(sweep.cases) == 4 and names(sweep) == ["triton", "cuda"]
-
-
-def test_a_byte_order_mark_is_ignored() -> None:
-    mark = b"\xef\xbb\xbf"
-    assert resolve(mark + minimal().encode()).operator == "softmax"
-    assert errors(mark + minimal(operator="gleu").encode()) == [
-        'x.yaml:1:11: unknown operator "gleu"; did you mean "gelu"?'
-    ]
 
 
 def test_nothing_heavy_is_imported() -> None:
@@ -79,20 +59,6 @@ def test_set_a_choice_and_a_baseline() -> None:
     assert resolve(text, sets=[f"baseline={configuration}"]).baseline == configuration
 
 
-@pytest.mark.parametrize(
-    ("only", "expected"),
-    [
-        (["triton"], ["triton"]),
-        (["triton,", " , cuda"], ["triton", "cuda"]),  # an empty word is none
-        (["torch-native,triton"], ["triton", "torch-native"]),  # in the order of the file
-        (["triton, triton-row[num_warps=8,num_stages=1]"], ["triton", "triton-row[num_warps=8,num_stages=1]"]),
-    ],
-)
-def test_only_keeps_providers_and_configurations(only: list[str], expected: list[str]) -> None:
-    providers = "[triton, torch-native, triton-row: {num_warps: [4, 8], num_stages: 1}]"
-    assert names(resolve(minimal(providers=providers), only=only)) == expected
-
-
 def test_a_baseline_that_only_leaves_out_is_no_baseline() -> None:
     assert resolve(SOFTMAX, only=["triton"]).baseline is None
     assert resolve(SOFTMAX, only=["triton,torch-native"]).baseline == "torch-native"
@@ -107,10 +73,3 @@ def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to
     config = configs.load_config(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
     assert config.plugins == (str(Path("sub/a.py").resolve()), str(Path("b.py").resolve()))
     assert config.resolve(catalog()).plugins == config.plugins
-
-
-def test_an_unknown_provider_may_be_in_an_installed_plugin_that_failed() -> None:
-    assert names(resolve(minimal(), failures=(BROKEN,))) == ["triton"]
-    for options in ({}, {"only": ["mine"]}):
-        [line] = errors(minimal(providers="[triton]" if options else "[mine]"), failures=(BROKEN,), **options)
-        assert 'unknown provider "mine"; ' in line and "my.py:3: NameError" in line

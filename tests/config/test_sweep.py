@@ -93,29 +93,6 @@ def test_values(written: str, name: str, expected: list[Any]) -> None:
     assert "-" not in str(found[-1]) or found[-1]  # no -0.0
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("eps: {pow2: [1, 2]}", 'x.yaml:2:26: eps: expected a number; got {"pow2": [1, 2]}'),
-        ("eps: [1e999]", "x.yaml:2:27: eps: expected a finite number; got Infinity"),
-        ("eps: 'nan'", 'x.yaml:2:26: eps: expected a number; got "nan"'),
-        ("causal: [true, maybe]", 'x.yaml:2:36: causal: expected true or false; got "maybe"'),
-        ("window: [1, 0.5]", "x.yaml:2:33: window: expected an integer, like the default -1; got 0.5"),
-        ("window: '7'",
-         'x.yaml:2:29: window: expected an integer, like the default -1; got "7"'),
-    ],
-)  # fmt: skip
-def test_a_wrong_value_is_told_what_is_allowed(written: str, message: str) -> None:
-    assert errors(f"{{M: 1, N: 2, {written}}}") == [message]
-
-
-def test_mode_needs_gradients() -> None:
-    advice = "remove mode, or declare gradients= in the operator"
-    assert errors("{M: 3, N: 2, mode: backward}", "halves") == [
-        f"x.yaml:2:21: halves has no gradients, so it has no modes; {advice}"
-    ]
-
-
 def test_set_and_mappings() -> None:
     sweep = resolve("{M: 1, N: 2}", sets=["eps=1e-6,1e-5", "causal=true", "mode=backward"])
     assert (values(sweep, "eps"), values(sweep, "causal")) == ([1e-6, 1e-5], [True, True])
@@ -234,24 +211,10 @@ def weights(sweep: Sweep) -> dict[tuple[Any, ...], float | None]:
     return {(case.M, case.N, case.eps, case.dtype): sweep.weights.get(case) for case in sweep.cases}
 
 
-def test_columns_may_be_dtypes_modes_choices_scalars_and_models() -> None:
-    csv = "model,tokens,dtype,mode,order,eps,causal\nqwen3-8b,5,fp32,backward,down,0.5,true\n"
-    found = of_file(csv)
-    assert list(weights(found)) == [(5, 4096, 0.5, "float32")]
-    assert (found.cases[0].mode, found.cases[0].order, found.cases[0].causal) == ("backward", "down", True)
-    assert list(found.models.values()) == ["qwen3-8b"]
-
-
 def test_without_weights_each_line_counts_once() -> None:
     assert list(weights(of_file("M,N\n1,2\n4,5\n1,2\n")).values()) == [2.0, 1.0]
     assert list(weights(of_file("M,N\n1,2\n4,5\n")).values()) == [None, None], "nothing is to be weighted"
     assert list(weights(of_file("M,N,weight\n1,2,1\n4,5,1\n")).values()) == [1.0, 1.0], "the user asked for it"
-
-
-def test_a_list_of_sweeps_does_not_count_a_line_twice() -> None:
-    found = of_file("M,N,weight\n1,2,3\n", "[{M: 1, N: 1, dtype: [float32, bfloat16]}, {M: 5, N: 6, dtype: bfloat16}]")
-    assert [(case.M, case.N, case.dtype) for case in found.cases] == [(1, 2, "float32"), (1, 2, "bfloat16")]
-    assert list(found.weights.values()) == [3.0, 3.0]
 
 
 @pytest.mark.parametrize(
