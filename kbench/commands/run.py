@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from kbench.commands.options import (
+    ConfigFile,
     KeepTrying,
     LockClocks,
     OnlyProviders,
@@ -40,12 +41,7 @@ PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench 
 
 
 def run(
-    config: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CONFIG", help=f"A YAML file, or a built-in config: {', '.join(builtin.config_names())}."
-        ),
-    ],
+    config: ConfigFile,
     arguments: Annotated[
         Optional[list[str]], typer.Argument(metavar="ARGUMENTS", help="The arguments of a script, after --.")
     ] = None,
@@ -207,8 +203,8 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
     if result:
         print_results(result)
         if result.interrupted:
-            again = command_line() if options.continuing == "append" and not result.begun else _resuming(command_line())
-            terminal.note(f"continue with: {shlex.join(again)}")
+            words = [word for word in command_line() if word not in ("--append", "--resume")]
+            terminal.note(f"continue with: {shlex.join([*words, '--resume'])}")
             return result.exit_status
         if plots:
             draw(result)
@@ -226,14 +222,10 @@ def _announce(prepared: PreparedRun, options: RunOptions) -> None:
     if sweep.path.parent == builtin.folder():
         terminal.note(f"the built-in config {sweep.path.stem}: {sweep.path}")
     side_by_side = f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} devices side by side"
-    terminal.note(f"{sweep.operator} on {plan.device}{side_by_side if places != ('',) else ''}")
+    terminal.note(f"{sweep.operator} on {plan.catalog.device.name}{side_by_side if places != ('',) else ''}")
     if sweep.profile_automatic:
         applies = f"profile {sweep.profile} of {sweep.path.name} applies"
         of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
         terminal.note(of_cluster if options.scheduler else f"no accelerator here: {applies}")
-    if interpreted := [one.name for one in plan.runnable if one.name in plan.interpreted]:
-        terminal.note(f"{', '.join(interpreted)}: {ONLY_CHECKED}")
-
-
-def _resuming(arguments: Sequence[str]) -> list[str]:
-    return [*(word for word in arguments if word not in ("--append", "--resume")), "--resume"]
+    if plan.interpreted:
+        terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")

@@ -51,10 +51,10 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         print(f"... and {plural(more, 'more case')}")
     print()
     if large := plan.too_large():
-        assert plan.memory_bytes is not None
+        assert plan.catalog.memory_bytes is not None
         terminal.print_paragraph(
             f"{_those(large, len(sweep.cases))} more memory than the device has "
-            f"({plan.memory_bytes / 1e9:.1f} GB), and will probably be oom: {_labels(large)}"
+            f"({plan.catalog.memory_bytes / 1e9:.1f} GB), and will probably be oom: {_labels(large)}"
         )
         print()
     for one in sweep.configurations:

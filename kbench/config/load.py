@@ -107,7 +107,6 @@ class Config:
             baseline=baseline if any(one.name == baseline for one in kept) else None,
             measure=measure,
             info=info,
-            plugins=self.plugins,
             profile=profile,
             profile_automatic=automatic,
             models=resolver.models,

@@ -38,7 +38,6 @@ class Sweep:
     baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
     measure            how to measure
     info               the operator, as the catalog describes it
-    plugins            absolute paths of plug-in files
     profile            name of the profile in effect
     profile_automatic  whether the profile applies only because there is no accelerator
     models             by case, the names of the models that have this case, between semicolons
@@ -54,7 +53,6 @@ class Sweep:
     baseline: str | None
     measure: Measure
     info: OperatorInfo
-    plugins: tuple[str, ...]
     profile: str | None
     profile_automatic: bool
     models: Mapping[Case, str] = field(default_factory=dict)

@@ -31,34 +31,24 @@ GIT_LIMIT_S = 5
 
 
 class EnvironmentRecord:
-    """The content of an environment file, and when it is written.
-
-    A new file is written at once. A file that is continued stays as it is until there is a row to add.
-    """
+    """The content of an environment file, which is written at once and whenever it changes."""
 
     def __init__(self, environment: Environment, write: Callable[[Environment], None]) -> None:
         self._environment, self._write = environment, write
-        self.written = False
-
-    def save(self) -> None:
-        self._write(self._environment)
-        self.written = True
+        write(environment)
 
     def add_machine(self, machine: Machine) -> str:
         """Make sure that the file on disk describes a machine that has made rows. Returns its `env_id`."""
         name, others = env_id(machine), self._environment.environments
-        known = name == self._environment.env_id or name in others
-        if not known:
+        if name != self._environment.env_id and name not in others:
             self._environment.environments = {**others, name: machine}
-        if not known or not self.written:
-            self.save()
+            self._write(self._environment)
         return name
 
     def finish(self, *, interrupted: bool) -> None:
-        """Write down that the run has ended. Leaves a file alone to which nothing was added."""
-        if self.written:
-            self._environment.finished_at, self._environment.interrupted = now(), interrupted
-            self.save()
+        """Write down that the run has ended."""
+        self._environment.finished_at, self._environment.interrupted = now(), interrupted
+        self._write(self._environment)
 
 
 def env_id(machine: Machine) -> str:

@@ -16,7 +16,7 @@ from kbench.errors import ResultsError
 from kbench.execute.plan import Plan
 from kbench.protocol import Task
 from kbench.results.case import Case
-from kbench.results.environment import Environment, Machine, environment_path, read_environment
+from kbench.results.environment import Environment, environment_path, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row import Row, csv_header
 from kbench.results.vocabulary import Control, Role, Status
@@ -58,29 +58,23 @@ class ExistingResults:
     notes: list[str]
 
     @cached_property
-    def _source_hashes(self) -> dict[str, str]:
-        """The hash of the code of each configuration. The rows of a lost worker have none."""
-        return {row.configuration_name: row.source_hash for row in self.rows if row.source_hash}
-
-    @cached_property
     def _case_hashes(self) -> dict[Case, str]:
+        """The definition of each case. The rows of a lost worker do not know it."""
         return {row.case: row.case_hash for row in self.rows if row.case_hash}
 
     def agree(self, rows: Sequence[Row]) -> None:
-        """Raise ResultsError if new rows come from other code than the rows of the file."""
+        """Raise ResultsError if new rows have another definition of a case than the rows of the file."""
         for row in rows:
-            if row.source_hash and self._source_hashes.get(row.configuration_name, row.source_hash) != row.source_hash:
-                raise refusal_error(self.path, [f"the code of {row.configuration_name} has changed"])
             if row.case_hash and self._case_hashes.get(row.case, row.case_hash) != row.case_hash:
                 raise refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
-def read_existing(path: Path, plan: Plan, machine: Machine, mode: ResumeMode, scope: str = "device") -> ExistingResults:
-    """Read a file and decide how to continue it on this machine. `scope` is a key of DEVICES.
+def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device") -> ExistingResults:
+    """Read a file and decide how to continue it. `scope` is a key of DEVICES.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
-    results = read_results(path)
+    results, machine = read_results(path), plan.catalog.machine
     if other := sorted({*results.header} ^ {*csv_header(plan.sweep.axes)}):
         what = f"it has other columns than this run writes ({list_words(other, 4)})"
         raise ResultsError(f"{path}:1: {what}; move the file away to start anew")
@@ -101,7 +95,10 @@ def read_existing(path: Path, plan: Plan, machine: Machine, mode: ResumeMode, sc
         whole = plan.with_sessions(recorded + asked)
     keeps = [(row.session, row.case) in finished for row in results.rows]
     rows = list(results.only(keeps).rows)
+    code = plan.catalog.providers(plan.sweep.operator)
     for row in rows:
+        if row.role is Role.PROVIDER and row.source_hash not in ("", code[row.provider].source_hash):
+            raise refusal_error(path, [f"the code of {row.configuration_name} has changed"])
         name = f"the weight of {row.case.label}"
         if differences := _differences({name: row.weight}, {name: plan.sweep.weights.get(row.case)}):
             raise refusal_error(path, differences)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 
 from kbench.config.resolve import Sweep
-from kbench.protocol import Catalog, Configuration, Task
+from kbench.protocol import Catalog, Configuration, ProviderInfo, Task
 from kbench.results.case import Case
 from kbench.text.words import plural
 
@@ -27,26 +28,31 @@ CHECK_S = 0.1
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do.
-
-    unavailable   the reasons why configurations cannot run on this machine, by name
-    interpreted   the configurations that Triton's interpreter runs, so that they are checked and not timed
-    memory_bytes  the size of the memory of the device; None if not known
-    """
+    """What a run will do, on a machine that `catalog` describes."""
 
     sweep: Sweep
+    catalog: Catalog
     tasks: tuple[Task, ...]
-    unavailable: Mapping[str, str]
-    device: str
-    device_type: str
-    interpreted: frozenset[str] = frozenset()
-    memory_bytes: int | None = None
 
-    @property
+    @cached_property
+    def unavailable(self) -> dict[str, str]:
+        """The reasons why configurations cannot run on this machine, by name."""
+        infos = {configuration.name: self._provider(configuration) for configuration in self.sweep.configurations}
+        return {name: info.unavailable for name, info in infos.items() if info.unavailable}
+
+    @cached_property
     def runnable(self) -> tuple[Configuration, ...]:
         return tuple(
             configuration for configuration in self.sweep.configurations if configuration.name not in self.unavailable
         )
+
+    @cached_property
+    def interpreted(self) -> list[str]:
+        """The configurations that Triton's interpreter runs, so that they are checked and not timed."""
+        return [configuration.name for configuration in self.runnable if self._provider(configuration).interpreted]
+
+    def _provider(self, configuration: Configuration) -> ProviderInfo:
+        return self.catalog.providers(self.sweep.operator)[configuration.provider]
 
     def progress(self, finished: int) -> str:
         """How many tasks are finished: `5 of 9 cases`, or `5 of 9 measurements (3 cases in 3 sessions)`."""
@@ -65,7 +71,7 @@ class Plan:
 
     def too_large(self) -> list[Case]:
         """The cases that need more memory than the device has, if that is known."""
-        info, limit = self.sweep.info, self.memory_bytes
+        info, limit = self.sweep.info, self.catalog.memory_bytes
         if limit is None or not info.inputs:  # a script declares no tensors
             return []
         return [case for case in self.sweep.cases if info.needed_bytes(case) > limit]
@@ -94,28 +100,14 @@ class Plan:
 def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> Plan:
     """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
     sweep."""
-    measure = sweep.measure
-    providers = catalog.providers(sweep.operator)
-    configurations = sweep.configurations
-    reasons = {configuration.name: providers[configuration.provider].unavailable for configuration in configurations}
-    required = requirements(catalog, sweep.operator, {configuration.provider for configuration in configurations})
-    return Plan(
-        sweep=sweep,
-        tasks=tuple(
-            Task(case, sweep.configurations, sweep.baseline, measure, session, required, keep_trying)
-            for session in range(measure.sessions)
-            for case in sweep.cases
-        ),
-        unavailable={name: reason for name, reason in reasons.items() if reason},
-        interpreted=frozenset(
-            configuration.name
-            for configuration in configurations
-            if providers[configuration.provider].interpreted and not reasons[configuration.name]
-        ),
-        device=catalog.device.name,
-        memory_bytes=catalog.memory_bytes,
-        device_type=catalog.device.type,
+    providers = {configuration.provider for configuration in sweep.configurations}
+    required = requirements(catalog, sweep.operator, providers)
+    tasks = (
+        Task(case, sweep.configurations, sweep.baseline, sweep.measure, session, required, keep_trying)
+        for session in range(sweep.measure.sessions)
+        for case in sweep.cases
     )
+    return Plan(sweep, catalog, tuple(tasks))
 
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:

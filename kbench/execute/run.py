@@ -30,7 +30,6 @@ class RunResult:
     interrupted  by Ctrl-C or a signal
     plan         None for a script or a program
     baseline     its configuration, if there is no plan
-    begun        whether the environment file mentions this run; that of a continued file does once a row is added
     """
 
     csv: Path
@@ -38,7 +37,6 @@ class RunResult:
     rows: list[Row] = field(default_factory=list)
     moved: list[Path] = field(default_factory=list)
     interrupted: bool = False
-    begun: bool = False
     baseline: str | None = None
 
     @property
@@ -113,8 +111,7 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     with _locked(executor, path, options, note):
         existing = None
         if options.continuing and path.exists():
-            machine = executor.catalog.machine
-            existing = existing_results.read_existing(path, layout, machine, options.continuing, executor.scope)
+            existing = existing_results.read_existing(path, layout, options.continuing, executor.scope)
         for line in existing.notes if existing else ():
             note(line)
         left = not existing or bool(existing.left)
@@ -163,8 +160,6 @@ def _measure(
         outcome.moved += writer.moved
         kernels = KernelsWriter(path, keep=existing is not None)
         record = EnvironmentRecord(entries, writer.write_environment)
-        if not existing:
-            record.save()
         with progress.make_progress(tasks) as display:
             writer.note = display.note
             try:
@@ -180,7 +175,6 @@ def _measure(
                 outcome.interrupted = True
             finally:
                 executor.stop()
-                outcome.begun = record.written
         note_moved(locked, outcome.rows[len(existing.rows) if existing else 0 :], note)
         record.finish(interrupted=outcome.interrupted)
     order = {(task.case, task.session): n for n, task in enumerate(layout.tasks)}

@@ -68,7 +68,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
         _refuse_baselines(config, file, catalog, options.baselines)
         plan = make_plan(_with_own(config, file, catalog, options), catalog)
         own = _own(plan.sweep, file, catalog, options.providers)
-        note(f"{plan.sweep.operator} on {plan.device}: {', '.join(own)} of {file.name}")
+        note(f"{plan.sweep.operator} on {plan.catalog.device.name}: {', '.join(own)} of {file.name}")
         checks, shapes = _check(supervisor, catalog, plan, own, options.shapes, note)
     verdicts = {name: judge_provider(name, checks[name]) for name in own}
     right = [name for name, verdict in verdicts.items() if verdict.correct]
@@ -85,7 +85,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
         schema=VERSION,
         file=str(file),
         operator=plan.sweep.operator,
-        device=plan.device,
+        device=plan.catalog.device.name,
         passed=status is ExitStatus.OK,
         random_shapes=shapes,
         cases=len({row.case for row in analysis.rows}),
@@ -156,7 +156,9 @@ def _check(
     extremes = find_extremes(sweep)
     first = [replace(like, case=case) for case in extremes]
     try_operator(supervisor.try_operator, first, sweep)
-    drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.device_type != "cpu")
+    drawn = draw_shapes(
+        sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.catalog.device.type != "cpu"
+    )
     tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
     rows: dict[str, list[Row]] = {name: [] for name in own}
     counts = f"{plural(len(first), 'case')} of the config and {plural(len(tasks) - len(first), 'random shape')}"

@@ -47,7 +47,7 @@ class SourceConfig:
         """Look up every name of the settings, as `Config.resolve` does. Raises ConfigError."""
         content = as_config(self.sweep(catalog))
         sweep = load_config(content, sets=self.sets, only=self.only, sessions=self.sessions).resolve(catalog)
-        return replace(sweep, plugins=self.plugins, source=self.source.path)
+        return replace(sweep, source=self.source.path)
 
 
 def as_config(sweep: SourceSweep) -> dict[str, Any]:

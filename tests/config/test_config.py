@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from common import ROOT
-from sample_configs import SOFTMAX, catalog, minimal, resolve, sizes
+from sample_configs import SOFTMAX, minimal, resolve, sizes
 
 from kbench.config import load as configs
 
@@ -72,4 +72,3 @@ def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to
     (folder / "x.yaml").write_text(minimal(rest="plugins: [a.py, ./a.py]"))
     config = configs.load_config(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
     assert config.plugins == (str(Path("sub/a.py").resolve()), str(Path("b.py").resolve()))
-    assert config.resolve(catalog()).plugins == config.plugins

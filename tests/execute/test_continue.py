@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_executor import machine_info
 
 from kbench.config import load
 from kbench.contract.tensor import Layout
@@ -36,20 +35,16 @@ MACHINE = Machine(device_type="cpu", device="A host", triton_interpreter=False, 
 
 
 PROVIDERS = {
-    "torch-native": ProviderInfo(),
-    "torch-eager": ProviderInfo(),
+    "torch-native": ProviderInfo(source_hash="torch-native"),
+    "torch-eager": ProviderInfo(source_hash="torch-eager"),
     "cuda": ProviderInfo(unavailable="no nvcc"),
 }
 
 MATRIX = {"x": Layout(("M", "N"))}
 
-CATALOG = Catalog(
-    DeviceInfo("cpu", "A host"),
-    (),
-    {"softmax": OperatorInfo(("M", "N"), {}, ("float32",), providers=PROVIDERS, inputs=MATRIX, outputs=MATRIX)},
-    (),
-    machine_info("A host"),
-)
+SOFTMAX = OperatorInfo(("M", "N"), {}, ("float32",), providers=PROVIDERS, inputs=MATRIX, outputs=MATRIX)
+
+CATALOG = Catalog(DeviceInfo("cpu", "A host"), (), {"softmax": SOFTMAX}, (), MACHINE)
 
 
 def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
@@ -88,10 +83,27 @@ def write_finished(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
     return path, sizes
 
 
-def refused(path: Path, layout: Plan, machine: Machine = MACHINE, how: existing_results.ResumeMode = "resume") -> str:
+def read(
+    path: Path,
+    layout: Plan,
+    machine: Machine = MACHINE,
+    how: existing_results.ResumeMode = "resume",
+    scope: str = "device",
+) -> existing_results.ExistingResults:
+    plan = dataclasses.replace(layout, catalog=dataclasses.replace(layout.catalog, machine=machine))
+    return existing_results.read_existing(path, plan, how, scope)
+
+
+def refused(
+    path: Path,
+    layout: Plan,
+    machine: Machine = MACHINE,
+    how: existing_results.ResumeMode = "resume",
+    scope: str = "device",
+) -> str:
     before = hashlib.sha256(path.read_bytes()).digest()
     with pytest.raises(ResultsError) as caught:
-        existing_results.read_existing(path, layout, machine, how)
+        read(path, layout, machine, how, scope)
     assert hashlib.sha256(path.read_bytes()).digest() == before
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -104,7 +116,7 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
     data = path.read_bytes()
     for size in [sizes[0], *range(sizes[1] - 300, len(data))]:  # the end of one case, and all of another
         path.write_bytes(data[:size])
-        past = existing_results.read_existing(path, layout, MACHINE, "resume")
+        past = read(path, layout, MACHINE, "resume")
         whole = sum(after <= size + 1 for after in sizes[1:])  # without its line break the last row is whole
         assert len(past.rows) == 6 * whole, f"cut at byte {size}"
         assert past.left == layout.tasks[whole:]
@@ -124,26 +136,25 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     data = path.read_bytes()
     header, *cases = [data[a:b] for a, b in zip([0, *sizes], sizes, strict=False)]
     path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
-    past = existing_results.read_existing(path, layout, MACHINE, "resume")
+    past = read(path, layout, MACHINE, "resume")
     assert past.left == (layout.tasks[1], layout.tasks[2])
     assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
     path.write_bytes(header + cases[3].rsplit(b"\n", 2)[0] + b"\n" + cases[0])
     assert f"{path}:2: rows of this case are missing" in refused(path, layout), "only the last case may be cut short"
     path.write_bytes(header + cases[0] + cases[2])
-    assert existing_results.read_existing(path, layout, MACHINE, "resume").left == (layout.tasks[1], layout.tasks[3])
+    assert read(path, layout, MACHINE, "resume").left == (layout.tasks[1], layout.tasks[3])
 
 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write_finished(layout, tmp_path)
-    with pytest.raises(ResultsError, match="devices was the current one and is now those of --devices"):
-        existing_results.read_existing(path, layout, MACHINE, "resume", "host")
+    assert "devices was the current one and is now those of --devices" in refused(path, layout, scope="host")
     beside = path.with_suffix(".env.json")
     beside.write_text(json.dumps(json.loads(beside.read_text()) | {"scope": "cluster"}))
     first = other(device="B host", packages={"kbench": "1.0", "torch": "3.0"})
-    assert existing_results.read_existing(path, layout, first, "resume", "cluster").left == ()
+    assert read(path, layout, first, "resume", "cluster").left == ()
     with pytest.raises(ResultsError, match="kbench was 1"):
-        existing_results.read_existing(path, layout, other(packages={"kbench": "2.0"}), "resume", "cluster")
+        read(path, layout, other(packages={"kbench": "2.0"}), "resume", "cluster")
 
 
 def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
@@ -161,7 +172,7 @@ def test_only_warns_of_what_may_change(tmp_path: Path) -> None:
     layout = plan_in(tmp_path, timeout_s=5)
     path, _ = write_finished(layout, tmp_path)
     machine = other(driver="1", packages=PACKAGES | {"numpy": "3.0"})
-    past = existing_results.read_existing(path, plan_in(tmp_path, timeout_s=9), machine, "resume")
+    past = read(path, plan_in(tmp_path, timeout_s=9), machine, "resume")
     assert any("driver" in note for note in past.notes)
 
 
@@ -200,10 +211,10 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
     two = plan_in(tmp_path)
     path, sizes = write_finished(two, tmp_path)
     one = plan_in(tmp_path, sessions=1)
-    assert [task.session for task in existing_results.read_existing(path, one, MACHINE, "append").left] == [2, 2]
+    assert [task.session for task in read(path, one, MACHINE, "append").left] == [2, 2]
     # a file that was begun with more sessions is resumed to the end, whatever the config says
-    assert existing_results.read_existing(path, one, MACHINE, "resume").left == ()
-    four = existing_results.read_existing(path, plan_in(tmp_path, sessions=4), MACHINE, "resume")
+    assert read(path, one, MACHINE, "resume").left == ()
+    four = read(path, plan_in(tmp_path, sessions=4), MACHINE, "resume")
     assert [task.session for task in four.left] == [2, 2, 3, 3]
     path.write_bytes(path.read_bytes()[: sizes[-2]])
     counts = "3 of 4 measurements (2 cases in 2 sessions) are finished"
@@ -219,10 +230,11 @@ def test_cases_and_sessions_are_told_apart_in_what_is_finished(tmp_path: Path) -
 def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write_finished(layout, tmp_path)
-    past = existing_results.read_existing(path, layout, MACHINE, "append")
+    past = read(path, layout, MACHINE, "append")
     new = [dataclasses.replace(row, session=2) for row in rows_of(layout)[0]]
     past.agree(new)
-    with pytest.raises(ResultsError, match="the code of torch-native has changed"):
-        past.agree([dataclasses.replace(new[0], source_hash="other")])
     with pytest.raises(ResultsError, match="the definition of softmax has changed"):
         past.agree([dataclasses.replace(new[0], case_hash="other")])
+    changed = dataclasses.replace(SOFTMAX, providers=PROVIDERS | {"torch-native": ProviderInfo(source_hash="other")})
+    layout = dataclasses.replace(layout, catalog=dataclasses.replace(CATALOG, operators={"softmax": changed}))
+    assert "the code of torch-native has changed" in refused(path, layout)
