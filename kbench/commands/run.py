@@ -27,14 +27,12 @@ from kbench.commands.run_output import ONLY_CHECKED, draw, print_plan, print_res
 from kbench.config import builtin
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
+from kbench.text.words import list_words
 
 if TYPE_CHECKING:
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.prepare import Resolvable
     from kbench.execute.run import PreparedRun, RunOptions
-
-PLACES_NAMED = 16
-"""Up to this many devices are named in a line. More are counted."""
 
 PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
 """What to name instead of a folder that is no problem."""
@@ -221,8 +219,8 @@ def _announce(prepared: PreparedRun, options: RunOptions) -> None:
     sweep = plan.sweep
     if sweep.path.parent == builtin.folder():
         terminal.note(f"the built-in config {sweep.path.stem}: {sweep.path}")
-    side_by_side = f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} devices side by side"
-    terminal.note(f"{sweep.operator} on {plan.catalog.device.name}{side_by_side if places != ('',) else ''}")
+    side_by_side = f": {list_words(places)}" if places != ("",) else ""
+    terminal.note(f"{sweep.operator} on {plan.catalog.device.name}{side_by_side}")
     if sweep.profile_automatic:
         applies = f"profile {sweep.profile} of {sweep.path.name} applies"
         of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
