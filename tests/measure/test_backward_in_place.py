@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from in_process import checked_edges, measured, said
+from in_process import measured, said
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -143,10 +143,6 @@ def test_gradients_in_the_place_of_other_tensors(mode: str) -> None:
     )
 
 
-def test_edge_inputs_of_a_backward_kernel_in_place() -> None:
-    assert checked_edges(product, "over-x", M=4, N=8, mode="backward")["random"] == "checked"
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("timer", ["do_bench", "graph"])
 def test_both_timers_restore_what_a_backward_kernel_changes(timer: str) -> None:
@@ -157,8 +153,8 @@ def test_both_timers_restore_what_a_backward_kernel_changes(timer: str) -> None:
 @pytest.mark.parametrize(
     ("mutates", "says"),
     [
-        ("z", "mutates: 'z' is not one of the tensors gradient of y, x, w"),
-        ({"x": "y"}, "mutates: x is to receive 'y', which is not one of the tensors x, w"),
+        ("z", 'mutates: unknown name "z"'),
+        ({"x": "y"}, "mutates: x is to receive 'y'"),
         ({"x": "w", "w": "w"}, "the same output is named twice"),
         ({"gradient of s": "x"}, "gradient of s cannot hold x, which has other sizes or another dtype"),
     ],

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from families import FAMILIES
 from torch import Tensor
 
-from kbench.contract import registry
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers
@@ -146,30 +145,6 @@ def test_a_kernel_that_rounds_twice_is_right_unless_the_operator_says_otherwise(
     assert said.endswith("; to allow more, raise output_ulps of operator elementwise-strict")
 
 
-def test_the_narrower_knob_is_the_one_that_is_named() -> None:
-    close = elementwise("close", lambda x: x, scale=lambda case, reference, x: reference)
-    x = torch.rand(4, 8) + 1
-    off = x.clone()
-    off[:2] *= 1 + 50 * 2**-23
-    assert str(wrong(close, (x,), off)).endswith("to allow more, raise tolerance of operator elementwise-close")
-
-
-def test_a_wider_tolerance_is_no_remedy_for_large_errors_for_most_elements_and_for_an_operator_of_kbench() -> None:
-    close = elementwise("far", lambda x: x, scale=lambda case, reference, x: reference)
-    x = torch.rand(4, 8) + 1
-    zero = x.clone()
-    zero[0] = 0
-    found = [str(wrong(close, (x,), zero)), str(wrong(close, (x,), x * (1 + 50 * 2**-23)))]
-    y = torch.softmax(x, -1)
-    y[0] *= 1 + 2**-14
-    softmax = registry.operator("softmax")
-    found.append(str(accuracy(softmax, softmax.case(M=4, N=8), [x], y).wrong))
-    assert [reason.split("; first")[0] for reason in found] == [
-        "8 of 32 elements zero", "every element wrong", "8 of 32 elements wrong",
-    ]  # fmt: skip
-    assert not any("to allow more" in reason for reason in found)
-
-
 def test_a_value_that_the_dtype_cannot_hold_may_be_infinite() -> None:
     product = elementwise("product", lambda x: x * 1000)
     x = torch.full((2, 4), 100.0, dtype=torch.float16)
@@ -195,16 +170,6 @@ def test_references_that_jump_do_not_let_everything_pass() -> None:
     output = torch.where(x == x.amax(-1, keepdim=True), x, x * 0.5)
     assert wrong(largest, (x,), output) is None
     assert wrong(largest, (x,), output * 1.001)
-
-
-def test_values_that_are_not_finite_stand_where_the_reference_has_them() -> None:
-    family = FAMILIES["layernorm"]
-    x, w, b = family.draw(8, 32, "float32")
-    x[3, 5] = float("nan")
-    output = family.right(x, w, b)
-    assert family.wrong(8, 32, "float32", (x, w, b), output) is None
-    assert "NaN" in str(family.wrong(8, 32, "float32", (x, w, b), torch.full_like(x, float("nan"))))
-    assert family.wrong(8, 32, "float32", (x, w, b), output.nan_to_num(0.0))
 
 
 def test_the_same_inputs_have_the_same_verdict() -> None:

@@ -1,122 +1,86 @@
-"""TFLOP/s, the compute ceiling and the share of the speed of light, and operators that miscount their operations."""
+"""TFLOP/s, the compute ceiling and the share of the speed of light."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from common import PLUGINS, register_plugin
-from in_process import MadeUpInstruments
+from in_process import MadeUpInstruments, case_run
+from torch import Tensor
 
-from kbench.contract.registry import operator
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
 from kbench.measure import ceilings
-from kbench.measure.case import CaseRun
-from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration, Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
 
 pytestmark = pytest.mark.slow  # each test measures several cases
 
 
-MISCOUNTS = {
-    "negative": "flops returned -16384 on M=16 N=16 K=32 float32; it must return a number that is not negative",
-    "raises": "flops fails on M=16 N=16 K=32 float32: AttributeError: case of product-raises has no axis 'size'",
-    "text": "flops returned 'many' on",
-    "nothing": "flops returned None on",
-    "nan": "flops returned nan on",
-    "infinite": "flops returned inf on",
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def operators() -> None:
-    register_plugin("flops.py")
-
-
-def case(name: str, size: int = 16) -> Case:
-    return Case(f"product-{name}", {"M": size, "N": size, "K": 2 * size}, "float32")
-
-
-def rows(
-    name: str, *, size: int = 16, ceiling_gbps: float | None = 10.0, ceiling_tflops: float | None = 0.05
-) -> dict[str, Row]:
-    """The rows of a case by provider, under ceilings that are made up."""
-    return {row.provider: row for row in case_run(case(name, size), ceiling_gbps, ceiling_tflops).run()}
-
-
-def case_run(measured: Case, ceiling_gbps: float | None = None, ceiling_tflops: float | None = None) -> CaseRun:
-    return CaseRun(
-        operator(measured.operator),
-        measured,
-        [Configuration("torch", {}), Configuration("fused", {})],
-        baseline=0,
-        settings=Measure(
-            timer="do_bench", cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60
-        ),
-        session=0,
-        instruments=MadeUpInstruments(ceiling_gbps, ceiling_tflops),
-        emit=lambda event: None,
+def product(name: str, flops: Callable[[Case], Any] | None, **of_b: Any) -> Operator:
+    inputs = {"a": Declared("M", "K"), "b": Declared("K", "N", **of_b)}
+    operator = Operator(
+        f"product-{name}", ("M", "N", "K"), inputs, {"c": Declared("M", "N")}, lambda a, b: a @ b.double(), flops=flops
     )
+
+    @operator.provider("torch")
+    def multiply(a: Tensor, b: Tensor) -> Tensor:
+        return a @ b
+
+    return operator
+
+
+def count(case: Case) -> int:
+    return 2 * case.M * case.N * case.K
+
+
+OPERATORS = {
+    "right": product("right", count),
+    "uncounted": product("uncounted", None),
+    "zero": product("zero", lambda case: 0),
+    "int8": product("int8", count, dtype="int8", fill=integers(5)),
+}
+SIZES = {"M": 16, "N": 16, "K": 32}
+
+
+def row(name: str, *, ceiling_gbps: float | None = 10.0, ceiling_tflops: float | None = 0.05) -> Row:
+    """The row of torch under ceilings that are made up."""
+    instruments = MadeUpInstruments(ceiling_gbps, ceiling_tflops)
+    return case_run(OPERATORS[name], instruments=instruments, **SIZES).run()[0]
 
 
 def test_where_the_memory_takes_longer_it_is_the_speed_of_light() -> None:
-    for row in (
-        rows("right", ceiling_tflops=1e6)["torch"],
-        rows("zero")["torch"],
-        rows("uncounted", ceiling_tflops=None)["torch"],
-    ):
-        assert row.gbps and row.sol == pytest.approx(row.gbps / 10.0)
+    for timed in (row("right", ceiling_tflops=1e6), row("zero"), row("uncounted", ceiling_tflops=None)):
+        assert timed.gbps and timed.sol == pytest.approx(timed.gbps / 10.0)
 
 
 def test_without_a_ceiling_that_it_needs_the_share_is_not_known() -> None:
-    unknown = rows("right", ceiling_tflops=None)["torch"]
+    unknown = row("right", ceiling_tflops=None)
     assert unknown.tflops and unknown.sol is None and unknown.ceiling_tflops is None
-    assert rows("right", ceiling_gbps=None)["torch"].sol is None
-    assert rows("zero", ceiling_tflops=None)["torch"].sol is not None
-
-
-def test_a_count_that_no_device_can_reach_is_suspect() -> None:
-    assert "suspect" in rows("exaggerated", size=64, ceiling_tflops=1.0)["torch"].flags
-    assert "suspect" not in rows("right", size=64, ceiling_tflops=1.0)["torch"].flags
+    assert row("right", ceiling_gbps=None).sol is None
+    assert row("zero", ceiling_tflops=None).sol is not None
 
 
 def test_inputs_of_a_shorter_dtype_allow_faster_arithmetic() -> None:
-    for name, dtype, shorter in (("int8", "bfloat16", True), ("right", "bfloat16", False)):
-        assert case_run(replace(case(name), dtype=dtype)).has_shorter_inputs() is shorter
+    for name, shorter in (("int8", True), ("right", False)):
+        assert case_run(OPERATORS[name], dtype="bfloat16", **SIZES).has_shorter_inputs() is shorter
 
 
-@pytest.mark.parametrize("name", MISCOUNTS)
-def test_a_miscount_is_the_fault_of_the_operator(name: str) -> None:
-    fault = attempt(operator(f"product-{name}"), case(name), Device(), seed=0)
-    assert fault is not None
-    assert fault.what.startswith(f"operator product-{name}: {MISCOUNTS[name]}")
-    assert f"{PLUGINS / 'flops.py'}:" in fault.where
-    assert all(row.status.value == "error" and name in row.reason for row in rows(name).values())
-
-
-def test_an_integer_of_numpy_is_a_count() -> None:
-    assert rows("numpy")["torch"].tflops
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_ceiling_is_the_best_product_and_does_not_take_long(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = []
+    speeds_of_forms = []
 
     def speeds(device: Device, kind: torch.dtype, form: ceilings.Form) -> list[float]:
-        found = list(whole(device, kind, form))
-        shapes.append(found)
-        return found
+        speeds_of_forms.append(list(whole(device, kind, form)))
+        return speeds_of_forms[-1]
 
     whole = ceilings._speeds
     monkeypatch.setattr(ceilings, "_speeds", speeds)
-    device = Device()
-    best = ceilings.ceiling_tflops(device, dtype)
-    assert best == max(speed for found in shapes for speed in found) > 0
-    assert all(shapes)
+    assert ceilings.ceiling_tflops(Device(), dtype) == max(map(max, speeds_of_forms)) > 0
 
 
 def test_a_dtype_that_torch_cannot_multiply_has_no_ceiling() -> None:

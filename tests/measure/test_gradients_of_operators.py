@@ -9,7 +9,6 @@ from in_process import measured, said
 from kbench.contract.operator import Operator
 from kbench.contract.registry import operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.contract.tensor import integers
 
 MATRIX = Declared("M", "N")
 
@@ -117,23 +116,6 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
     assert said(backward["no-kernel"]) == remedy + "a backward kernel"
     assert said(full["no-kernel"]) == remedy + "a function for both passes (full)"
     assert said(full["in-place"]).startswith("wrong changed its input x in place")
-
-
-@pytest.mark.parametrize("mode", ["backward", "full"])
-def test_a_dtype_without_gradients_is_the_operators_fault(mode: str) -> None:
-    whole = Operator(
-        f"modes-whole-{mode}",
-        axes=("N",),
-        inputs={"x": Declared("N", fill=integers(5))},
-        outputs={"y": Declared("N")},
-        reference=lambda x: x * 2,
-        gradients=("x",),
-        dtypes=("float32", "int32"),
-    )
-    whole.provider("right")(lambda x: x * 2)
-    assert said(measured(whole, dtype="int32", N=8, mode="forward")["right"]) == "ok"
-    found = said(measured(whole, dtype="int32", N=8, mode=mode)["right"])
-    assert f"operator modes-whole-{mode}: x is int32 and can have no gradient on N=8 mode={mode} int32" in found
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

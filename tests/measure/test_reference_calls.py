@@ -8,18 +8,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import torch
 from in_process import case_run, checked_edges, checked_together, said
 from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.error_scale import TRIALS
-from kbench.measure.correctness.expected import Expected
-from kbench.measure.definition.definition import Definition
 from kbench.measure.salting import ROWS_KEPT, WHOLE_KEPT
 from kbench.protocol import Message, StepBegun, StepEnded
-from kbench.results.case import Case
 
 pytestmark = pytest.mark.slow  # each test measures several cases
 
@@ -89,17 +85,6 @@ def test_in_slices_a_timed_call_is_judged_without_an_estimate(monkeypatch: pytes
             "before": SETS * slices * (1 + TRIALS),
             "check": providers * WHOLE_KEPT * (slices + 6),  # all of it, and 24 rows in slices of 4
         }
-
-
-def test_a_few_rows_of_a_large_case_are_computed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 8 * 32)
-    definition = Definition(
-        _operator("rows", scale=lambda case, y, x, w: y.abs()), Case("calls-rows", {"M": 64, "N": 32}, "float32")
-    )
-    x, w = torch.randn(8, 32), torch.randn(32)
-    calls.clear()
-    (part,) = Expected(definition, [x, w]).parts()
-    assert part.reference.shape == (8, 32) and calls.total() == 1
 
 
 def test_an_operator_with_a_judge_needs_no_estimate() -> None:

@@ -165,19 +165,6 @@ def test_wrong_outputs_are_wrong_in_the_same_words(name: str, mode: str, monkeyp
         assert f"{count} of {len(flat)} elements wrong" in sentence or "elements zero" in sentence, sentence
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["linear", "matmul", "cross-entropy"])
-@pytest.mark.parametrize("sizes", [(32, 32), (64, 32), (32, 64)])
-def test_the_sizes_that_used_to_fail(name: str, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """x (M, N) with w (N, N) at M = N, a product with K = M, and labels of as many rows as classes."""
-    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 500)
-    m, n = sizes
-    operator = OPERATORS[name].operator
-    axes = {"M": m, "N": n, "K": m}
-    rows = measured(operator, M=m, **{axis: axes[axis] for axis in operator.axes if axis != "M"}, mode="full")
-    assert said(rows["right"]) == "ok"
-
-
 def test_a_gradient_without_rows_is_the_sum_over_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 10)
     definition, inputs, (_, dw) = OPERATORS["linear"].drawn("backward", M=12, N=5)

@@ -124,17 +124,11 @@ class Definition:
                     return draw.uniform(low, high, *shape, dtype=dtype)
                 case Integers(high, low=low):
                     return draw.integers(evaluate_bound(low, axes), evaluate_bound(high, axes), *shape, dtype=dtype)
-            found, place = fill(self.case, draw), draw.uniform(0, 1, 0).device
-        if not isinstance(found, Tensor):
-            raise self.fault(f"the fill of {name} returned {type(found).__name__}", "it must return a tensor", fill)
-        self._check_dense(f"the fill of {name}", fill, found)
-        if (tuple(found.shape), found.dtype) != (shape, getattr(torch, dtype)):
-            is_ = f"shape {tuple(found.shape)} and {dtype_name(found.dtype)}"
-            raise self.fault(f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}", fill)
-        if found.device != place:
-            what = f"the fill of {name} returned a tensor on device {found.device}"
-            raise self.fault(what, f"it must be on {place}, like the tensors that the fill gets from `draw`", fill)
-        return found.clone()  # an expanded tensor cannot be written to, and the function may keep its own
+            returned, device = fill(self.case, draw), draw.uniform(0, 1, 0).device
+        what = f"the fill of {name}"
+        [values] = self._tensors(what, fill, returned, (name,), True)
+        self._check_form(what, fill, values, device, shape=shape, dtype=getattr(torch, dtype))
+        return values.clone()  # an expanded tensor cannot be written to, and the function may keep its own
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
         """The inputs, changed to the edge case of this name. Gradients of outputs are drawn anew if the shapes change."""
@@ -143,10 +137,7 @@ class Definition:
             found = function(self.case, *inputs[:count])
         changed = self._tensors(f"edges[{name!r}]", function, found, tuple(self.operator.inputs), False)
         for x, old, own in zip(changed, inputs, self.input_names, strict=False):
-            self._check_dense(f"edges[{name!r}]", function, x, f" for {own}")
-            if (x.dtype, x.device) != (old.dtype, old.device):
-                what = f"edges[{name!r}] returned {dtype_name(x.dtype)} on {x.device} for {own}"
-                raise self.fault(what, f"it must be {dtype_name(old.dtype)} on {old.device}", function)
+            self._check_form(f"edges[{name!r}]", function, x, old.device, f" for {own}", dtype=old.dtype)
         return (*changed, *self.received(changed, inputs[count:], draw))
 
     def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -192,10 +183,7 @@ class Definition:
             found = reference(*exact, **self._reference_keywords)
         tensors = self._tensors("reference", reference, found, tuple(self.operator.outputs), True)
         for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
-            self._check_dense("reference", reference, x, f" for {name}")
-            if x.device != exact[0].device:
-                what = f"reference returned a tensor on device {x.device} for {name}"
-                raise self.fault(what, f"it must be on {exact[0].device}, as the inputs are", reference)
+            self._check_form("reference", reference, x, exact[0].device, f" for {name}")
             if x.is_floating_point() != declared.is_floating(self.case):
                 what = f"reference returned {dtype_name(x.dtype)} for {name}"
                 raise self.fault(what, f"the operator declares {declared.dtype_in(self.case)}", reference)
@@ -341,11 +329,27 @@ class Definition:
         must = "a tensor" if bare else f"a tuple of {plural(len(names), 'tensor')} ({', '.join(names)})"
         raise self.fault(f"{what} returned {is_}", f"it must return {must}", function)
 
-    def _check_dense(self, what: str, function: Any, found: Tensor, of: str = "") -> None:
-        """Raises OperatorFault for a sparse tensor: kbench looks at the elements of a tensor by their place in memory."""
-        if found.layout != torch.strided:
-            is_ = f"{what} returned a tensor with layout {str(found.layout).removeprefix('torch.')}{of}"
-            raise self.fault(is_, "it must return a dense one", function)
+    def _check_form(
+        self,
+        what: str,
+        function: Any,
+        x: Tensor,
+        device: torch.device,
+        of: str = "",
+        *,
+        shape: tuple[int, ...] | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Raises OperatorFault unless a tensor is on this device, has this shape and dtype, and is dense: kbench looks at its
+        elements by their place in memory."""
+        for is_, must in (
+            (f"a tensor of layout {x.layout}", f"a tensor of layout {torch.strided}"),
+            (f"a tensor on device {x.device}", f"a tensor on device {device}"),
+            (f"shape {tuple(x.shape)}", f"shape {tuple(x.shape) if shape is None else shape}"),
+            (dtype_name(x.dtype), dtype_name(dtype or x.dtype)),
+        ):
+            if is_ != must:
+                raise self.fault(f"{what} returned {is_}{of}", f"it must return {must}", function)
 
     def _number(self, name: str, function: Any, number: Any) -> float:
         """A number that an operator's function returned, which must not be negative."""
