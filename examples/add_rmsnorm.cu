@@ -6,11 +6,11 @@ namespace kbench {
 // The sum of `value` over all threads of a block, in every thread.
 __device__ float block_sum(float value) {
   __shared__ float of_warp[kMaxWarps];
-  for (int mask = KBENCH_WARP_SIZE / 2; mask > 0; mask /= 2) value += KBENCH_SHUFFLE_XOR(value, mask);
-  if (threadIdx.x % KBENCH_WARP_SIZE == 0) of_warp[threadIdx.x / KBENCH_WARP_SIZE] = value;
+  value = shuffle_sum<kWarpSize>(value);
+  if (threadIdx.x % kWarpSize == 0) of_warp[threadIdx.x / kWarpSize] = value;
   __syncthreads();
   float sum = 0;
-  for (int warp = 0; warp < blockDim.x / KBENCH_WARP_SIZE; ++warp) sum += of_warp[warp];
+  for (int warp = 0; warp < blockDim.x / kWarpSize; ++warp) sum += of_warp[warp];
   return sum;
 }
 

@@ -48,7 +48,7 @@ def test_the_wheel_has_every_file_of_the_package_and_the_configs(wheel: Path) ->
     assert {
         "kbench/py.typed",
         "kbench/kernels/device.cuh",
-        "kbench/kernels/rowwise.h",
+        "kbench/kernels/kernel.h",
         "kbench/kernels/binding.cpp",
     } <= inside
     assert {Path(name).suffix for name in inside} >= {

@@ -35,6 +35,7 @@ class Object {
 struct Python {
   PyObject *data_ptr, *dtype, *size, *stride, *get_device;  // names of methods and attributes
   PyObject *tensor_type, *unsupported;
+  PyObject* current_stream;              // (device) -> the address of the stream on which torch launches
   PyObject* dtypes[std::size(kDtypes)];  // null for a dtype that this torch does not have
 } python;
 
@@ -96,12 +97,12 @@ class Tensors {
 
  private:
   Dtype dtype(PyObject* object, const char* name) const {
-    const Object found(PyObject_GetAttr(object, python.dtype));
+    const Object dtype(PyObject_GetAttr(object, python.dtype));
     for (std::size_t i = 0; i < std::size(kDtypes); ++i) {
-      if (static_cast<PyObject*>(found) == python.dtypes[i]) return static_cast<Dtype>(i);
+      if (static_cast<PyObject*>(dtype) == python.dtypes[i]) return static_cast<Dtype>(i);
     }
     raise(python.unsupported, "%s: no CUDA source takes %S, the dtype of %s", kernel_.name,
-          static_cast<PyObject*>(found), name);
+          static_cast<PyObject*>(dtype), name);
   }
 
   int copy(PyObject* tuple, std::int64_t* numbers, const char* name) const {
@@ -144,6 +145,7 @@ bool empty(const Tensor* tensors, std::size_t count) {
   return true;
 }
 
+// `arguments`: the number of a kernel, the values of its options, its inputs, its outputs.
 void launch(PyObject* const* arguments) {
   const auto number = static_cast<std::size_t>(whole(arguments[0]));
   if (number >= kernels.size()) raise(PyExc_IndexError, "there are %zu kernels", kernels.size());
@@ -151,25 +153,25 @@ void launch(PyObject* const* arguments) {
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
-    Tensors tensors(kernel, device, kernel.inputs.size() + kernel.outputs.size() + 1);
-    const std::vector<Number> numbers = read_options(arguments[3], kernel);
+    Tensors tensors(kernel, device, kernel.inputs.size() + kernel.outputs.size());
+    const std::vector<Number> numbers = read_options(arguments[1], kernel);
     Call call;
     call.kernel = &kernel;
-    call.inputs = tensors.read_all(arguments[1], kernel.inputs, "input");
-    call.outputs = tensors.read_all(arguments[2], kernel.outputs, "output");
+    call.inputs = tensors.read_all(arguments[2], kernel.inputs, "input");
+    call.outputs = tensors.read_all(arguments[3], kernel.outputs, "output");
     call.numbers = numbers.data();
-    call.mailbox = arguments[4] == Py_None ? nullptr : tensors.read(arguments[4], "the mailbox");
-    call.stream = static_cast<cudaStream_t>(PyLong_AsVoidPtr(arguments[5]));
-    if (PyErr_Occurred()) throw Raised{};
     if (empty(call.outputs, kernel.outputs.size())) return;
+    const Object index(PyLong_FromLong(device)), stream(PyObject_CallOneArg(python.current_stream, index));
+    call.stream = static_cast<cudaStream_t>(PyLong_AsVoidPtr(stream));
+    if (PyErr_Occurred()) throw Raised{};
     error = kernel.launch(call);
   }
   if (error != cudaSuccess) raise(PyExc_RuntimeError, "%s: %s", kernel.name, cudaGetErrorString(error));
 }
 
 PyObject* launch_from_python(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 6) {
-    PyErr_Format(PyExc_TypeError, "launch takes a number, inputs, outputs, options, a mailbox and a stream");
+  if (count != 4) {
+    PyErr_Format(PyExc_TypeError, "a kernel takes a list of inputs and a list of outputs");
     return nullptr;
   }
   try {
@@ -215,6 +217,8 @@ void look_up() {
   const Object torch(PyImport_ImportModule("torch")), kbench(PyImport_ImportModule("kbench"));
   python.tensor_type = Object(PyObject_GetAttrString(torch, "Tensor")).release();
   python.unsupported = Object(PyObject_GetAttrString(kbench, "Unsupported")).release();
+  const Object internals(PyObject_GetAttrString(torch, "_C"));  // torch.cuda.current_stream() takes ten times as long
+  python.current_stream = Object(PyObject_GetAttrString(internals, "_cuda_getCurrentRawStream")).release();
   for (std::size_t i = 0; i < std::size(kDtypes); ++i) {
     python.dtypes[i] = PyObject_GetAttrString(torch, kDtypes[i].name);
     if (!python.dtypes[i]) PyErr_Clear();
@@ -223,7 +227,7 @@ void look_up() {
 
 PyMethodDef methods[] = {
     {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launch_from_python)), METH_FASTCALL,
-     "launch(number, inputs, outputs, options, mailbox, stream): call a kernel of the table."},
+     "launch(number, options, inputs, outputs): call a kernel of the table on the current stream."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kernels of a CUDA source", nullptr, -1, methods};

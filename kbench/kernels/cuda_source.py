@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import torch
 
 from kbench.contract.origin import code_files
 from kbench.kernels import cuda_extension
@@ -14,8 +13,8 @@ from kbench.kernels import cuda_extension
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Launch = Callable[..., None]
-    """`(inputs, outputs, mailbox=None)`: lists or tuples of tensors. It launches a kernel on the current stream."""
+    Launch = Callable[[Sequence[Tensor], Sequence[Tensor]], None]
+    """`(inputs, outputs)`: lists or tuples of tensors. It launches a kernel on the current stream."""
 
 
 class CudaSource:
@@ -31,6 +30,7 @@ class CudaSource:
         self.path = Path(path).resolve()
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no CUDA source {self.path}")
+        self._launches: dict[tuple[object, ...], Launch] = {}
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -47,30 +47,26 @@ class CudaSource:
         other options than the kernel's. The function raises TypeError for another number of tensors, ValueError for a
         tensor on another device, and Unsupported for tensors that the kernel declines.
         """
-        module = cuda_extension.build(self.path.stem, self.path)
-        names = [entry[0] for entry in module.kernels]
-        if name not in names:
-            raise ValueError(f"{self.path.name} has no kernel {name}; it has {', '.join(names)}")
-        number, launch = names.index(name), module.launch
-        values = _values(name, module.kernels[number][3], options)
+        key = (name, *options.items(), *map(type, options.values()))
+        launch = self._launches.get(key)
+        if launch is None:
+            module = cuda_extension.build(self.path.stem, self.path)
+            names = [entry[0] for entry in module.kernels]
+            if name not in names:
+                raise ValueError(f"{self.path.name} has no kernel {name}; it has {', '.join(names)}")
+            number = names.index(name)
+            values = _values(name, module.kernels[number][3], options)
+            launch = self._launches[key] = partial(module.launch, number, values)
+        return launch
 
-        def call(inputs: Sequence[Tensor], outputs: Sequence[Tensor], mailbox: Tensor | None = None) -> None:
-            launch(number, inputs, outputs, values, mailbox, torch.cuda.current_stream().cuda_stream)
 
-        return call
-
-
-def rowwise(kernel: Launch, mailbox: Callable[[Tensor], Tensor | None] | None = None) -> Callable[[Tensor], Tensor]:
-    """A function that applies a kernel of rowwise.h to an (M, N) tensor on the current device and returns a new tensor of
-    its shape and dtype. `mailbox` returns the mailbox for an input, or None.
-
-    The function raises Unsupported for what rowwise.h declines, such as rows whose elements are not neighbours in memory.
-    """
+def rowwise(kernel: Launch) -> Callable[[Tensor], Tensor]:
+    """A function that applies a kernel with one input and one output to a matrix, and returns a new matrix of its shape and
+    dtype."""
 
     def call(x: Tensor) -> Tensor:
-        rows, columns = x.shape
-        y = x.new_empty(rows, columns)
-        kernel((x,), (y,), mailbox(x) if mailbox else None)
+        y = x.new_empty(x.shape)
+        kernel((x,), (y,))
         return y
 
     return call

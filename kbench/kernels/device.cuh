@@ -1,91 +1,26 @@
-// Shared by the CUDA kernels: dtypes, 16-byte accesses, warp shuffles, launches. Compiles for sm_80 and newer, and, through
-// torch's hipify, for AMD GPUs with wavefronts of 64 threads (CDNA).
+// Shared by the CUDA kernels, for NVIDIA GPUs from sm_80 on: numbers in fp32, accesses of 16 bytes, what to ask of the L2 cache,
+// warp shuffles, launches, and facts of the device.
 #pragma once
 
-#include <atomic>
 #include <climits>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "cache.cuh"
+#include "kernel.h"
 
 namespace kbench {
 
-#ifdef __HIP_PLATFORM_AMD__
-#if defined(__HIP_DEVICE_COMPILE__) && !defined(__GFX9__)
-#error "kbench's kernels assume wavefronts of 64 threads (CDNA, gfx9)"
-#endif
-#define KBENCH_WARP_SIZE 64
-#define KBENCH_SHUFFLE_XOR(value, mask) __shfl_xor(value, mask)
-#define KBENCH_SHUFFLE_DOWN(value, delta) __shfl_down(value, delta)
-#define KBENCH_STORE(address, value) (*(address) = (value))
-#define KBENCH_STORE_STREAMING(address, value) (*(address) = (value))
-#define KBENCH_OPAQUE(word) asm volatile("" : "+v"(word))
-#else
-#define KBENCH_WARP_SIZE 32
-#define KBENCH_SHUFFLE_XOR(value, mask) __shfl_xor_sync(0xffffffffu, value, mask)
-#define KBENCH_SHUFFLE_DOWN(value, delta) __shfl_down_sync(0xffffffffu, value, delta)
-#define KBENCH_STORE(address, value) __stwb(address, value)  // an ordinary store that the compiler never splits
-#define KBENCH_STORE_STREAMING(address, value) __stcs(address, value)
-#define KBENCH_OPAQUE(word) asm volatile("" : "+r"(word))
-#endif
-
-// 2^x. Results below fp32's normal range become 0, which saves instructions for them.
-__device__ __forceinline__ float exp2_flush(float x) {
-#ifdef __HIP_PLATFORM_AMD__
-  return exp2f(x);
-#else
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#endif
-}
-
-// e^x of x <= 0 within 8 units in the last place. Results below fp32's normal range become 0,
-// except on AMD GPUs, where this is expf.
-//
-// h is x * log2(e), rounded down, so 2^h is too small by a factor of up to 1 + 2e-5. `rest` is
-// x - h * ln(2), and in fp32 e^rest is 1 + rest. It is never negative, because the product of the two constants is above 1.
-// Saturation (.sat) turns the NaN of x = -inf into 0. The NaN of x = NaN remains in 2^h.
-__device__ __forceinline__ float exp_flush(float x) {
-#ifdef __HIP_PLATFORM_AMD__
-  return expf(x);
-#else
-  const float h = __fmul_rd(x, 1.44269514f), power = exp2_flush(h);
-  float rest;
-  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(rest) : "f"(h), "f"(-0.693147182f), "f"(x));
-  return fmaf(power, rest, power);
-#endif
-}
-
-// 1 / x within one unit in the last place, in one instruction. Subnormal inputs and results become 0.
-__device__ __forceinline__ float reciprocal(float x) {
-#ifdef __HIP_PLATFORM_AMD__
-  return __builtin_amdgcn_rcpf(x);
-#else
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#endif
-}
-
-// log2(x), in the same way. Subnormal inputs count as 0.
-__device__ __forceinline__ float log2_flush(float x) {
-#ifdef __HIP_PLATFORM_AMD__
-  return __log2f(x);
-#else
-  float result;
-  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#endif
-}
-
+constexpr int kWarpSize = 32;
 constexpr int kMaxThreads = 1024;
-constexpr int kMaxWarps = kMaxThreads / KBENCH_WARP_SIZE;
+constexpr int kMaxWarps = kMaxThreads / kWarpSize;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Numbers
 
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
@@ -106,14 +41,80 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) 
   return __float2bfloat16(value);
 }
 
-// An element that no kernel writes.
-template <typename T>
-__device__ __forceinline__ T load_constant(const T* address) {
-#ifdef __HIP_PLATFORM_AMD__
-  return *address;
-#else
-  return __ldg(address);
-#endif
+// 2^x. Results below fp32's normal range become 0, which saves instructions for them.
+__device__ __forceinline__ float exp2_flush(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// e^x of x <= 0 within 8 units in the last place. Results below fp32's normal range become 0.
+//
+// h is x * log2(e), rounded down, so 2^h is too small by a factor of up to 1 + 2e-5. `rest` is
+// x - h * ln(2), and in fp32 e^rest is 1 + rest. It is never negative, because the product of the two constants is above 1.
+// Saturation (.sat) turns the NaN of x = -inf into 0. The NaN of x = NaN remains in 2^h.
+__device__ __forceinline__ float exp_flush(float x) {
+  const float h = __fmul_rd(x, 1.44269514f), power = exp2_flush(h);
+  float rest;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(rest) : "f"(h), "f"(-0.693147182f), "f"(x));
+  return fmaf(power, rest, power);
+}
+
+// 1 / x within one unit in the last place, in one instruction. Subnormal inputs and results become 0.
+__device__ __forceinline__ float reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// log2(x), in the same way. Subnormal inputs count as 0.
+__device__ __forceinline__ float log2_flush(float x) {
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The L2 cache: which lines leave it first, and which stay longer
+
+// A policy of loads: what the L2 cache does with the lines that they read. The words are those that the instruction
+// `createpolicy` makes, for sm_80 and newer. As an argument of a kernel, a policy takes no instruction and no register.
+enum class LoadPolicy : std::uint64_t {
+  usual = 0x16f0000000000000,  // createpolicy.fractional.L2::evict_normal
+  keep = 0x14f0000000000000,   // createpolicy.fractional.L2::evict_last: they leave the cache after all other lines
+};
+
+// What a kernel asks of the L2 cache.
+struct CacheHint {
+  bool stream_output;  // what it writes leaves the cache first, and leaves room for what it reads
+  LoadPolicy input;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Accesses of 16 bytes
+
+// Loads 16 bytes that no kernel writes, if `inside`, without a branch.
+__device__ __forceinline__ void load_16_if(uint4& word, bool inside, const void* address) {
+  asm("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+      : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w)
+      : "l"(__cvta_generic_to_global(address)), "r"(int(inside)));
+}
+__device__ __forceinline__ void load_16_if(uint4& word, bool inside, const void* address, LoadPolicy policy) {
+  asm("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %6; }"
+      : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w)
+      : "l"(__cvta_generic_to_global(address)), "r"(int(inside)), "l"(static_cast<std::uint64_t>(policy)));
+}
+
+// From here on, the compiler does not know how a word was computed.
+template <typename Word>
+__device__ __forceinline__ void hide(Word& word) {
+  asm volatile("" : "+r"(word));
+}
+__device__ __forceinline__ void hide(uint4& words) {
+  hide(words.x);
+  hide(words.y);
+  hide(words.z);
+  hide(words.w);
 }
 
 // The elements that a thread loads or stores at once: 16 bytes if the row allows it, otherwise one element.
@@ -145,14 +146,6 @@ struct WordOf<32> {  // two accesses: `load_if` makes them
   };
 };
 
-// From here on, the compiler does not know how the words were computed.
-__device__ __forceinline__ void hide(uint4& words) {
-  KBENCH_OPAQUE(words.x);
-  KBENCH_OPAQUE(words.y);
-  KBENCH_OPAQUE(words.z);
-  KBENCH_OPAQUE(words.w);
-}
-
 template <typename T, int SIZE>
 struct Pack {
   using Word = typename WordOf<SIZE * sizeof(T)>::type;
@@ -183,16 +176,13 @@ struct Pack {
     static_assert(SIZE == 1 || sizeof(Word) % 16 == 0, "a single element, or accesses of 16 bytes");
     fill(otherwise);
     if constexpr (SIZE == 1) {
-      if (inside) values[0] = load_constant(address);
+      if (inside) values[0] = __ldg(address);
     } else {
 #pragma unroll
       for (int first = 0; first < SIZE; first += kVector<T>) {
         uint4 word;
         memcpy(&word, values + first, sizeof word);
         load_16_if(word, inside, address + first, policy...);
-#ifdef __HIP_PLATFORM_AMD__
-        hide(word);
-#endif
         memcpy(values + first, &word, sizeof word);
       }
     }
@@ -203,34 +193,10 @@ struct Pack {
     Word word;
     memcpy(&word, values, sizeof word);
     if (streaming) {
-      KBENCH_STORE_STREAMING(reinterpret_cast<Word*>(address), word);
+      __stcs(reinterpret_cast<Word*>(address), word);
     } else {
-      KBENCH_STORE(reinterpret_cast<Word*>(address), word);
+      __stwb(reinterpret_cast<Word*>(address), word);  // an ordinary store that the compiler never splits
     }
-  }
-
-  // The same if `inside`, without a branch for accesses of 16 bytes.
-  template <bool STREAMING>
-  __device__ __forceinline__ void store_if(bool inside, T* address) const {
-#ifndef __HIP_PLATFORM_AMD__
-    if constexpr (sizeof values == 16) {
-      uint4 word;
-      memcpy(&word, values, sizeof word);
-#define KBENCH_STORE_IF(KIND)                                                                                    \
-  asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p st.global." KIND ".v4.b32 [%4], {%0, %1, %2, %3}; }" :: \
-                   "r"(word.x),                                                                                  \
-               "r"(word.y), "r"(word.z), "r"(word.w), "l"(__cvta_generic_to_global(address)), "r"(int(inside))   \
-               : "memory")
-      if constexpr (STREAMING) {
-        KBENCH_STORE_IF("cs");
-      } else {
-        KBENCH_STORE_IF("wb");
-      }
-#undef KBENCH_STORE_IF
-      return;
-    }
-#endif
-    if (inside) store(address, STREAMING);
   }
 
   // The elements with some bits of each word flipped; a single element is unchanged.
@@ -252,7 +218,102 @@ struct Pack {
   }
 };
 
+// The elements of a pack in fp32.
+template <typename T, int VECTOR>
+__device__ __forceinline__ void to_floats(const Pack<T, VECTOR>& pack, float (&floats)[VECTOR]) {
+#pragma unroll
+  for (int v = 0; v < VECTOR; ++v) floats[v] = to_float(pack.values[v]);
+}
+
+// A bfloat16 is the upper half of a float. A word holds two: a shift gives one, a mask the other.
+__device__ __forceinline__ void to_floats(const Pack<__nv_bfloat16, 8>& pack, float (&floats)[8]) {
+  unsigned words[4];
+  memcpy(words, pack.values, sizeof words);
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const unsigned both[2] = {words[w] << 16, words[w] & 0xffff0000u};
+    memcpy(floats + 2 * w, both, sizeof both);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Warps
+
+__device__ __forceinline__ float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+__device__ __forceinline__ float shuffle_down(float value, int delta) { return __shfl_down_sync(0xffffffffu, value, delta); }
+
+// Combines the values of WIDTH neighbouring threads of a warp, and returns the result to all of them.
+template <int WIDTH>
+__device__ __forceinline__ float shuffle_max(float value) {
+  if constexpr (WIDTH == kWarpSize) {
+    // The single instruction for a warp takes integers. Read as integers, floats keep their order if the bits below the
+    // sign of negative ones are inverted.
+    const auto ordered = [](int bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
+    return __int_as_float(ordered(__reduce_max_sync(0xffffffffu, ordered(__float_as_int(value)))));
+  } else {
+#pragma unroll
+    for (int mask = WIDTH / 2; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
+    return value;
+  }
+}
+
+template <int WIDTH>
+__device__ __forceinline__ float shuffle_sum(float value) {
+#pragma unroll
+  for (int mask = WIDTH / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The device and launches
+
 __host__ __device__ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+constexpr int kMostDevices = 64;
+
+struct Device {
+  int multiprocessors = 0;
+  int largest_cluster = 1;          // blocks; 1 if it has no clusters
+  std::int64_t l2_bytes = INT_MAX;  // if the driver does not say, no matrix counts as large
+  double memory_gbps = 0;           // 0 if the driver does not say
+};
+
+// The current device. Each is asked once: an answer takes up to half a millisecond.
+inline const Device& device() {
+  static Device devices[kMostDevices];
+  static std::once_flag asked[kMostDevices];
+  int number = 0;
+  if (cudaGetDevice(&number) != cudaSuccess || number >= kMostDevices) number = 0;
+  std::call_once(asked[number], [number] {
+    const auto ask = [number](cudaDeviceAttr attribute) {
+      int answer = 0;
+      return cudaDeviceGetAttribute(&answer, attribute, number) == cudaSuccess ? answer : 0;
+    };
+    Device& device = devices[number];
+    device.multiprocessors = ask(cudaDevAttrMultiProcessorCount);
+    const int major = ask(cudaDevAttrComputeCapabilityMajor);
+    device.largest_cluster = major < 9 ? 1 : major < 11 ? 16 : 8;  // GeForce and RTX cards have at most 8
+    if (const int bytes = ask(cudaDevAttrL2CacheSize)) device.l2_bytes = bytes;
+    // two transfers in each cycle
+    device.memory_gbps = 2e-6 * ask(cudaDevAttrMemoryClockRate) * (ask(cudaDevAttrGlobalMemoryBusWidth) / 8);
+  });
+  return devices[number];
+}
+
+// The most bytes of all matrices together for which the output is streamed: they leave most of the L2 cache of a large device
+// free. From 20 to 32 MiB streaming stores cost half a microsecond (do_bench, H200), and beyond that about half a per cent.
+constexpr std::int64_t kStreamedBytes = 16 * 1024 * 1024;
+
+// A kernel keeps its input if a matrix is more than this many times as large as the cache. KEPT_CACHES of triton_launch.py is
+// the same.
+constexpr int kKeptCaches = 2;
+
+// For a kernel that reads and writes so many matrices of this size. Keeping the input makes the kernel faster. With smaller
+// matrices, it makes the next kernel slower by as much or more: see docs/kernels.md.
+inline CacheHint cache_hint(std::int64_t matrix_bytes, int matrices) {
+  if (matrix_bytes * matrices <= kStreamedBytes) return {true, LoadPolicy::usual};
+  return {false, matrix_bytes > kKeptCaches * device().l2_bytes ? LoadPolicy::keep : LoadPolicy::usual};
+}
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, cudaStream_t stream,
@@ -262,29 +323,11 @@ cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, int threa
   return cudaGetLastError();
 }
 
-#ifndef __HIP_PLATFORM_AMD__
-template <typename... Parameters, typename... Arguments>
-cudaError_t launch_with(cudaLaunchAttribute attribute, void (*kernel)(Parameters...), dim3 blocks, int threads,
-                        cudaStream_t stream, Arguments... arguments) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  if (cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...) == cudaSuccess) return cudaSuccess;
-  return cudaGetLastError();
-}
-#endif
-
 // Launches a cluster of `blocks` blocks for each of `rows`. Not every device with clusters has more than 8 blocks in one, so
 // a kernel needs an attribute for more.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, int blocks, int threads,
                             cudaStream_t stream, Arguments... arguments) {
-#ifdef __HIP_PLATFORM_AMD__
-  return cudaErrorInvalidConfiguration;
-#else
   if (rows * blocks > INT_MAX) return cudaErrorInvalidConfiguration;
   if (blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
     return cudaGetLastError();
@@ -293,69 +336,14 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, in
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = blocks;
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  return launch_with(cluster, kernel, dim3(static_cast<unsigned>(rows * blocks)), threads, stream, arguments...);
-#endif
-}
-
-inline int multiprocessors() {
-  int device = 0, count = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
-}
-
-constexpr int kMostDevices = 64;
-
-// The bandwidth of the current device's memory; 0 if the driver does not say. Each device is asked once, because the answer
-// takes half a millisecond.
-inline double memory_gbps() {
-  static std::atomic<double> known[kMostDevices];  // negative: the driver does not say
-  int device = 0, kilohertz = 0, bits = 0;
-  if (cudaGetDevice(&device) != cudaSuccess || device >= kMostDevices) return 0;
-  double gbps = known[device];
-  if (gbps == 0) {
-    const bool said = cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device) == cudaSuccess &&
-                      cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) == cudaSuccess && kilohertz > 0;
-    gbps = said ? 2e-6 * kilohertz * (bits / 8) : -1;  // two transfers in each cycle
-    known[device] = gbps;
-  }
-  return gbps < 0 ? 0 : gbps;
-}
-
-// A launch is small if the device holds this many of its kind at once.
-constexpr int kSmallLaunches = 8;
-
-// Launches blocks that wait for each other, `blocks` in each of `rows` rows of the grid. Returns cudaErrorInvalidConfiguration
-// if there can be no room for all. It checks this before the launch, because a failed launch breaks the capture of a graph.
-//
-// None starts before there is room for all: the launch is cooperative. A small launch is not, because that takes 0.2 us with
-// 64 blocks. It would wait forever only beside so many others on other streams that each of them lacks a block.
-template <typename... Parameters, typename... Arguments>
-cudaError_t launch_together(void (*kernel)(Parameters...), int rows, int blocks, int threads, cudaStream_t stream,
-                            Arguments... arguments) {
-#ifdef __HIP_PLATFORM_AMD__
-  return cudaErrorInvalidConfiguration;
-#else
-  int each = 0;
-  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
-  if (error != cudaSuccess) return error;
-  if (rows * blocks > each * multiprocessors()) return cudaErrorInvalidConfiguration;
-  cudaLaunchAttribute cooperative;
-  cooperative.id = cudaLaunchAttributeCooperative;
-  cooperative.val.cooperative = kSmallLaunches * rows * blocks > each * multiprocessors();
-  return launch_with(cooperative, kernel, dim3(blocks, rows), threads, stream, arguments...);
-#endif
-}
-
-// The most blocks of a cluster on the current device; 1 if it has no clusters.
-inline int largest_cluster() {
-#ifdef __HIP_PLATFORM_AMD__
-  return 1;
-#else
-  int device = 0, major = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 1;
-  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) return 1;
-  return major < 9 ? 1 : major < 11 ? 16 : 8;  // GeForce and RTX cards have at most 8
-#endif
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(rows * blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  if (cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...) == cudaSuccess) return cudaSuccess;
+  return cudaGetLastError();
 }
 
 // Calls `function(T{})` with the C++ type of a dtype, and throws Unsupported for all others.

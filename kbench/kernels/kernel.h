@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -99,6 +100,27 @@ struct Tensor {
   }
 };
 
+// Throws Unsupported for tensors that are not matrices with dense rows, of x's shape and dtype, or vectors of its columns. All
+// vectors have x's dtype or float32.
+inline void require_rows(const Tensor& x, std::initializer_list<const Tensor*> matrices,
+                         std::initializer_list<const Tensor*> vectors = {}) {
+  require(x.rank == 2, "x must be a matrix");
+  require(x.sizes[0] <= INT_MAX, "M > 2147483647: one launch computes at most that many rows");
+  require(x.sizes[1] <= INT_MAX, "a row has more than 2147483647 elements");
+  require(x.dense_rows(), "the elements of a row are not next to each other in memory (stride(-1) is not 1)");
+  for (const Tensor* matrix : matrices) {
+    require(matrix->has_sizes({x.sizes[0], x.sizes[1]}) && matrix->dtype == x.dtype,
+            "all matrices must have the shape and the dtype of x");
+    require(matrix->dense_rows(), "the elements of a row are not next to each other in memory (stride(-1) is not 1)");
+  }
+  for (const Tensor* vector : vectors) {
+    const bool like_x = vector->dtype == x.dtype || vector->dtype == Dtype::float32;
+    require(vector->has_sizes({x.sizes[1]}) && vector->contiguous() && like_x,
+            "vectors must have an element for each column of x, without gaps, and the dtype of x or float32");
+    require(vector->dtype == (*vectors.begin())->dtype, "all vectors must have the same dtype");
+  }
+}
+
 struct Call;
 
 // Inputs, outputs and options have names for error messages. An option is a number. It is declared as "eps", or with its
@@ -125,7 +147,6 @@ struct Call {
   const Tensor* inputs = nullptr;   // as many as the kernel declares, in its order
   const Tensor* outputs = nullptr;  // the same
   const Number* numbers = nullptr;  // the values of the options, in the kernel's order: see `integer` and `real`
-  const Tensor* mailbox = nullptr;  // 64-bit words through which blocks exchange results (block_mailbox.py), or null
   cudaStream_t stream = nullptr;
 
   std::int64_t integer(const char* option) const {

@@ -11,9 +11,33 @@ namespace kbench {
 // For operators that need a vector before they write, or that have no `prepare`: they fetch nothing ahead.
 constexpr int kNeverAhead = 1024;
 
-// The elements of one vector that belong to a thread. MIXED: rows in 16 bits, vectors in fp32. With KEEP, the thread fetches them before the row arrives and
-// keeps them in registers. Otherwise it fetches them when it writes, or, if it has at least AHEAD accesses, one access
-// ahead: the first one while the totals are exchanged.
+// The elements at any address, which no kernel writes, by the accesses of 16 bytes that hold them. Each contains an element,
+// so they do not reach beyond the allocation.
+template <typename T, int VECTOR>
+__device__ __forceinline__ void load_anywhere(Pack<T, VECTOR>& pack, const T* address) {
+  constexpr int quads = VECTOR * sizeof(T) / 16, count = 4 * quads;  // words of 4 bytes
+  const unsigned beyond = unsigned(reinterpret_cast<std::uintptr_t>(address)) & 15;
+  const uint4* from = reinterpret_cast<const uint4*>(reinterpret_cast<std::uintptr_t>(address) - beyond);
+  unsigned words[count + 4];
+#pragma unroll
+  for (int q = 0; q <= quads; ++q) {
+    const uint4 quad = __ldg(from + (q < quads || beyond ? q : q - 1));
+    memcpy(words + 4 * q, &quad, sizeof quad);
+  }
+#pragma unroll
+  for (int w = 0; w < count + 2; ++w) words[w] = beyond & 8 ? words[w + 2] : words[w];
+#pragma unroll
+  for (int w = 0; w < count + 1; ++w) words[w] = beyond & 4 ? words[w + 1] : words[w];
+  if constexpr (sizeof(T) == 2) {
+#pragma unroll
+    for (int w = 0; w < count; ++w) words[w] = beyond & 2 ? words[w] >> 16 | words[w + 1] << 16 : words[w];
+  }
+  memcpy(pack.values, words, sizeof pack.values);
+}
+
+// The elements of one vector that belong to a thread. MIXED: rows in 16 bits, vectors in fp32. With KEEP, the thread fetches
+// them before the row arrives and keeps them in registers. Otherwise it fetches them when it writes, or, if it has at least
+// AHEAD accesses, one access ahead: the first one while the totals are exchanged.
 template <typename S, bool MIXED, int AHEAD = 4>
 struct Columns {
   using W = std::conditional_t<MIXED, float, typename S::T>;
@@ -58,7 +82,7 @@ struct Columns {
     return pack;
   }
   __device__ __forceinline__ float fetch_edge(int e, const Part<S>& part) const {
-    return part.has_edge(e) ? to_float(load_constant(values + part.edge[e])) : 0.0f;
+    return part.has_edge(e) ? to_float(__ldg(values + part.edge[e])) : 0.0f;
   }
 };
 

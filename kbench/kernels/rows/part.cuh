@@ -1,18 +1,16 @@
 // How a row is divided: which of its elements a thread holds.
 #pragma once
 
-#include "cluster.cuh"
-#include "warps.cuh"
+#include "exchange.cuh"
 
 namespace kbench {
 
 // GROUP: the number of threads of a warp that share a row, or one of these values.
 constexpr int kBlockRow = 1024;
 constexpr int kClusterRow = 2048;
-constexpr int kTeamRow = 4096;
 
 // The numbers that are fixed when a kernel is compiled. A thread holds PACKS accesses of VECTOR elements of each
-// matrix. A row belongs to a group of threads, to a block, or, in slices, to a cluster or a team of blocks. EDGES: rows
+// matrix. A row belongs to a group of threads, to a block, or, in slices, to a cluster of blocks. EDGES: rows
 // need not begin and end at multiples of 16 bytes. KEEP: what the operator may keep in more registers; each says what
 // that is.
 template <typename TYPE, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP>
@@ -20,38 +18,26 @@ struct Shape {
   using T = TYPE;
   static constexpr int vector = VECTOR, packs = PACKS;
   static constexpr bool edges = EDGES, keep = KEEP;
-  static constexpr bool wide = PACKS == 16 && VECTOR > 1;  // nearly all registers hold elements
-  static constexpr bool group = GROUP < kBlockRow, cluster = GROUP == kClusterRow, team = GROUP == kTeamRow;
+  static constexpr bool group = GROUP < kBlockRow, cluster = GROUP == kClusterRow;
   // Threads with neighbouring accesses. The next access of each is as many accesses further.
-  static constexpr int width = group ? GROUP : KBENCH_WARP_SIZE;
+  static constexpr int width = group ? GROUP : kWarpSize;
   // The most elements outside the accesses that a thread holds.
   static constexpr int thread_edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;
 };
 
 // The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of
-// a thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 6, for 8,
-// and with KEEP, and 80 for a wide row. More rows in flight are better than more elements per thread. Fewer, larger
-// slices are better only if a cluster could not hold the row otherwise.
+// a thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 8, and with
+// KEEP. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if a cluster
+// could not hold the row otherwise.
 template <typename S, int PACKS = S::packs>
 struct Bounds {
-  static constexpr int threads = S::group      ? 128
-                                 : S::team     ? 1024
-                                 : PACKS == 6  ? 256
-                                 : PACKS <= 4  ? 512
-                                 : PACKS <= 8  ? 1024
-                                 : PACKS <= 12 ? 256
-                                 : S::wide     ? 256
-                                               : 224;
-  static constexpr int blocks = S::group      ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
-                                : S::team     ? 1
-                                : PACKS == 6  ? 4
-                                : S::keep     ? 2
-                                : PACKS <= 2  ? 4
-                                : PACKS <= 4  ? 3
-                                : PACKS <= 8  ? 1
-                                : PACKS <= 12 ? (sizeof(typename S::T) == 4 ? 2 : KBENCH_CLUSTERS ? 4 : 3)
-                                : S::wide     ? (KBENCH_CLUSTERS ? 3 : 1)
-                                              : (KBENCH_CLUSTERS ? 2 : 1);
+  static constexpr int threads = S::group ? 128 : PACKS <= 4 ? 512 : PACKS <= 8 ? 1024 : 256;
+  static constexpr int blocks = S::group     ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
+                                : S::keep    ? 2
+                                : PACKS <= 2 ? 4
+                                : PACKS <= 4 ? 3
+                                : PACKS <= 8 ? 1
+                                             : (sizeof(typename S::T) == 4 ? 2 : KBENCH_CLUSTERS ? 4 : 3);
 };
 
 // The 16-byte accesses of a row: `head` elements before the first multiple of 16 bytes, then `packs` accesses, then the
@@ -82,10 +68,10 @@ struct Part {
   int edge[S::thread_edges + 1];  // columns; one more, because an array cannot be empty
 
   // `row` may be any of the operator's matrices: all are misaligned by the same distance. Threads beyond the last row
-  // have no elements, but take part in the shuffles. `slice`: the accesses of a block of a cluster or a team, the
-  // rank-th of the row.
+  // have no elements, but take part in the shuffles. `slice`: the accesses of a block of a cluster, the rank-th of the
+  // row.
   __device__ __forceinline__ Part(const typename S::T* row, int columns, int rank, int slice) : layout(row, columns) {
-    end = S::cluster || S::team ? min((rank + 1) * slice, layout.packs) : layout.packs;
+    end = S::cluster ? min((rank + 1) * slice, layout.packs) : layout.packs;
 #pragma unroll
     for (int e = 0; e < S::thread_edges; ++e) {
       edge[e] = layout.edge(S::group ? threadIdx.x % S::width + e * S::width : rank * blockDim.x + threadIdx.x);
@@ -93,16 +79,6 @@ struct Part {
     // Each warp of a block has a contiguous part, so the accesses of a thread are one address with constant offsets.
     first = threadIdx.x % S::width;
     if (!S::group) first += rank * slice + threadIdx.x / S::width * (S::width * S::packs);
-  }
-
-  // Computes `first` and `end` again, in a way that the compiler cannot know. So they need no registers in between. For rows
-  // without edges.
-  __device__ __forceinline__ void repeat(int columns, int rank, int slice) {
-    int thread = threadIdx.x;
-    KBENCH_OPAQUE(thread);
-    KBENCH_OPAQUE(rank);
-    first = thread % S::width + rank * slice + thread / S::width * (S::width * S::packs);
-    end = min((rank + 1) * slice, columns / S::vector);
   }
 
   __device__ __forceinline__ bool has(int p) const { return first + p * S::width < end; }

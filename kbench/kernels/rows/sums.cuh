@@ -1,7 +1,7 @@
 // Totals that are sums, and the mean and the variance.
 #pragma once
 
-#include "warps.cuh"
+#include "device.cuh"
 
 namespace kbench {
 

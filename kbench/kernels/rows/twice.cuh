@@ -69,10 +69,4 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
 }
 
-template <int VECTOR, int PACKS, typename T, typename Op>
-cudaError_t launch_twice(const RowsCall<T, Op>& call) {
-  return launch(rows_read_twice<T, VECTOR, PACKS, Op>, call.rows, kMaxThreads, call.stream, call.matrices, call.arguments,
-                int(call.columns));
-}
-
 }  // namespace kbench

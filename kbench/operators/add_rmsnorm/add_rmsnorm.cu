@@ -1,6 +1,7 @@
 // Residual sum and RMS normalisation: h = x + residual and y = h / sqrt(mean(h^2) + eps) * weight, for each row of
 // matrices. The arithmetic is fp32: y is computed from h before it is rounded.
-#include "rows/dispatch.cuh"
+#include "rows/columns.cuh"
+#include "rows/sharing.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
@@ -9,12 +10,16 @@ template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct AddRmsnorm {
   static constexpr int inputs = 2, outputs = 2;
   static constexpr float kPadding = 0.0f;
-  static constexpr Kernels kKernels = MIXED ? Kernels::some : Kernels::all;
-  static constexpr int kMostKept = 2;
   struct Arguments {
     const void* weight;
     float eps;
   };
+
+  static Sharing share(const Rows& rows) { return MIXED ? share_mixed_norm(rows) : share_norm(rows, rows.vectors); }
+  template <typename T, bool EDGES>
+  static constexpr auto ways() {
+    return norm_ways<inputs, MIXED, EDGES>();
+  }
 
   // h replaces the elements of x and residual. It takes as many registers as both in 16 bits.
   template <typename S>

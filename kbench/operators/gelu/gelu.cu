@@ -3,7 +3,6 @@
 // Both forms are x Phi(x), with Phi = 1 / (1 + 2^-t(x)): one exponential, one reciprocal, no branch, and no cancellation for
 // Phi near 0. If 2^-t overflows, the reciprocal is 0. x = -inf gives NaN, as in torch.
 #include "device.cuh"
-#include "rowwise.h"
 
 namespace kbench {
 
@@ -90,14 +89,6 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
 }
 
-template <typename T, int VECTOR, typename Form>
-cudaError_t launch_dense(const Rows& call, int threads) {
-  const std::int64_t total = call.rows * call.columns;
-  return launch(gelu_dense<T, VECTOR, Form>, ceil_div(total / VECTOR + total % VECTOR, threads), threads, call.stream,
-                static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total),
-                cache_hint(matrix_bytes<T>(call), 2));
-}
-
 // All other inputs: rows with gaps between them, or an x that begins anywhere. y is dense. A thread computes 16 bytes of y
 // from the elements of x, across the ends of rows if necessary. It loads VECTOR elements at a time: 16 bytes if every row of
 // x allows it, otherwise one element.
@@ -139,26 +130,28 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 template <template <typename> typename Form>
-cudaError_t gelu(const Call& arguments) {
-  const Rows call = rows_of(arguments);
-  const int asked = static_cast<int>(arguments.integer("threads"));
-  if (!aligned16(call.y)) return cudaErrorMisalignedAddress;  // cannot happen for newly allocated memory
-  return with_type(call.dtype, [&](auto zero) {
+cudaError_t gelu(const Call& call) {
+  const Tensor &x = call.inputs[0], &y = call.outputs[0];
+  require_rows(x, {&y});
+  require(y.contiguous() && aligned16(y.address), "y must be contiguous, and begin at a multiple of 16 bytes");
+  const int asked = static_cast<int>(call.integer("threads"));
+  return with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T* x = static_cast<const T*>(call.x);
-    T* y = static_cast<T*>(call.y);
-    const bool dense = call.rows == 1 || call.stride == call.columns;
-    const std::int64_t total = call.rows * call.columns;
-    const std::int64_t packs = ceil_div(total, kVector<T>);
-    const bool few = dense && aligned16(x) && total * std::int64_t(sizeof(T)) <= kFewBytes;
+    constexpr int V = kVector<T>;
+    const std::int64_t rows = x.sizes[0], columns = x.sizes[1], total = x.elements(), bytes = total * sizeof(T);
+    const bool dense = x.contiguous();
+    const CacheHint hint = cache_hint(bytes, 2);
+    const bool few = dense && aligned16(x.address) && bytes <= kFewBytes;
     const int threads = asked ? asked : few ? kFewThreads : kThreads;
-
-    if (few) return launch_dense<T, kVector<T> / 2, Form<T>>(call, threads);
-    if (dense && aligned16(x)) return launch_dense<T, kVector<T>, Form<T>>(call, threads);
-    const bool vector = rows_aligned<T>(call);
-    return launch(vector ? gelu_rows<T, kVector<T>, Form<T>> : gelu_rows<T, 1, Form<T>>, ceil_div(packs, threads),
-                  threads, call.stream, x, y, dense ? 1 : call.rows, dense ? total : call.columns, call.stride,
-                  cache_hint(matrix_bytes<T>(call), 2));
+    if (dense && aligned16(x.address)) {
+      const int vector = few ? V / 2 : V;
+      return launch(few ? gelu_dense<T, V / 2, Form<T>> : gelu_dense<T, V, Form<T>>,
+                    ceil_div(total / vector + total % vector, threads), threads, call.stream, x.data<const T>(),
+                    y.data<T>(), std::uint64_t(total), hint);
+    }
+    return launch(x.aligned_rows() ? gelu_rows<T, V, Form<T>> : gelu_rows<T, 1, Form<T>>,
+                  ceil_div(ceil_div(total, V), threads), threads, call.stream, x.data<const T>(), y.data<T>(),
+                  dense ? 1 : rows, dense ? total : columns, x.strides[0], hint);
   });
 }
 

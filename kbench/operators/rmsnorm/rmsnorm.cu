@@ -1,5 +1,6 @@
 // RMS normalisation: y = x / sqrt(mean(x^2) + eps) * weight, for each row of a matrix. The arithmetic is fp32.
-#include "rows/dispatch.cuh"
+#include "rows/columns.cuh"
+#include "rows/sharing.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
@@ -8,12 +9,16 @@ template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct Rmsnorm {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = 0.0f;
-  static constexpr Kernels kKernels = MIXED ? Kernels::some : Kernels::all;
-  static constexpr int kMostKept = 4;
   struct Arguments {
     const void* weight;
     float eps;
   };
+
+  static Sharing share(const Rows& rows) { return MIXED ? share_mixed_norm(rows) : share_norm(rows, rows.vectors); }
+  template <typename T, bool EDGES>
+  static constexpr auto ways() {
+    return norm_ways<inputs, MIXED, EDGES>();
+  }
 
   template <typename S>
   struct Row : Bounds<S> {

@@ -57,13 +57,12 @@ def test_losses_and_gradients_are_right(M: int, V: int, dtype: str, provider: st
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, 8, 16])
-@pytest.mark.parametrize("threads", [32, 96, 256, 512])
 @pytest.mark.parametrize("V", [5, 3000, 50257, 200_001])
-def test_every_way_to_share_a_row_gives_the_same_losses(V: int, threads: int, blocks: int) -> None:
+def test_every_way_to_share_a_row_gives_the_same_losses(V: int, blocks: int) -> None:
     if blocks > 1 and torch.cuda.get_device_capability()[0] not in (9, 10):
         pytest.skip("no clusters of up to 16 blocks")
     x, labels = torch.randn(7, V, device="cuda"), torch.arange(7, device="cuda") % V
-    found, saved = cuda_saving(x, labels, threads=threads, blocks=blocks)
+    found, saved = cuda_saving(x, labels, blocks=blocks)
     expected = torch.nn.functional.cross_entropy(x.double(), labels, reduction="none")
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(saved[0], x.amax(1), rtol=0, atol=0)
@@ -74,9 +73,8 @@ def test_every_way_to_share_a_row_gives_the_same_losses(V: int, threads: int, bl
 
 def test_a_request_that_no_kernel_can_fulfil_is_declined() -> None:
     x, labels = torch.randn(2, 8, device="cuda"), torch.zeros(2, dtype=torch.int64, device="cuda")
-    for threads, blocks in ((33, 1), (1024, 1), (32, 17)):
-        with pytest.raises(Unsupported, match="must be"):
-            cuda(x, labels, threads=threads, blocks=blocks)
+    with pytest.raises(Unsupported, match="blocks must be"):
+        cuda(x, labels, blocks=17)
 
 
 @pytest.mark.parametrize("V", [1000, 40000])

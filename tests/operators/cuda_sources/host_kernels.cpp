@@ -1,5 +1,5 @@
 // Kernels that run on the host, so that the interface of CUDA sources can be tested without a GPU.
-#include "rowwise.h"
+#include "kernel.h"
 
 namespace kbench {
 
@@ -30,14 +30,21 @@ cudaError_t describe(const Call& call) {
   throw Unsupported(text);
 }
 
-// y = 2 x, for float32 matrices with dense rows. It counts its launches in the mailbox.
-cudaError_t twice(const Rows& rows) {
-  for (std::int64_t r = 0; r < rows.rows; ++r) {
-    for (std::int64_t c = 0; c < rows.columns; ++c) {
-      static_cast<float*>(rows.y)[r * rows.columns + c] = 2 * static_cast<const float*>(rows.x)[r * rows.stride + c];
+// y = 2 x, for float32 matrices with dense rows.
+cudaError_t twice(const Call& call) {
+  const Tensor &x = call.inputs[0], &y = call.outputs[0];
+  require_rows(x, {&y});
+  for (std::int64_t r = 0; r < x.sizes[0]; ++r) {
+    for (std::int64_t c = 0; c < x.sizes[1]; ++c) {
+      y.data<float>()[r * x.sizes[1] + c] = 2 * x.data<const float>()[r * x.strides[0] + c];
     }
   }
-  if (rows.words) ++rows.words[0];
+  return cudaSuccess;
+}
+
+// y is the stream on which it is called.
+cudaError_t stream(const Call& call) {
+  call.outputs[0].data<std::int64_t>()[0] = reinterpret_cast<std::int64_t>(call.stream);
   return cudaSuccess;
 }
 
@@ -48,7 +55,8 @@ cudaError_t misspelt(const Call& call) { return call.integer("block") ? cudaSucc
 const std::vector<Kernel> kernels = {
     {"axpy", axpy, {"x", "y"}, {"z"}, {"a", "more=0"}},
     {"describe", describe, {"x"}, {"y"}, {}},
-    {"twice", rowwise<twice>, {"x"}, {"y"}, {}},
+    {"twice", twice, {"x"}, {"y"}, {}},
+    {"stream", stream, {}, {"y"}, {}},
     {"fail", fail, {}, {"y"}, {"limit=1.5"}},
     {"misspelt", misspelt, {}, {"y"}, {"blocks=4"}},
 };

@@ -1,4 +1,4 @@
-"""The policies of loads in cache.cuh are those that the instruction `createpolicy` makes."""
+"""The policies of loads in device.cuh are those that the instruction `createpolicy` makes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kbench.why.disassembler import dump_code
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")]
 
 SOURCE = """
-#include "cache.cuh"
+#include "device.cuh"
 __global__ void made(unsigned long long* to) {
   asm("createpolicy.fractional.L2::%s.b64 %%0, 1.0;" : "=l"(*to));
 }

@@ -2,8 +2,7 @@
 // and treat special values as torch does: a row of -inf becomes NaN, and so does a row with a NaN or a +inf.
 #pragma once
 
-#include "rowwise.h"
-#include "rows/softmax_total.cuh"
+#include "rows/softmax_row.cuh"
 
 namespace kbench {
 
@@ -80,14 +79,14 @@ __global__ void softmax_shared(const T* x, T* y, std::int64_t columns, std::int6
 }
 
 __device__ float warp_max_down(float value) {
-  for (int delta = KBENCH_WARP_SIZE / 2; delta > 0; delta /= 2) {
-    value = fmaxf(value, KBENCH_SHUFFLE_DOWN(value, delta));
+  for (int delta = kWarpSize / 2; delta > 0; delta /= 2) {
+    value = fmaxf(value, shuffle_down(value, delta));
   }
   return value;  // valid in the first thread of the warp
 }
 
 __device__ float warp_sum_down(float value) {
-  for (int delta = KBENCH_WARP_SIZE / 2; delta > 0; delta /= 2) value += KBENCH_SHUFFLE_DOWN(value, delta);
+  for (int delta = kWarpSize / 2; delta > 0; delta /= 2) value += shuffle_down(value, delta);
   return value;  // valid in the first thread of the warp
 }
 
@@ -96,9 +95,9 @@ template <typename T>
 __global__ void softmax_shuffle(const T* x, T* y, std::int64_t columns, std::int64_t stride) {
   __shared__ float partial[kMaxWarps];
   const int thread = threadIdx.x;
-  const int lane = thread % KBENCH_WARP_SIZE;
-  const int warp = thread / KBENCH_WARP_SIZE;
-  const int warps = blockDim.x / KBENCH_WARP_SIZE;
+  const int lane = thread % kWarpSize;
+  const int warp = thread / kWarpSize;
+  const int warps = blockDim.x / kWarpSize;
   x += blockIdx.x * stride;
   y += blockIdx.x * columns;
 
@@ -132,35 +131,41 @@ __global__ void softmax_shuffle(const T* x, T* y, std::int64_t columns, std::int
 // 256 threads, not 1024: with a thread per row, a block of 1024 would put 1024 rows on one multiprocessor.
 constexpr int kThreadPerRowBlock = 256;
 
-cudaError_t naive(const Rows& call) {
-  return with_type(call.dtype, [&](auto zero) {
+// Calls function(x, y, rows, columns, stride) for a matrix x and a dense y.
+template <typename Function>
+cudaError_t with_matrix(const Call& call, Function function) {
+  const Tensor &x = call.inputs[0], &y = call.outputs[0];
+  require_rows(x, {&y});
+  require(y.contiguous(), "y must be contiguous");
+  return with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    return launch(softmax_naive<T>, ceil_div(call.rows, kThreadPerRowBlock), kThreadPerRowBlock, call.stream,
-                  static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, call.columns, call.stride);
+    return function(x.data<const T>(), y.data<T>(), x.sizes[0], x.sizes[1], x.strides[0]);
   });
 }
 
-cudaError_t online(const Rows& call) {
-  return with_type(call.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return launch(softmax_online<T>, ceil_div(call.rows, kThreadPerRowBlock), kThreadPerRowBlock, call.stream,
-                  static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, call.columns, call.stride);
+cudaError_t naive(const Call& call) {
+  return with_matrix(call, [&](auto x, auto* y, auto rows, auto columns, auto stride) {
+    const auto kernel = softmax_naive<std::decay_t<decltype(*y)>>;
+    return launch(kernel, ceil_div(rows, kThreadPerRowBlock), kThreadPerRowBlock, call.stream, x, y, rows, columns, stride);
   });
 }
 
-cudaError_t shared(const Rows& call) {
-  return with_type(call.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return launch(softmax_shared<T>, call.rows, kMaxThreads, call.stream, static_cast<const T*>(call.x),
-                  static_cast<T*>(call.y), call.columns, call.stride);
+cudaError_t online(const Call& call) {
+  return with_matrix(call, [&](auto x, auto* y, auto rows, auto columns, auto stride) {
+    const auto kernel = softmax_online<std::decay_t<decltype(*y)>>;
+    return launch(kernel, ceil_div(rows, kThreadPerRowBlock), kThreadPerRowBlock, call.stream, x, y, rows, columns, stride);
   });
 }
 
-cudaError_t shuffle(const Rows& call) {
-  return with_type(call.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return launch(softmax_shuffle<T>, call.rows, kMaxThreads, call.stream, static_cast<const T*>(call.x),
-                  static_cast<T*>(call.y), call.columns, call.stride);
+cudaError_t shared(const Call& call) {
+  return with_matrix(call, [&](auto x, auto* y, auto rows, auto columns, auto stride) {
+    return launch(softmax_shared<std::decay_t<decltype(*y)>>, rows, kMaxThreads, call.stream, x, y, columns, stride);
+  });
+}
+
+cudaError_t shuffle(const Call& call) {
+  return with_matrix(call, [&](auto x, auto* y, auto rows, auto columns, auto stride) {
+    return launch(softmax_shuffle<std::decay_t<decltype(*y)>>, rows, kMaxThreads, call.stream, x, y, columns, stride);
   });
 }
 

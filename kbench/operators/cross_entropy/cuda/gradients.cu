@@ -1,8 +1,8 @@
-// A row of the gradients of cross-entropy: dx = d_loss * (softmax(x) - onehot(label)). The arithmetic is fp32. dx may be x: the
+// The gradients of cross-entropy: dx = d_loss * (softmax(x) - onehot(label)), after the forward pass, or together with it. It is
+// the row of softmax, with another output: each element is read once and written once. The arithmetic is fp32. dx may be x: the
 // thread that writes dx[label] has read x[label] before.
-#pragma once
-
-#include "rows/dispatch.cuh"
+#include "logits.cuh"
+#include "rows/sharing.cuh"
 #include "rows/softmax_row.cuh"
 
 namespace kbench {
@@ -45,9 +45,17 @@ template <bool SAVED>
 struct CrossEntropyGradient {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = -INFINITY;
-  static constexpr Kernels kKernels = Kernels::all;
-  static constexpr int kMostKept = SAVED ? 0 : 2;
   using Arguments = CrossEntropyArguments;
+
+  static Sharing share(const Rows& rows) { return share_row(rows); }
+  template <typename T, bool EDGES>
+  static constexpr auto ways() {
+    if constexpr (SAVED) {
+      return row_ways<inputs>();
+    } else {
+      return row_ways<inputs>() + Ways<Block<1, true>, Block<2, true>>();
+    }
+  }
 
   template <typename S>
   struct Row : std::conditional_t<SAVED, SavedSoftmaxRow<S>, SoftmaxRow<S, true>> {
@@ -72,13 +80,13 @@ struct CrossEntropyGradient {
             S::group ? std::int64_t(blockIdx.x) * (Base::threads / S::width) + threadIdx.x / S::width
                      : block_row<S::cluster>();
         const std::int64_t given_label = given.labels[number];
-        const bool known = std::uint64_t(given_label) < std::uint64_t(part.layout.columns);
+        const bool exists = std::uint64_t(given_label) < std::uint64_t(part.layout.columns);
         d = given.d_loss[number];
-        if (known) label = int(given_label);
+        if (exists) label = int(given_label);
         if constexpr (SAVED) {
           this->max = given.saved[number];
           this->scale = reciprocal(given.saved[given.rows + number]);
-        } else if (known) {
+        } else if (exists) {
           owns = has_label(part);
           if (owns) wanted = to_float(static_cast<const T*>(given.x)[number * given.stride + label]);
         } else {
@@ -91,11 +99,11 @@ struct CrossEntropyGradient {
     // Whether the label is in one of the thread's accesses, or one of its elements outside them.
     __device__ __forceinline__ bool has_label(const Part<S>& part) const {
       const int inside = label - part.layout.head, access = inside / S::vector;
-      bool found = inside >= 0 && access < part.end && unsigned(access - part.first) < unsigned(S::packs * S::width) &&
+      bool mine = inside >= 0 && access < part.end && unsigned(access - part.first) < unsigned(S::packs * S::width) &&
                    (access - part.first) % S::width == 0;
 #pragma unroll
-      for (int e = 0; e < S::thread_edges; ++e) found |= part.edge[e] == label;
-      return found;
+      for (int e = 0; e < S::thread_edges; ++e) mine |= part.edge[e] == label;
+      return mine;
     }
 
     __device__ __forceinline__ void finish(typename Base::Total total, int columns, std::int64_t number) {
@@ -126,23 +134,39 @@ struct CrossEntropyGradient {
   };
 };
 
-// Throws Unsupported unless the logits' rows have labels, and losses or gradients of losses in float32.
-inline void require_logits(const Tensor& x, const Tensor& labels, std::initializer_list<const Tensor*> numbers) {
-  require(x.sizes[1] > 0, "a row has no logits");
-  require(labels.dtype == Dtype::int64, "labels must be int64");
-  require(labels.has_sizes({x.sizes[0]}) && labels.contiguous(), "labels must have an element for each row, without gaps");
-  for (const Tensor* each : numbers) {
-    require(each->dtype == Dtype::float32, "losses and their gradients must be float32");
-    require(each->has_sizes({x.sizes[0]}) && each->contiguous(),
-            "losses and their gradients must have an element for each row, without gaps");
-  }
+cudaError_t losses_and_gradients(const Call& call) {
+  const Tensor &d_loss = call.inputs[0], &x = call.inputs[1], &labels = call.inputs[2];
+  const Tensor &loss = call.outputs[0], &dx = call.outputs[1];
+  require_rows(x, {&dx});
+  require_logits(x, labels, {&d_loss, &loss});
+  const CrossEntropyArguments arguments = {labels.data<const std::int64_t>(), d_loss.data<const float>(),
+                                           loss.data<float>(),                nullptr,
+                                           x.address,                         x.strides[0],
+                                           x.sizes[0]};
+  return with_type(x.dtype, [&](auto zero) {
+    using Op = CrossEntropyGradient<false>;
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}), {});
+  });
 }
 
-// What the forward pass saves: the maxima of all rows, then their sums of exp(x - maximum). Throws Unsupported for another
-// shape.
-inline void require_statistics(const Tensor& x, const Tensor& saved) {
-  require(saved.dtype == Dtype::float32 && saved.has_sizes({2, x.sizes[0]}) && saved.contiguous(),
-          "what the forward pass saved must be (2, M) in float32");
+cudaError_t gradients(const Call& call) {
+  const Tensor &d_loss = call.inputs[0], &x = call.inputs[1], &labels = call.inputs[2], &saved = call.inputs[3];
+  const Tensor& dx = call.outputs[0];
+  require_rows(x, {&dx});
+  require_logits(x, labels, {&d_loss});
+  require_statistics(x, saved);
+  const CrossEntropyArguments arguments = {labels.data<const std::int64_t>(), d_loss.data<const float>(),
+                                           nullptr,                           saved.data<const float>(),
+                                           x.address,                         x.strides[0],
+                                           x.sizes[0]};
+  return with_type(x.dtype, [&](auto zero) {
+    using Op = CrossEntropyGradient<true>;
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}), {});
+  });
 }
+
+const std::vector<Kernel> kernels = {
+    {"losses_and_gradients", losses_and_gradients, {"d_loss", "x", "labels"}, {"loss", "dx"}, {KBENCH_ROW_OPTIONS}},
+    {"gradients", gradients, {"d_loss", "x", "labels", "saved"}, {"dx"}, {KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench
