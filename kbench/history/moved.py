@@ -73,16 +73,16 @@ NOTHING = Moved()
 
 
 def moved_with(timeline: Timeline, series: Series, neighbours: Neighbours, around: Neighbours, margin: float) -> Moved:
-    """What differs between the neighbours of a change; where they agree, what differs between the points around all places at
-    which the change may lie. `margin` is the smallest change of the machine's level that is named, as a share."""
-    near, far = (_moved_properties(timeline, *points) for points in (neighbours, around))
+    """What differs between the points around all places at which a change may lie. `neighbours` are those of its likely place.
+    `margin` is the smallest change of the machine's level that is named, as a share."""
+    properties = _moved_properties(timeline, *around)
     return Moved(
-        code=_moved_code(timeline, *neighbours) or _moved_code(timeline, *around),
+        code=_moved_code(timeline, *around),
         baseline=_moved_baseline(timeline, series, around),
-        machine=(*(near["machine"] or far["machine"]), *_moved_device(*around)),
+        machine=(*properties["machine"], *_moved_device(*around)),
         copies=_moved_copies(timeline, series.key.machine, neighbours, margin),
-        stack=near["stack"] or far["stack"],
-        settings=near["settings"] or far["settings"],
+        stack=properties["stack"],
+        settings=properties["settings"],
     )
 
 
@@ -118,10 +118,10 @@ def _moved_baseline(timeline: Timeline, series: Series, around: Neighbours) -> t
     """The baseline of the same case, if its own level changed in the same runs, and that change as a ratio."""
     first, last = around[0].run + 1, around[1].run
     name = timeline.runs[last].environment.baseline
-    if not name or name == series.key.configuration:
+    if not name or name == series.key.configuration_name:
         return None
     for other in timeline.series:
-        if other.key.case != series.key.case or other.key.configuration != name:
+        if other.key.case != series.key.case or other.key.configuration_name != name:
             continue
         for change in other.levels:
             if other.timed[change.earliest].run <= last and other.timed[change.latest].run >= first:

@@ -126,8 +126,7 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool
         kind = f"{change.kind.glyph} {change.kind.value:{max(len(c.kind) for c in changes)}}"
         words = [paint(change.kind, kind, colour)]
         words += [size.ljust(max(map(len, sizes))), level.rjust(max(map(len, levels)))] if any(sizes) else []
-        key = change.series.key
-        words.append(f"{key.case_label} {key.configuration}")
+        words.append(change.series.key.label)
         more = filter(None, [_place(report, change), change.reason, baseline_text(change)])
         yield f"  {'  '.join(filter(None, words))}{''.join(f'; {text}' for text in more)}"
 
@@ -173,19 +172,14 @@ def notes(report: HistoryReport) -> Iterator[str]:
 def _failing(report: HistoryReport) -> Iterator[str]:
     """The series that failed when they were last measured."""
     timeline = report.timeline
-    latest: dict[object, int] = {}  # the last run of each subject, measured in any way
-    for series in timeline.series:
-        latest[series.key.subject] = max(series.points[-1].run, latest.get(series.key.subject, 0))
-    for series in (own for own in report.series if own.points[-1].failed):
-        key, points, last = series.key, series.points, series.points[-1]
-        name = f"{key.case_label} {key.configuration}"
-        if last.run == timeline.runs_of_sources[timeline.runs[last.run].source, key.machine][-1]:
+    for series in (series for series in report.series if series.points[-1].failed):
+        points, last = series.points, series.points[-1]
+        if last.run == timeline.runs_of_sources[timeline.runs[last.run].source, series.key.machine][-1]:
             since = next(point for place, point in enumerate(points) if all(later.failed for later in points[place:]))
-            yield f"still failing: {name}: {last.status} since {day(since.started_at)}: {last.reason}"
+            yield f"still failing: {series.key.label}: {last.status} since {day(since.started_at)}: {last.reason}"
         else:
-            since_then = "measured in another way" if latest[key.subject] > last.run else "not measured"
-            when = f"failed when last measured ({day(last.started_at)}), {since_then} since"
-            yield f"{when}: {name}: {last.status}: {last.reason}"
+            when = f"failed when last measured ({day(last.started_at)})"
+            yield f"{when}: {series.key.label}: {last.status}: {last.reason}"
 
 
 def counted_kinds(changes: Sequence[HistoryChange]) -> str:

@@ -12,53 +12,37 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kbench.comparison.join import Key
 from kbench.history.change_points import LevelChange
 from kbench.history.machine_level import machine_levels
 from kbench.history.runs import Run
-from kbench.results.case import Value, configuration_name, value_order
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
 
 
 @dataclass(frozen=True)
-class SeriesKey:
+class SeriesKey(Key):
     """What makes two rows comparable. `machine` is the name of its device."""
 
     machine: str
-    operator: str
-    provider: str
-    params: str
-    axes: tuple[tuple[str, Value], ...]
-    dtype: str
     timer: str = ""
     cache: str = ""
     case_hash: str = ""
 
     @property
-    def configuration(self) -> str:
-        return configuration_name(self.provider, self.params)
-
-    @property
-    def case(self) -> tuple[Any, ...]:
+    def case(self) -> tuple[Any, ...]:  # type: ignore[override]
         """The case on this machine, as it was measured: that of all its providers."""
-        return self.machine, self.operator, self.axes, self.dtype, self.timer, self.cache, self.case_hash
+        return self.machine, super().case, self.timer, self.cache, self.case_hash
 
     @property
     def subject(self) -> tuple[Any, ...]:
         """What was measured, however it was measured."""
-        return self.machine, self.operator, self.provider, self.params, self.axes, self.dtype
-
-    @property
-    def case_label(self) -> str:
-        """`softmax M=4096 N=256 float32`"""
-        return " ".join([self.operator, *(f"{name}={value}" for name, value in self.axes), self.dtype])
+        return self.machine, super().case, self.provider, self.params
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """For sorting: numbers by size, words by letter."""
-        axes = [(name, value_order(value)) for name, value in self.axes]
-        return self.machine, self.operator, self.dtype, axes, self.provider, self.params, self.timer, self.cache
+        return self.machine, super().order, self.timer, self.cache
 
 
 @dataclass(frozen=True)
@@ -156,25 +140,36 @@ _SessionKey = tuple[int, str, str, int, str, str]
 
 
 def join_runs(runs: Sequence[Run]) -> Timeline:
-    """The series of these runs, which are in the order of time."""
+    """The series of these runs, which are in the order of time.
+
+    A row that failed may lack its timer, cache mode or case hash. It then belongs to the series in which the same subject was
+    measured last, or else to the one in which it is measured first.
+    """
     keyed = [_keyed(run) for run in runs]
     levels = _session_levels(keyed)
+    latest = {key.subject: key for rows in reversed(keyed) for key, row in reversed(rows) if _is_whole(key, row)}
     members: dict[SeriesKey, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     uncorrected = 0
     for place, rows in enumerate(keyed):
+        latest |= {key.subject: key for key, row in rows if _is_whole(key, row)}
         for key, row in rows:
             if row.role is Role.PROVIDER:
-                members[key][place].append(row)
+                home = key if _is_whole(key, row) else latest.get(key.subject, key)
+                members[home][place].append(row)
                 uncorrected += row.ms is not None and _session(place, key, row) not in levels
     series = [
         Series(key, tuple(_point(place, key, rows, runs[place], levels) for place, rows in own.items()))
-        for key, own in _with_untimed(members).items()
+        for key, own in members.items()
     ]
     by_run: dict[tuple[int, str], list[float]] = defaultdict(list)
     for (place, machine, *_), level in levels.items():
         by_run[place, machine].append(level)
     means = {key: statistics.fmean(of_run) for key, of_run in by_run.items()}
     return Timeline(tuple(runs), tuple(sorted(series, key=lambda own: own.key.order)), means, uncorrected)
+
+
+def _is_whole(key: SeriesKey, row: Row) -> bool:
+    return row.role is Role.PROVIDER and bool(key.timer and key.case_hash)
 
 
 def _keyed(run: Run) -> list[_Keyed]:
@@ -186,8 +181,8 @@ def _keyed(run: Run) -> list[_Keyed]:
 
 def _key(row: Row, machine: str) -> SeriesKey:
     axes = tuple((name, value) for name, value in row.case.axes.items() if value is not None)
-    how = row.timer, row.cache, row.case_hash
-    return SeriesKey(machine, row.case.operator, row.provider, row.params, axes, row.case.dtype, *how)
+    what = row.case.operator, row.provider, row.params, axes, row.case.dtype
+    return SeriesKey(*what, machine, row.timer, row.cache, row.case_hash)
 
 
 def _session(place: int, key: SeriesKey, row: Row) -> _SessionKey:
@@ -203,28 +198,6 @@ def _session_levels(keyed: Sequence[Sequence[_Keyed]]) -> dict[_SessionKey, floa
                 copies = tables[key.machine, key.timer, key.cache][_session(place, key, row)]
                 copies[key.case] = math.log(row.ms)
     return {session: level for copies in tables.values() for session, level in machine_levels(copies).items()}
-
-
-def _with_untimed(members: Mapping[SeriesKey, Mapping[int, list[Row]]]) -> dict[SeriesKey, dict[int, list[Row]]]:
-    """The rows by series and run. A row that failed may lack its timer, cache mode or case hash: it then belongs to the series
-    of the same subject that has the nearest run before it, or else after it."""
-    whole: dict[Any, list[SeriesKey]] = defaultdict(list)
-    for key in members:
-        if key.timer and key.case_hash:
-            whole[key.subject].append(key)
-    joined: dict[SeriesKey, dict[int, list[Row]]] = defaultdict(dict)
-    for key, runs in members.items():
-        for place, rows in runs.items():
-            home = key
-            if not (key.timer and key.case_hash) and (others := whole[key.subject]):
-                home = max(others, key=lambda other: _nearness(members[other], place))
-            joined[home][place] = [*joined[home].get(place, []), *rows]
-    return {key: dict(sorted(runs.items())) for key, runs in joined.items()}
-
-
-def _nearness(runs: Mapping[int, Any], place: int) -> tuple[int, int]:
-    before = [run for run in runs if run <= place]
-    return (1, max(before)) if before else (0, -min(runs))
 
 
 def _point(place: int, key: SeriesKey, rows: Sequence[Row], run: Run, levels: Mapping[_SessionKey, float]) -> RunPoint:

@@ -141,7 +141,7 @@ def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[
         sorted({point.run for series in shown for point in series.points}),
         {run: events[run] for run in sorted(events)},
         len(cases),
-        styles({series.key.configuration for series in shown}, theme),
+        styles({series.key.configuration_name for series in shown}, theme),
         theme,
     )
 
@@ -206,7 +206,7 @@ def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
 
 def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis) -> None:
     """Draw dots for runs, and a line for each level. Dots beyond the axis become triangles at its edge."""
-    style, first = page.styles[series.key.configuration], _first_level(series)
+    style, first = page.styles[series.key.configuration_name], _first_level(series)
     xs = np.array([page.x(point.run) for point in series.timed])
     ys = np.array([log - first for log in series.logs])
     above, below = ys > axis.high, ys < axis.low
@@ -238,7 +238,7 @@ def _draw_times(axes: Axes, series: Sequence[Series], page: HistoryPage, scale: 
     bottom, right = axes.get_ylim()[0], axes.get_xlim()[1]
     wanted = [(ends[member.key] - bottom) * scale for member in ordered]
     for member, wish, place in zip(ordered, wanted, spread(wanted, LABEL_HEIGHT), strict=True):
-        colour = page.theme.readable(page.styles[member.key.configuration].colour)
+        colour = page.theme.readable(page.styles[member.key.configuration_name].colour)
         axes.annotate(
             f"{four_digits(math.exp(member.segments[-1][2]) * 1e3)} \N{MICRO SIGN}s", (right, ends[member.key]),
             (5, place - wish), "data", "offset points", va="center", fontsize=9.5, color=colour, annotation_clip=False,
@@ -273,7 +273,7 @@ def _draw_strip(axes: Axes, series: Sequence[Series], page: HistoryPage) -> floa
         for kind in (FAILED, DECLINED):
             xs = [page.x(point.run) for point in member.points if _mark_of(point) == kind]
             axes.plot(
-                xs, [height * (row + 0.5)] * len(xs), color=page.styles[member.key.configuration].colour,
+                xs, [height * (row + 0.5)] * len(xs), color=page.styles[member.key.configuration_name].colour,
                 transform=axes.get_xaxis_transform(), zorder=4, **row_mark(kind, 0.75 * height / LOST_ROW),
             )  # fmt: skip
     return height * len(lost)
@@ -321,7 +321,7 @@ def _caption(page: HistoryPage) -> Iterator[str]:
 def _event_text(report: HistoryReport, run: int, changes: Sequence[HistoryChange]) -> str:
     ratios = sorted(change.ratio for change in changes if change.ratio)
     sizes = list(dict.fromkeys(_size(ratio) for ratio in ratios[:1] + ratios[-1:]))
-    names = shorten(dict.fromkeys(change.series.key.configuration for change in changes))
+    names = shorten(dict.fromkeys(change.series.key.configuration_name for change in changes))
     text = f"{day(report.timeline.runs[run].started_at)} · {counted_kinds(changes)}"
     text += f" ({' to '.join(sizes)})" if sizes else ""
     moved = [words for group in events(changes) if (words := moved_text(group)) not in ("", NOTHING_MOVED)]

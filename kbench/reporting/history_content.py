@@ -85,5 +85,5 @@ def _identity(keys: Sequence[SeriesKey]) -> dict[str, list[str]]:
         "operator": [key.operator for key in keys],
         **{name: [str(dict(key.axes).get(name, "")) for key in keys] for name in axes},
         "dtype": [key.dtype for key in keys],
-        "provider": [key.configuration for key in keys],
+        "provider": [key.configuration_name for key in keys],
     }

@@ -12,7 +12,7 @@ from kbench import summary
 from kbench.analysis import analyse
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Role
 from kbench.text.numbers import ulps
 
 CASE = Case("softmax", {"M": 4096, "N": 1024}, "float32")
@@ -49,29 +49,6 @@ def test_the_fastest_provider_with_its_speedup_and_error() -> None:
     }
 
 
-def test_a_suspect_row_wins_nothing() -> None:
-    lazy = row("lazy", 0.001, flags=("suspect",))
-    (line,) = table([row("torch", 0.1), lazy, row("cuda", 0.05)])
-    assert line["fastest"] == "cuda"
-    assert table([lazy]) == []
-    (line,) = table([row("torch", 0.1, flags=("suspect",)), row("cuda", 0.2)])
-    assert (line["fastest"], line["vs torch"]) == ("cuda", "-"), "no speed-up over what cannot be true"
-
-
-def test_speedups_within_the_noise_floor_are_ties() -> None:
-    noise = row("repeat", 0.102)
-    (line,) = table([row("torch", 0.1), row("cuda", 0.0985), noise])
-    assert (line["vs torch"], line["fastest"]) == ("tie", "cuda ~ torch")
-    (line,) = table([row("torch", 0.1), row("cuda", 0.097), noise])
-    assert (line["vs torch"], line["fastest"]) == ("unclear", "cuda ? torch"), "one pair says little of the next"
-    (line,) = table([row("torch", 0.1), row("cuda", 0.08), noise])
-    assert (line["vs torch"], line["fastest"]) == ("1.25x", "cuda")
-    (line,) = table([row("torch", 0.1), row("cuda", 0.08), row("triton", 0.0805), row("mine", 0.081), noise])
-    assert line["fastest"] == "cuda ~ 2 others"
-    (line,) = table([row("torch", 0.1), row("cuda", 0.2), noise])
-    assert (line["vs torch"], line["fastest"]) == ("baseline", "torch")
-
-
 def test_where_rounds_disagree_about_the_faster_of_two_it_cannot_be_told() -> None:
     """2 % by the medians; but every round of either is of one of two kinds, and which is a matter of chance."""
     kinds = {"cuda": (68.7, 69.9, 69.8, 70.0, 69.0), "quack": (70.3, 68.6, 68.3, 70.2, 68.8)}
@@ -104,16 +81,6 @@ def test_the_floor_is_never_below_the_clock() -> None:
     assert line["vs torch"] == "1.01x", "calls in a graph are timed together"
 
 
-def test_the_floor_of_the_run_holds_for_all_its_cases() -> None:
-    # 20 cases whose repeat is 1 % off; in one it agrees by chance, and there a speed-up of 0.5 % is a tie all the same
-    rows = [r for n in range(20) for r in at(n, [row("torch", 0.1), row("cuda", 0.0995), row("repeat", 0.101)])]
-    rows += at(20, [row("torch", 0.1), row("cuda", 0.0995), row("repeat", 0.1)])
-    assert {line["vs torch"] for line in table(rows)} == {"tie"}
-    assert caveats(rows) == [
-        "noise floor: two timings of the baseline (medians of their rounds) differed by at most 1.0 % in 95 % of 21 cases"
-    ]
-
-
 def test_a_noisy_case_does_not_blur_the_others() -> None:
     quiet = [r for n in range(99) for r in at(n, [row("torch", 0.1), row("cuda", 0.095), row("repeat", 0.1002)])]
     noisy = at(99, [row("torch", 0.1), row("cuda", 0.095), row("repeat", 0.11, flags=("noisy",))])
@@ -137,14 +104,6 @@ def test_without_a_repeat_control_the_floor_is_not_known() -> None:
     made = summary.details_table(analyse(rows))
     assert made.header == ("fastest", "us", "GB/s", "ulp"), "no row has a speed-up or a share of a copy"
     assert made.title == "softmax, M=4096, N=1024, float32: the fastest of each case"
-
-
-def test_the_title_says_what_the_marks_beside_the_fastest_mean() -> None:
-    def title(*rows: Row) -> str:
-        return summary.details_table(analyse([*rows, row("repeat", 0.1)])).title
-
-    assert title(row("torch", 0.1), row("cuda", 0.09995)).endswith("the fastest of each case (~ tie)")
-    assert title(row("torch", 0.1), row("cuda", 0.05)).endswith("the fastest of each case")
 
 
 def test_flags_have_a_column_only_when_a_winner_has_some() -> None:
@@ -178,15 +137,6 @@ def test_who_does_not_repeat_himself_is_named() -> None:
     assert caveats(rows)[1:] == ["two calls on the same input gave different bits: atomic (2 cases)"]
 
 
-def test_stages_are_shown_when_they_were_measured() -> None:
-    assert summary.stages_table([row("torch", 0.1)]).rows == []
-    staged = row("cuda", 0.1, alloc_ms=1.5, h2d_ms=20.25, kernel_ms=0.1, d2h_ms=None)
-    failed = Row(case=CASE, provider="broken", status=Status.ERROR, reason="no")
-    made = summary.stages_table([staged, failed, row("repeat", 0.1)])
-    assert made.header == ("M", "N", "dtype", "provider", "allocate", "host to device", "kernel", "device to host")
-    assert made.rows == [["4096", "1024", "float32", "cuda", "1.500", "20.250", "0.100", "-"]]
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (0.0, "0.0"), (9.94, "9.9"), (9.96, "10"), (1234.5, "1234"), (1.65e37, "1.65e+37")]
 )
@@ -206,13 +156,3 @@ def test_the_end_of_a_run_says_which_precision_was_reached() -> None:
     assert summary.precision_reached(rows, 0.05).endswith(
         "3 of 4 measured times are known to within 5 %, 1 has a single round (column precision)"
     )
-
-
-def test_several_reasons_of_a_provider_are_counted() -> None:
-    def declined(n: int, reason: str) -> Row:
-        case = Case("softmax", {"M": 8, "N": n}, "float32")
-        return Row(case, "mine", "", Role.PROVIDER, 0, Status.UNSUPPORTED, reason=reason)
-
-    rows = [declined(3, "N is odd"), declined(5, "N is odd"), declined(8, "N is even")]
-    assert summary.left_out(rows) == ["mine: unsupported (3 cases): N is odd; 1 more reason: see the CSV"]
-    assert summary.left_out(rows[:2]) == ["mine: unsupported (2 cases): N is odd"]

@@ -8,10 +8,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from kbench.text.streams import Stream
@@ -107,53 +106,3 @@ def test_a_pipe_that_does_not_block_loses_nothing() -> None:
         with os.fdopen(reader) as stream:
             assert len(stream.read()) == 10_000 * 100 + 1
     assert process.returncode == 0
-
-
-def closed_pipe() -> int:
-    reader, writer = os.pipe()
-    os.close(reader)
-    return writer
-
-
-@posix
-@pytest.mark.slow
-def test_a_run_is_measured_to_its_end_whoever_listens(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text(SWEEP)
-    gone = closed_pipe()
-    command = [sys.executable, "-m", "kbench", "run", "s.yaml", "--no-plot"]
-    done = subprocess.run(command, cwd=tmp_path, stdout=gone, stderr=gone, timeout=120)
-    os.close(gone)
-    assert done.returncode == 141
-    assert len(pd.read_csv(tmp_path / "results" / "s.csv")) == 3 * 4
-
-
-@posix
-@pytest.mark.slow
-def test_comparisons_and_charts_in_every_encoding(tmp_path: Path, results: Callable[[str], Path]) -> None:
-    """Of a device that has signs beyond ASCII, for readers that are there and readers that are not."""
-    path = str(results("Device™ µ 統"))
-    legacy = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for command, variables in (
-        (["compare", path, path, "--margin", "20%"], legacy),
-        (["plot", path, "--term"], {"PYTHONIOENCODING": "cp1252"}),
-    ):
-        done = kbench_in_shell(tmp_path, command, "", **variables)
-        assert done.returncode == 0, done.stderr
-        assert b"Device" in done.stdout
-    assert kbench_in_shell(tmp_path, ["compare", path, path, "--margin", "20%"], ">&-", **legacy).returncode == 0
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Callable[[str], Path]:
-    from kbench.execute.writer import Writer
-    from kbench.results.case import Case
-    from kbench.results.row import Row
-
-    def write(device: str) -> Path:
-        writer = Writer(tmp_path / "x.csv", ("M", "N"))
-        for n in (64, 128):
-            case = Case("softmax", {"M": 16, "N": n}, "float32")
-            writer.write([Row(case, "torch-native", ms=0.1, gbps=5.0, speedup=1.0, round_ms=(0.1,), device=device)])
-        return tmp_path / "x.csv"
-
-    return write
