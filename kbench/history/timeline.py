@@ -31,7 +31,7 @@ class SeriesKey(Key):
     case_hash: str = ""
 
     @property
-    def case(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def case(self) -> tuple[Any, ...]:
         """The case on this machine, as it was measured: that of all its providers."""
         return self.machine, super().case, self.timer, self.cache, self.case_hash
 

@@ -63,11 +63,6 @@ def test_a_changed_time_says_whether_the_code_changed(
     assert json.loads(found.json())["rows"][0]["code"] == code
 
 
-def test_kernels_known_by_name_only_may_be_of_another_package(compared: Callable[..., Comparison]) -> None:
-    found = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{OTHER}"))
-    assert found.rows[0].reason == "other kernels, or other versions of their packages"
-
-
 def test_kernels_that_are_known_only_by_name_are_not_said_to_have_the_same_code(
     compared: Callable[..., Comparison],
 ) -> None:

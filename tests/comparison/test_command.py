@@ -40,44 +40,12 @@ def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) ->
     assert kbench("compare", a, b, "--strict").returncode == 0
 
 
-@pytest.mark.slow
-def test_nothing_in_common_is_one_sentence(kbench: Kbench, write: Write, tmp_path: Path) -> None:
-    write("old", [row(n) for n in range(200)])
-    write("new", [row(n) for n in range(200, 400)])
-    done = kbench("compare", "old.csv", "new.csv", "--fail-on", "missing", "--export", "markdown=c.md")
-    sentence = (
-        "nothing to compare: old.csv and new.csv have no row in common: "
-        "N is 0, 1, 2, ... in old.csv and 200, 201, 202, ... in new.csv"
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"error: {sentence}\n")
-    assert sentence in (tmp_path / "c.md").read_text() and len((tmp_path / "c.md").read_text()) < 500
-
-
 def test_a_label_or_a_file_that_is_given_twice(write: Write) -> None:
     a, b = write("a", [row(1)]), write("b", [row(1)])
     with pytest.raises(UsageError, match=r"two files have the label base; give each its own label: old=a\.csv"):
         compare_results(f"base={a}", f"base={b}")
     with pytest.raises(UsageError, match="a comparison has two files"):
         compare_results(a, b, a)
-
-
-@pytest.mark.slow
-def test_hidden_rows_are_counted(kbench: Kbench, write: Write) -> None:
-    declined = failed(44, status="unsupported")
-    old = write("old", [*(row(n) for n in (11, 22, 33)), declined])
-    new = write("new", [row(11, 2.0), row(22), row(33), declined])
-    done = kbench("compare", old, new, "--only", "changed")
-    assert "11" in done.stdout and "3 rows" in done.stdout and "1 slower, 2 unclear, 1 untimed" in done.stdout
-    assert not any(line.split()[:1] in (["22"], ["33"], ["44"]) for line in done.stdout.splitlines())
-
-
-@pytest.mark.slow
-def test_in_ci_a_report_without_a_gate_says_so(kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    old, new = write("old", [row(1)]), write("new", [row(1, 9.0)])
-    monkeypatch.setenv("CI", "true")
-    done = kbench("compare", old, new)
-    assert done.returncode == 0 and "without --fail-on, the exit code does not depend on the verdicts" in done.stderr
-    assert "without --fail-on" not in kbench("compare", old, new, "--fail-on", "missing").stderr
 
 
 @pytest.mark.slow

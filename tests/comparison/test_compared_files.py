@@ -29,11 +29,6 @@ def test_nasty_text_comes_back_from_json(nasty: tuple[str, Comparison]) -> None:
         assert first["reason"] == first["key"]["provider"] == document["new"] == text
 
 
-def test_csv_of_no_rows_has_a_header(write: Write) -> None:
-    path = write("a", [])
-    assert csv_text(compare_results(path, path)).splitlines()[0].startswith("operator,provider,params,dtype,")
-
-
 def test_an_axis_called_as_a_column_keeps_its_values(write: Write) -> None:
     path = write("a", [row()])
     path.write_text(path.read_text().replace(",M,", ",q,", 1))

@@ -42,20 +42,6 @@ def new(write: Write) -> Path:
     return beside(write("new", [row()]))
 
 
-def test_equal_machines_need_no_word(old: Path, new: Path) -> None:
-    beside(new, command=["other"], started_at="later", git={"commit": "bbbb", "dirty": False})
-    assert found(old, new) == [] and compare_results(old, new).notes == ()
-
-
-def test_what_may_explain_a_change_is_named_with_both_values(old: Path, new: Path) -> None:
-    beside(new, driver="575.51", packages={"torch": "2.12.0", "triton": "3.6.0", "liger-kernel": "0.8.5"})
-    assert found(old, new) == [
-        ("driver", "570.86", "575.51", "warn"),
-        ("packages.torch", "2.11.0", "2.12.0", "warn"),
-        ("packages.liger-kernel", "none", "0.8.5", "warn"),
-    ]
-
-
 def test_a_difference_that_is_the_point(old: Path, new: Path) -> None:
     beside(new, driver="575.51", packages={"torch": "2.12.0", "triton": "3.6.0"})
     assert found(old, new, vary=["torch"]) == [
@@ -84,11 +70,3 @@ def test_clocks_throttling_and_sessions_are_read_from_the_rows(write: Write) -> 
     ]
     near = beside(write("near", [row(n, sm_mhz=1965.0) for n in (1, 2)]))
     assert found(old, near) == []
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", "\\x00", '{"packages": 3, "git": [], "driver": null}'])
-def test_a_damaged_file_beside_the_csv_is_mentioned_and_no_more(old: Path, new: Path, text: str) -> None:
-    new.with_suffix(".env.json").write_text(text)
-    comparison = compare_results(old, new)
-    assert comparison.counts == {"unclear": 1}
-    assert text.startswith('{"') or any(str(new.with_suffix(".env.json")) in note for note in comparison.notes)

@@ -6,10 +6,7 @@ import re
 from dataclasses import replace
 from urllib.parse import unquote
 
-from making import Write, failed, row
-
 from kbench.comparison import github
-from kbench.comparison.compare import compare_results
 from kbench.comparison.model import Comparison
 from kbench.comparison.verdict import Verdict
 
@@ -47,17 +44,6 @@ def test_there_are_never_more_than_github_shows(big: Comparison) -> None:
     assert len(rows) == 9 and {row[0] for row in rows} == {"error"}
     changed = sum(big.counts[word] for word in Verdict if word not in ("unclear", "same", "untimed"))
     assert level == "notice" and message.endswith(f"; {changed - 9} more rows have no annotation")
-
-
-def test_a_provider_that_fails_everywhere_is_one_annotation(write: Write) -> None:
-    old = [row(n, provider=p) for n in range(1, 13) for p in ("boom", "gone")]
-    new = [failed(n, "error", provider="boom") for n in range(1, 13)]
-    found = commands(annotations(compare_results(write("a", old), write("b", new)), {"missing"}))
-    assert [each[::2] for each in found[:-1]] == [
-        ("error", "softmax gone, all 12 cases"),
-        ("warning", "softmax boom, all 12 cases: error: differs at 3 elements"),
-    ]
-    assert "more" not in found[-1][2]
 
 
 def test_annotations_stand_at_the_providers_source(every: Comparison) -> None:

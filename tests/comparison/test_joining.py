@@ -24,11 +24,6 @@ def test_other_conditions_are_incomparable_with_the_reason(verdict: Judge, field
     assert word == "incomparable" and reason == f"{field} this -> that"
 
 
-def test_one_side_measured_in_two_ways_is_incomparable(verdict: Judge) -> None:
-    mixed = [row(session=0), row(session=1, timer="graph")]
-    assert verdict(mixed, mixed) == ("incomparable", "timer do_bench/graph -> do_bench/graph")
-
-
 def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write) -> None:
     """A fleet measured the cases; a case may have gone to another kind of device than last time."""
     old = [row(1, device="NVIDIA H200"), row(2, device="NVIDIA H100"), row(3, device="NVIDIA H100")]
@@ -59,24 +54,8 @@ def test_the_order_of_rows_changes_nothing(write: Write) -> None:
     assert [(v.key.axes[1][1], v.key.provider) for v in before.rows] == [(n, p) for n in (9, 10, 80) for p in "ab"]
 
 
-def test_parameters_and_dtype_belong_to_the_key(write: Write) -> None:
-    old = [row(), row(params="num_warps=4"), row(dtype="float16")]
-    assert words(compare_results(write("old", old), write("new", old))) == ["unclear"] * 3
-    assert sorted(words(compare_results(write("old", old[:2]), write("new", old[1:])))) == ["missing", "new", "unclear"]
-
-
 def with_axis(name: str, value: object) -> Row:
     return replace(row(1), case=Case("softmax", {"M": 4096, "N": 1, name: value}, "float32"))  # type: ignore[dict-item]
-
-
-def test_an_axis_that_not_every_file_has_is_ignored_with_one_note(write: Write) -> None:
-    old = write("old", [row(1)])
-    new = write("new", [with_axis("mode", "forward")], ("M", "N", "mode"))
-    told = f"the axis mode=forward was ignored, because {old} has no such axis"
-    for files in ([old, new], [new, old]):
-        compared = compare_results(*files)
-        assert [note for note in compared.notes if note.startswith("the axis ")] == [told]
-        assert {verdict.verdict for verdict in compared.rows} == {"unclear"}
 
 
 @pytest.mark.parametrize(

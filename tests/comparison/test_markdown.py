@@ -13,7 +13,6 @@ from markdown_it.token import Token
 from kbench.comparison.environment_differences import EnvironmentDifference, Weight
 from kbench.comparison.markdown import document
 from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
 
 OURS = re.compile(r"<!-- kbench:compare -->|</?details( open)?>(<summary>\d+ \w+</summary>)?")
 
@@ -36,32 +35,6 @@ def cells(text: str) -> list[list[str]]:
         if token.type in ("td_open", "th_open"):
             rows[-1].append("".join(child.content for child in after.children or ()).replace("\u200b", ""))
     return rows
-
-
-def test_the_comment(every: Comparison) -> None:
-    lines = document(every).splitlines()
-    assert lines[:4] == [
-        "<!-- kbench:compare -->",
-        f"### kbench compare: {', '.join(f'{n} {word}' for word, n in every.counts.items())}",
-        "",
-        "**pr 7 against main**",
-    ]
-    assert "| cache | cold | cold/warm | forbids the comparison |" in lines
-    assert any(line.startswith("| 1 | 31.43 | 33.03 | +5.1% |") and "| ! slower |" in line for line in lines)
-    assert "- geomean of time ratios 1" in document(every)
-
-
-def test_the_gate_is_in_the_first_line_with_a_mark(every: Comparison) -> None:
-    gated = replace(every, options=CompareOptions(fail_on=("slower", "missing")))
-    failed, *rest = document(gated).splitlines()[1:]
-    assert failed == "### \u274c kbench compare: gate failed: 1 slower, 1 missing (--fail-on slower,missing)"
-    assert f"- {', '.join(f'{n} {word}' for word, n in every.counts.items())}" in rest
-    calm = replace(
-        every,
-        rows=tuple(row for row in every.rows if row.verdict == "same"),
-        options=CompareOptions(fail_on=("slower",)),
-    )
-    assert document(calm).splitlines()[1] == "### \u2705 kbench compare: gate passed (--fail-on slower)"
 
 
 def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: Comparison) -> None:

@@ -9,8 +9,6 @@ import pytest
 from making import Write, failed, row
 from rich.cells import cell_len
 
-from kbench.analysis.metrics import COMPARED
-from kbench.comparison import report
 from kbench.comparison import text as terminal
 from kbench.comparison.compare import compare_results
 from kbench.comparison.model import Comparison
@@ -47,12 +45,6 @@ def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
     assert "\x1b" not in text and "..." not in text
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_lines_are_no_longer_than_the_width_but_for_the_summary(every: Comparison, width: int) -> None:
-    text = terminal.text(replace(every, notes=("a note that is rather long, " * 5,)), width)
-    assert all(len(line) <= width for line in text.splitlines() if line != report.summary(every))
-
-
 def test_the_verdicts_come_in_the_order_in_which_they_want_attention(every: Comparison) -> None:
     found = re.findall(r"^(?: *\d.* )?[!+=?x-] (\w+)", terminal.text(every, 200), re.MULTILINE)
     assert list(dict.fromkeys(found)) == list(Verdict)
@@ -69,14 +61,6 @@ def test_the_other_orders(every: Comparison) -> None:
         terminal.text(every, 80, "size")
 
 
-def test_no_sessions_are_proposed_for_rows_that_are_too_noisy(write: Write) -> None:
-    old = write("old", [row(ms=ms, session=session) for session, ms in enumerate((1.0, 2.0, 0.5))])
-    new = write("new", [row(ms=ms, session=session) for session, ms in enumerate((1.1, 0.6, 1.9))])
-    text = flat(terminal.text(compare_results(old, new)))
-    assert "? unclear" in text and "too noisy: " in text
-    assert "--append" not in text and "kbench ab" not in text
-
-
 def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:
     def rows(ms: float) -> list[Row]:
         places = [(n, session) for n in range(1, 7) for session in range(3)]
@@ -88,17 +72,6 @@ def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:
     assert "kbench ab" in text and "--append" not in text
 
 
-def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparison, write: Write) -> None:
-    assert (
-        "machine drift 0.0% (copy control, 10 cases), subtracted from the changes, but not from the old and new values"
-        in flat(terminal.text(every))
-    )
-    unknown = compare_results(write("a", [row()]), write("b", [row()]))
-    assert "machine drift unknown: the files have no copy control in common" in flat(terminal.text(unknown))
-    free = replace(every, options=replace(every.options, metric="copy_fraction"))
-    assert "which cancels in this metric" in flat(terminal.text(free))
-
-
 def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -> None:
     gated = replace(every, options=CompareOptions(fail_on=("slower",)))
     for width in (40, 80, 120):
@@ -107,17 +80,6 @@ def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -
     assert coloured.startswith("\x1b[31m! gate failed: 1 slower (--fail-on slower)\x1b[0m\n")
     assert (
         "\x1b[31m! slower\x1b[0m\n" in coloured and "\x1b[32m+ faster\x1b[0m" in coloured and "  = same\n" in coloured
-    )
-
-
-@pytest.mark.parametrize("metric", COMPARED)
-def test_every_metric_has_a_name_and_a_unit(every: Comparison, metric: str) -> None:
-    text = terminal.text(replace(every, options=replace(every.options, metric=metric)), 200)
-    direction = "slower" if COMPARED[metric].lower_is_better else "faster"
-    assert re.search(
-        rf"^compared    [a-zA-Z ]+ in (us|GB/s|TFLOP/s|%) .geomean of sessions., more is {direction};",
-        text,
-        re.MULTILINE,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from making import Write, failed, row, sessions
-from verdicts import Judge, words
+from verdicts import Judge
 
 from kbench.comparison.compare import compare_results
 from kbench.comparison.options import CompareOptions
@@ -14,15 +14,6 @@ def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:
     flaky = [row(session=0), failed(session=1), row(session=2)]
     assert verdict(flaky, [failed(session=s) for s in range(3)])[0] == "failed"
     assert verdict(flaky, flaky)[0] == "untimed"
-
-
-def test_what_never_had_a_time_is_not_missed(write: Write) -> None:
-    """A provider that this machine does not have, in one of the files alone."""
-    with_it, without = write("with", [row(1), failed(2, status="unavailable")]), write("without", [row(1)])
-    for old, new in ((with_it, without), (without, with_it)):
-        comparison = compare_results(old, new)
-        assert words(comparison) == ["unclear", "untimed"]
-        assert comparison.rows[1].reason.startswith("unavailable: ")
 
 
 def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:

@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 from common import Kbench
 from history.nights import Night, history, judged
-from making import write_rows
 
 from kbench.comparison.verdict import Verdict
 from kbench.history.change_points import level_changes, own_noise, shared_noise
 from kbench.history.report import HistoryReport
 from kbench.history.report_text import report_lines
-from kbench.results.case import Case
-from kbench.results.row import Row
 
 STEP = 12
 
@@ -58,15 +55,6 @@ def test_a_baseline_that_changed_too_is_named() -> None:
         else:
             assert change.moved.baseline == ("torch", pytest.approx(0.9, abs=0.01))
     assert "the baseline torch changed too, by -" in text_of(report)
-
-
-def test_a_driver_a_package_and_a_setting_are_named() -> None:
-    later = {"driver": "590.2", "packages": {"torch": "2.10.0", "triton": "3.5.0"}, "measure": {"rounds": 9}}
-    report = judged(20, lambda number: Night(slower(number), environment=later if number >= STEP else {}))
-    moved = report.changes[0].moved
-    assert [each.text for each in moved.machine] == ["driver 580.1 -> 590.2"]
-    assert [each.text for each in moved.stack] == ["torch 2.9.0 -> 2.10.0"]
-    assert [each.text for each in moved.settings] == ["measure.rounds 5 -> 9"]
 
 
 def test_a_step_of_the_copies_and_another_device_of_a_pool_are_named() -> None:
@@ -168,20 +156,3 @@ def test_sessions_that_were_appended_to_a_copied_file_count_once(kbench: Kbench,
     copy.write_text("\n".join(lines[: 1 + len(lines) // 2]) + "\n")
     done = kbench("history", "check", "history", "--json", "-")
     assert done.stdout.count('"ms"') == 12, "two points of each of six series, with other times"
-
-
-def test_other_operators_columns_and_files_may_lie_in_the_folder(kbench: Kbench, tmp_path: Path) -> None:
-    folder = history(tmp_path, 2)
-    case = Case("rmsnorm", {"T": 64, "eps": 1e-5, "causal": True, "mode": "forward"}, "float32")
-    other = write_rows(folder / "rms.csv", [Row(case, "torch", ms=1.0, device="NVIDIA H200")], tuple(case.axes))
-    lines = other.read_text().splitlines()
-    other.write_text("\n".join([f"{lines[0]},added_by_us", f"{lines[1]},1"]) + "\n")
-    (folder / ".hidden.csv").write_text("{")
-    (folder / "README.md").write_text("our history")
-    done = kbench("history", "check", "history", "--where", "T=64,eps<1e-4,causal=true")
-    assert "3 runs from" in done.stdout and "1 series with 1 point" in done.stdout
-    assert done.stderr.splitlines() == [
-        "warning: history/rms.env.json: no such file; kbench knows the machine only from the CSV"
-    ]
-    assert "6 series with 12 points" in kbench("history", "check", "history", "--where", "N>=1").stdout
-    assert "7 series with 13 points" in kbench("history", "check", "history", "--where", "mode=forward").stdout

@@ -98,14 +98,6 @@ def test_a_noisy_case_does_not_blur_the_others() -> None:
     )
 
 
-def test_without_a_repeat_control_the_floor_is_not_known() -> None:
-    rows = [row("cuda", 0.1, speedup=None), row("triton", 0.2, speedup=None)]
-    assert caveats(rows) == ["noise floor: unknown, because no baseline was timed twice"]
-    made = summary.details_table(analyse(rows))
-    assert made.header == ("fastest", "us", "GB/s", "ulp"), "no row has a speed-up or a share of a copy"
-    assert made.title == "softmax, M=4096, N=1024, float32: the fastest of each case"
-
-
 def test_flags_have_a_column_only_when_a_winner_has_some() -> None:
     torch = row("torch", 0.1, flags=("noisy",))
     (line,) = table([torch, row("cuda", 0.05), row("repeat", 0.1)])
@@ -131,28 +123,8 @@ def test_sessions_share_a_line_and_the_median_stands_for_each_provider() -> None
     assert "in 1 case" in caveats([*rows, *at(64, [row("repeat", 0.1)])])[0]
 
 
-def test_who_does_not_repeat_himself_is_named() -> None:
-    rows = at(64, [row("atomic", 0.1, deterministic=False), row("torch", 0.1, deterministic=True)])
-    rows += at(128, [row("atomic", 0.1, deterministic=False), row("unknown", 0.1, deterministic=None)])
-    assert caveats(rows)[1:] == ["two calls on the same input gave different bits: atomic (2 cases)"]
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (0.0, "0.0"), (9.94, "9.9"), (9.96, "10"), (1234.5, "1234"), (1.65e37, "1.65e+37")]
 )
 def test_errors_below_a_million_are_written_without_exponents(value: float | None, text: str) -> None:
     assert ulps(value) == text
-
-
-def test_the_end_of_a_run_says_which_precision_was_reached() -> None:
-    rows = [row("torch", 0.1, precision=0.002), row("cuda", 0.1, precision=0.005), row("copy", 0.1, precision=0.3)]
-    assert summary.precision_reached(rows, 0.005) == "precision: 2 of 2 measured times are known to within 0.5 %"
-    rows.append(row("triton", 0.1, precision=0.0213))
-    said = (
-        "precision: 2 of 3 measured times are known to within 0.5 %, the others to 2.1 % or better (column precision)"
-    )
-    assert summary.precision_reached(rows, 0.005) == said
-    rows.append(row("liger", 0.1))
-    assert summary.precision_reached(rows, 0.05).endswith(
-        "3 of 4 measured times are known to within 5 %, 1 has a single round (column precision)"
-    )
