@@ -38,8 +38,7 @@ MAY_IMPORT = {
     "interrupts": "",
     "judging": "analysis config contract errors execute interrupts protocol results text",
     "kernels": "contract results",
-    "kernels/norms": "contract kernels kernels/norms/dispatch",
-    "kernels/norms/dispatch": "contract kernels",
+    "kernels/norms": "kernels",
     "launches": "files results",
     "measure": (
         "contract kernels measure/correctness measure/definition measure/launches measure/machine "

@@ -53,6 +53,8 @@ class Processors(NamedTuple):
     packs            whether 16-bit elements can stay packed in registers (see `still_packed` in triton_rows.py)
     caps             whether to limit the registers of a thread, for speed: where the compiler meets our limits without spilling
     cache_bytes      of the L2 cache; infinity where no hint to it was measured
+    shared_bytes     of shared memory that a program can have for loads on the way; 0 if loads do not go there
+    chains           whether a launch can begin before the one before it ends (programmatic dependent launch)
     """
 
     warp_size: int = 32
@@ -61,6 +63,8 @@ class Processors(NamedTuple):
     packs: bool = True
     caps: bool = True
     cache_bytes: float = 60 * 2**20
+    shared_bytes: int = 227 * 2**10
+    chains: bool = True
 
     def programs_at_once(self, threads: int) -> int:
         """Programs of so many threads that surely find a place at once, at least 1."""
@@ -72,7 +76,8 @@ def processors_of(device: torch.device) -> Processors:
     """Those of a device with a number. On a host, where the interpreter runs programs one after another, a small device."""
     if device.type != "cuda":
         host = device.type == "cpu"
-        return Processors(multiprocessors=4, waiting=132 if host else 0, packs=False, caps=host, cache_bytes=math.inf)
+        waiting = 132 if host else 0
+        return Processors(32, 4, waiting, packs=False, caps=host, cache_bytes=math.inf, shared_bytes=0, chains=False)
     properties: Any = torch.cuda.get_device_properties(device)
     nvidia = torch.version.hip is None
     return Processors(
@@ -82,6 +87,8 @@ def processors_of(device: torch.device) -> Processors:
         nvidia,
         nvidia and properties.major == 9,
         int(properties.L2_cache_size) if nvidia else math.inf,
+        int(properties.shared_memory_per_block_optin) if nvidia else 0,
+        nvidia and properties.major >= 9,
     )
 
 
@@ -237,38 +244,37 @@ def rows_launch(
 ) -> Launch:
     """The launch of a kernel whose programs share rows of a matrix and wait for each other, if a row has several."""
     shared = division.slices > 1
-    words = (TICKET_WORDS + M * division.slices if shared else 0, ("bit 31", division.slices))
+    words = (TICKET_WORDS + M * division.slices if shared else 0, ("slices", division.slices))
     programs = math.ceil(M / division.together) * division.slices
     options = {"num_warps": division.warps, **options}
     return Launch(kernel, programs, numbers, {**division.constants, **constants}, options, words, shared)
 
 
-class Launcher:
-    """Launches what a function chooses. It chooses, and Triton looks for a compiled kernel, once for each shape, strides, dtype
-    and alignment of the tensors, because both take longer than many a kernel.
+class KeptLaunch:
+    """A launch for tensors of which only the addresses differ. It keeps the compiled kernel of the first call: Triton needs up
+    to 80 us to find it again, which is longer than many a kernel takes."""
 
-    `choose(*tensors, *settings)` returns the Launch of a call, and may raise Unsupported.
-    """
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._run: Callable[..., None] | None = None
 
-    def __init__(self, choose: Callable[..., Launch]) -> None:
-        self._choose = choose
-        self._ready: dict[Hashable, Callable[..., None]] = {}
-
-    def __call__(self, tensors: tuple[Tensor, ...], *settings: Hashable) -> None:
-        facts = [(x.shape, x.stride(), x.dtype, x.data_ptr() & 15) for x in tensors]
-        key = (tensors[0].get_device(), settings, *facts)
-        ready = self._ready.get(key)
-        if ready:
-            ready(*tensors)
+    def __call__(self, *tensors: Tensor | None) -> None:
+        """Launch. The first tensor is not None. Raises Unsupported if there are too many programs."""
+        if self._run:
+            self._run(*tensors)
         else:
-            self._first_launch(key, self._choose(*tensors, *settings), tensors)
+            self._first_launch(tensors)
 
-    def _first_launch(self, key: Hashable, launch: Launch, tensors: tuple[Tensor, ...]) -> None:
-        """Launch, and keep the compiled kernel with all arguments but the tensors."""
-        device, constants, options = tensors[0].device, launch.constants, launch.options
-        if launch.programs > LARGEST_GRID:
-            raise Unsupported(f"needs {launch.programs} programs; one launch has at most {LARGEST_GRID}")
-        if launch.waits and launch.programs > processors_of(device).multiprocessors:
+    def _first_launch(self, tensors: tuple[Tensor | None, ...]) -> None:
+        assert tensors[0] is not None
+        launch, device = self._launch, tensors[0].device
+        constants, options, grid = launch.constants, launch.options, launch.programs
+        if grid > LARGEST_GRID:
+            raise Unsupported(f"needs {grid} programs; one launch has at most {LARGEST_GRID}")
+        tickets = (
+            launch.waits and "TICKETS" in launch.kernel.arg_names
+        )  # without them, all programs surely find a place at once
+        if tickets and grid > processors_of(device).multiprocessors:
             constants = {**constants, "TICKETS": True}
         elif launch.waits and device.type == "cuda":
             options = {**options, "launch_cooperative_grid": True}
@@ -276,20 +282,42 @@ class Launcher:
         compiled: Any = None
         if launch.waits and device.type == "cpu":  # the interpreter runs one program after another
             for phase in (1, 2):
-                launch.kernel[(launch.programs,)](
-                    *tensors, *words, *launch.numbers, PHASE=phase, **constants, **options
-                )
+                launch.kernel[(grid,)](*tensors, *words, *launch.numbers, PHASE=phase, **constants, **options)
         else:
-            compiled = launch.kernel[(launch.programs,)](*tensors, *words, *launch.numbers, **constants, **options)
+            compiled = launch.kernel[(grid,)](*tensors, *words, *launch.numbers, **constants, **options)
         if compiled is None:  # there is an interpreter, and no compiler
             return
-        run = compiled[launch.programs, 1, 1]
+        run = compiled[grid, 1, 1]
         parameters = launch.kernel.params[len(tensors) + len(words) + len(launch.numbers) :]
         rest = (*launch.numbers, *(constants.get(parameter.name, parameter.default) for parameter in parameters))
         if launch.words is None:
-            self._ready[key] = lambda *tensors: run(*tensors, *rest)
+            self._run = lambda *tensors: run(*tensors, *rest)
         else:
-            self._ready[key] = lambda *tensors: run(*tensors, *_words(device, launch.words), *rest)
+            self._run = lambda *tensors: run(*tensors, *_words(device, launch.words), *rest)
+
+
+def facts_of(tensors: tuple[Tensor | None, ...]) -> Hashable:
+    """What Triton compiles a kernel for, and a launch is chosen by: two calls with the same facts take the same launch."""
+    return tuple([x if x is None else (x.shape, x.stride(), x.dtype, x.data_ptr() & 15) for x in tensors])
+
+
+class Launcher:
+    """Launches what a function chooses. It chooses once for each shape, strides, dtype and alignment of the tensors.
+
+    `choose(*tensors, *settings)` returns the Launch of a call, and may raise Unsupported.
+    """
+
+    def __init__(self, choose: Callable[..., Launch]) -> None:
+        self._choose = choose
+        self._kept: dict[Hashable, KeptLaunch] = {}
+
+    def __call__(self, tensors: tuple[Tensor | None, ...], *settings: Hashable) -> None:
+        assert tensors[0] is not None
+        key = (tensors[0].get_device(), settings, facts_of(tensors))
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = KeptLaunch(self._choose(*tensors, *settings))
+        kept(*tensors)
 
 
 def _words(device: torch.device, words: tuple[int, Hashable] | None) -> tuple[Tensor | None, ...]:

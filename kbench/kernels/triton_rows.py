@@ -182,6 +182,14 @@ def joined(top, total):
 
 
 @triton.jit
+def next_mark(word, PHASE: tl.constexpr):
+    """The mark of this launch in a word: not the one that it has. In PHASE 2 it has it already."""
+    # half a word takes one register less
+    mark = (tl.load(word.to(tl.pointer_type(tl.int32), bitcast=True), volatile=True) >> 31) & 1
+    return mark if PHASE == 2 else 1 - mark
+
+
+@triton.jit
 def team_of(words, slices, WIDTH: tl.constexpr, TICKETS: tl.constexpr, PHASE: tl.constexpr):
     """The place of a program: which rows it has, which slice of them, the words of its team, and the mark of this launch."""
     if WIDTH > 1:
@@ -192,9 +200,7 @@ def team_of(words, slices, WIDTH: tl.constexpr, TICKETS: tl.constexpr, PHASE: tl
                 tl.store(words, 0)
         part = number % slices
         words += 16 + (number - part)
-        # half a word takes one register less
-        mark = (tl.load((words + part).to(tl.pointer_type(tl.int32), bitcast=True), volatile=True) >> 31) & 1
-        return number // slices, part, words, mark if PHASE == 2 else 1 - mark
+        return number // slices, part, words, next_mark(words + part, PHASE)
     else:
         return tl.program_id(0), 0, 0, 0
 

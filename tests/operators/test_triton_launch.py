@@ -106,7 +106,9 @@ def test_what_was_measured_on_nvidia_is_not_asked_of_amd(
     monkeypatch: pytest.MonkeyPatch, hip: str | None, major: int, caps: bool, packs: bool
 ) -> None:
     """No register limit and no hint to the cache."""
-    properties = SimpleNamespace(warp_size=64, multi_processor_count=304, major=major, L2_cache_size=2**25)
+    properties = SimpleNamespace(
+        warp_size=64, multi_processor_count=304, major=major, L2_cache_size=2**25, shared_memory_per_block_optin=2**17
+    )
     monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     processors = triton_launch.processors_of.__wrapped__(torch.device("cuda", 0))
@@ -188,10 +190,10 @@ def test_threads_that_capture_graphs_at_the_same_time_get_different_words(monkey
     assert len(set(taken)) == 16
 
 
-def test_kernels_that_mark_words_differently_share_no_mailbox() -> None:
-    """A kernel of the norms between two of softmax, with as many slices of a row, would leave the second one waiting."""
+def test_launches_that_lay_out_words_differently_share_no_mailbox() -> None:
+    """A launch between two others, with another number of slices of a row, would leave the second one waiting."""
     cpu = torch.device("cpu")
-    one, other, again = (triton_launch.mailbox(cpu, 40, (marks, 5)) for marks in ("bit 31", "bit 0", "bit 31"))
+    one, other, again = (triton_launch.mailbox(cpu, 40, ("slices", slices)) for slices in (5, 4, 5))
     assert one.data_ptr() == again.data_ptr() != other.data_ptr()
 
 

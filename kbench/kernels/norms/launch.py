@@ -1,172 +1,363 @@
-"""Launches the kernels of this folder, as `dispatch/` plans it."""
+"""Normalises rows, and computes the gradients, in Triton: which kernel computes which matrix, and how it is launched.
+
+Importing this file does not need Triton. The numbers were measured on an H200 (docs/kernels.md).
+"""
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from operator import attrgetter
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from kbench.contract.provider import Unsupported
-from kbench.kernels.cuda_driver import LARGEST_GRID
-from kbench.kernels.norms.dispatch.backward import backward_plan
-from kbench.kernels.norms.dispatch.forward import forward_plan
-from kbench.kernels.norms.dispatch.launches import Launches, Processors
-from kbench.kernels.norms.mathematics import Mathematics
-from kbench.kernels.triton_launch import SHORTEST_ODD_ROW, TICKET_WORDS, mailbox, processors_of
+from kbench.kernels.triton_launch import (
+    TICKET_WORDS,
+    KeptLaunch,
+    Launch,
+    Launcher,
+    Processors,
+    facts_of,
+    load_policy,
+    power_of_two,
+    processors_of,
+    span_of,
+)
+from kbench.kernels.whole_rows import dense
 
-Tensors = tuple[torch.Tensor, ...]
+HELD_BYTES = 2**15
+"""A longer row is not held in registers on the way forward."""
 
+SHORT_BYTES = 1024
+"""Shorter rows share a program."""
 
-def normalise(
-    maths: Mathematics,
-    inputs: Tensors,
-    weights: Tensors,
-    outputs: Tensors,
-    saved: Tensors,
-    eps: float,
-    plan: Launches | None = None,
-) -> None:
-    """Normalise the rows of `inputs`, (M, N) matrices of one dtype, into `outputs`, of the same shape and dtype.
+LONGEST_HELD = 16384
+"""Elements of a row that one program holds in a backward pass that computes few rows."""
 
-    `weights` are vectors of N elements. `saved` are float32 vectors of M elements, which get the statistics of each row, or ().
-    The elements of a row are neighbours in memory. An output may be an input. `plan` replaces that of the dispatch. Raises
-    Unsupported if a launch needs too many programs.
-    """
-    x = inputs[0]
-    M, N = x.shape
-    if not x.numel():
-        return
-    vector, anywhere = _vector((*inputs, *outputs)), _anywhere(N, *inputs, *outputs)
-    if not plan:
-        wide = any(weight.element_size() > x.element_size() for weight in weights)
-        plan = forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device), anywhere, len(inputs), wide)
-    tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
-    strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
-    if plan.teams:
-        tensors["words"] = mailbox(x.device, TICKET_WORDS + M * plan.slices, ("bit 0", plan.slices))
-    numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": _moved(plan, vector, x)}
-    unless_planned = {"POLICY": ""}
-    _run(plan, unless_planned | tensors | strides | numbers | maths.constants(), x.device)
+LONGEST_RESIDENT = 8192
+"""Elements of a row that one program holds beside the sums over its rows."""
+
+TILE = 4096
+"""In the backward pass, shorter rows share a program until it has this many elements."""
 
 
-def gradients(
-    maths: Mathematics, inputs: Tensors, statistics: Tensors, weight: torch.Tensor, plan: Launches | None = None
-) -> list[torch.Tensor]:
-    """The gradient of the rows, and those of the weights, which are sums over the rows.
+class Shape(NamedTuple):
+    """M rows of N elements of `itemsize` bytes in each of the `matrices` that are read, beside weights of elements of
+    `weight_bytes`. Accesses move `vector` elements: rows begin at multiples of it, and consist of it."""
 
-    `inputs` are (M, N) matrices of one dtype: the gradient of the output, what was normalised, and what else the operator
-    needs. `statistics` are what `normalise` saved. The elements of a row are neighbours in memory. `plan` replaces that of the
-    dispatch. A plan always adds in the same order, so the gradients are deterministic. Raises Unsupported if a launch needs
-    too many programs.
-    """
-    x = inputs[1]
-    M, N = x.shape
-    dx, outputs = x.new_empty(M, N), tuple(weight.new_empty(N) for _ in range(maths.column_sums))
-    if not x.numel():
-        return [dx, *(each.zero_() for each in outputs)]
-    vector, anywhere = _vector(inputs, weight), _anywhere(N, *inputs, dx)
-    if not plan:
-        shape = (M, N, x.element_size(), vector, len(inputs), maths.column_sums)
-        plan = backward_plan(*shape, _processors(x.device), anywhere, weight.element_size() > x.element_size())
-    tensors: dict[str, Any] = {
-        "dx": dx,
-        "inputs": inputs,
-        "statistics": statistics,
-        "weight": weight,
-        "outputs": outputs,
-    }
-    tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
-    if plan.teams:
-        tensors["words"] = mailbox(x.device, TICKET_WORDS + M * plan.slices, ("bit 0", plan.slices))
-    elif plan.slices:
-        tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
-    known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices}
-    known["VEC"] = _moved(plan, vector, x)
-    _run(plan, tensors | known | maths.constants(), x.device)
-    return [dx, *outputs]
+    M: int
+    N: int
+    itemsize: int
+    weight_bytes: int
+    vector: int
+    matrices: int
+    layernorm: bool
+    processors: Processors = Processors()
 
 
-def _run(plan: Launches, known: dict[str, Any], device: torch.device) -> None:
-    """Launch each step of a plan with those of the known arguments that its kernel takes. Where programs wait for each other, a
-    limit of registers makes sure that they fit on the device. Elsewhere it is for speed, and was measured on some devices
-    only."""
-    limited = plan.teams or processors_of(device).caps
-    for step in plan.steps:
-        kernel = _kernel(step.kernel)
-        if step.programs > LARGEST_GRID:
-            raise Unsupported(f"needs {step.programs} programs; one launch has at most {LARGEST_GRID}")
-        given = known | step.arguments
-        options = step.options if limited else {k: v for k, v in step.options.items() if k != "maxnreg"}
-        kernel[(step.programs,)](**{name: given[name] for name in kernel.arg_names}, **options)
-
-
-@cache
-def _kernel(name: str) -> Any:
-    """A kernel by the name that `dispatch/` has for it. The import needs Triton."""
-    from kbench.kernels import norms
-    from kbench.kernels.norms import (  # noqa: F401 so that `code_files` finds them
-        backward_kernels,
-        column_kernels,
-        forward_kernels,
-        forward_teams,
-        forward_wide_weights,
-        shared_rows,
-        window_kernels,
-    )
-
-    return attrgetter(name)(norms)
-
-
-def _new(like: torch.Tensor, count: int, *shape: int) -> Tensors:
-    """Some float32 tensors of a shape, in one allocation."""
-    return like.new_empty((count, *shape), dtype=torch.float32).unbind()
-
-
-def _row_strides(matrices: Tensors) -> tuple[int, ...]:
-    return tuple(each.stride(0) for each in matrices)
-
-
-def _vector(matrices: Tensors, *vectors: torch.Tensor) -> int:
-    """Elements of which all rows consist, and at multiples of which all rows and the `vectors` begin in memory, up to 16
-    bytes."""
+def vector_of(*matrices: Tensor) -> int:
+    """Elements of which all rows consist, and at multiples of which they begin in memory, up to 16 bytes."""
     itemsize = matrices[0].element_size()
-    strides = [each.stride(0) * itemsize for each in matrices if each.shape[0] > 1]
-    addresses = [each.data_ptr() for each in (*matrices, *vectors)]
+    strides = [matrix.stride(0) * itemsize for matrix in matrices if matrix.shape[0] > 1]
+    addresses = [matrix.data_ptr() for matrix in matrices]
     return math.gcd(16, matrices[0].shape[1] * itemsize, *strides, *addresses) // itemsize
 
 
-def _anywhere(N: int, *matrices: torch.Tensor) -> bool:
-    """Whether rows of at least SHORTEST_ODD_ROW elements consist of vectors of less than 8 bytes, and a row begins at the same
-    distance from a multiple of 16 bytes in all matrices."""
-    whole = 16 // matrices[0].element_size()
-    strides = [each.stride(0) for each in matrices if each.shape[0] > 1]
-    return (
-        N >= SHORTEST_ODD_ROW
-        and 2 * _vector(matrices) < whole
-        and not any((stride - N) % whole for stride in strides)
-        and not any(each.data_ptr() % 16 for each in matrices)
-    )
+def warps(shape: Shape, elements: int, of_a_thread: int, most: int = 16) -> dict[str, Any]:
+    """As many warps as give a thread at most so many elements, up to `most` warps of 32 threads."""
+    threads = min(power_of_two(math.ceil(elements / of_a_thread)), most * 32)
+    return {"num_warps": max(1, threads // shape.processors.warp_size)}
 
 
-def _moved(plan: Launches, vector: int, x: torch.Tensor) -> int:
-    """Elements that one access moves."""
-    return 16 // x.element_size() if plan.window else vector
+def normalise(
+    x: Tensor,
+    weight: Tensor,
+    eps: float,
+    *,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    h: Tensor | None = None,
+    statistics: Tensor | None = None,
+) -> Tensor:
+    """The normalised rows of x, as `forward.py` computes them. `h`, which may be the residual, gets the sum of both.
+    `statistics` are for `gradients`: float32, (M,) or, with a bias, (2, M)."""
+    x, weight = dense(x), weight.contiguous()
+    y = x.new_empty(x.shape)
+    if residual is not None:
+        residual = dense(residual)
+    if bias is not None:
+        bias = bias.contiguous()
+    if x.numel():
+        _forward((y, h, statistics, x, residual, weight, bias), float(eps))
+    return y
 
 
-@cache
-def _processors(device: torch.device) -> Processors:
-    if device.type != "cuda":
-        return Processors(4, 32, 0, False, device.type == "cpu", device.type == "cpu")
-    nvidia = torch.version.hip is None
-    properties: Any = torch.cuda.get_device_properties(device)
-    shared_bytes = properties.shared_memory_per_block_optin if nvidia else 0
-    return Processors(
-        properties.multi_processor_count,
-        processors_of(device).warp_size,
-        shared_bytes,
-        chained=nvidia and properties.major >= 9,
-        cache_bytes=processors_of(device).cache_bytes,
-    )
+def forward_launch(
+    y: Tensor,
+    h: Tensor | None,
+    statistics: Tensor | None,
+    x: Tensor,
+    residual: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    eps: float,
+) -> Launch:
+    matrices = [matrix for matrix in (x, y, residual, h) if matrix is not None]
+    (M, N), strides = x.shape, [0 if matrix is None else matrix.stride(0) for matrix in (x, residual, h)]
+    sizes = (x.element_size(), weight.element_size(), vector_of(*matrices), 1 if residual is None else 2)
+    return forward_way(Shape(M, N, *sizes, bias is not None, processors_of(x.device)), (*strides, M, N, eps))
+
+
+_forward = Launcher(forward_launch)
+
+
+def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
+    """A thread has up to three accesses of 16 bytes of each row, or four of the longest rows that are held. 16 bytes beside a
+    wider weight are 16 bytes of the weight: accesses then use whole lines of both."""
+    from kbench.kernels.norms import forward
+
+    M, N, itemsize, processors = shape.M, shape.N, shape.itemsize, shape.processors
+    widest = max(itemsize, shape.weight_bytes)
+    if N * itemsize > HELD_BYTES:
+        constants: dict[str, Any] = {"BLOCK": 2**14 // widest, "VEC": shape.vector}
+        return Launch(forward.looped_rows, M, numbers, constants, warps(shape, 2**14, 32))
+    if N * widest <= SHORT_BYTES:
+        block, pieces = power_of_two(N), 1
+        rows = whole_power(min(4 * SHORT_BYTES // (block * widest), M // processors.multiprocessors))
+        options = warps(shape, rows * block * widest, 32)
+    else:
+        rows = 1
+        options = warps(shape, N * widest, 48)
+        block = options["num_warps"] * processors.warp_size * 16 // widest
+        pieces = math.ceil(N / block)
+    few = processors.multiprocessors * 2 >= M
+    constants = {
+        "ROWS": rows,
+        "BLOCK": block,
+        "PIECES": pieces,
+        "VEC": shape.vector,
+        "FULL": block * pieces == N and M % rows == 0,
+        "EARLY": pieces == 1 or few or (itemsize == 4 and not shape.layernorm),
+        "PACKED": itemsize == 2 and pieces > 1 and shape.matrices == 1 and processors.packs,
+        "POLICY": load_policy(M * N * itemsize, processors),
+    }
+    return Launch(forward.held_rows, math.ceil(M / rows), numbers, constants, options)
+
+
+class Backward(NamedTuple):
+    """The launches of a backward pass. If `parts` is not 1, the first one writes so many parts of the sums over the rows, and
+    the last one adds them up."""
+
+    first: KeptLaunch
+    parts: int = 1
+    last: KeptLaunch | None = None
+
+
+_backward: dict[Hashable, Backward] = {}
+
+
+def gradients(
+    dy: Tensor, x: Tensor, statistics: Tensor, weight: Tensor, *, layernorm: bool, dh: Tensor | None = None
+) -> list[Tensor]:
+    """The gradients of x, of the weight and, with `layernorm`, of the bias, as `backward.py` computes them. `statistics` are
+    what `normalise` saved. The order of all additions depends on the arguments' shapes and places in memory and on the device
+    only, so the gradients are deterministic."""
+    dy, x, weight, count = dense(dy), dense(x), weight.contiguous(), 2 if layernorm else 1
+    if dh is not None:
+        dh = dense(dh)
+    M, N = x.shape
+    dx, sums = x.new_empty(M, N), weight.new_empty(count, N)
+    if not x.numel():
+        return [dx, *sums.zero_().unbind()]
+    key = (x.get_device(), layernorm, facts_of((dy, x, dh, statistics, weight)))
+    way = _backward.get(key)
+    if way is None:
+        way = _backward[key] = backward_launches(dy, x, dh, weight, layernorm)
+    partial = sums if way.parts == 1 else x.new_empty(way.parts, count * N, dtype=torch.float32)
+    way.first(dx, partial, dy, x, dh, statistics, weight)
+    if way.last:
+        way.last(sums, partial)
+    return [dx, *sums.unbind()]
+
+
+def backward_launches(dy: Tensor, x: Tensor, dh: Tensor | None, weight: Tensor, layernorm: bool) -> Backward:
+    (M, N), inputs = x.shape, [matrix for matrix in (dy, x, dh) if matrix is not None]
+    vector = math.gcd(vector_of(*inputs), weight.data_ptr() // weight.element_size())
+    sizes = (x.element_size(), weight.element_size(), vector, len(inputs))
+    shape = Shape(M, N, *sizes, layernorm, processors_of(x.device))
+    numbers = (dy.stride(0), x.stride(0), 0 if dh is None else dh.stride(0), M, N)
+    launch, parts = backward_way(shape, numbers)
+    return Backward(KeptLaunch(launch), parts, KeptLaunch(add_up(shape, parts)) if parts > 1 else None)
+
+
+Way = tuple[Launch, int]
+"""The first launch of a backward pass, and how many parts of the sums over the rows it writes."""
+
+
+def backward_way(shape: Shape, numbers: tuple[float, ...]) -> Way:
+    N, access_bytes = shape.N, shape.vector * shape.itemsize
+    few = shape.M <= 256 or (shape.M <= 512 and N >= 4096)
+    if few and N <= LONGEST_HELD:  # reading twice takes less time than a second launch
+        return rows_and_columns(shape, numbers)
+    staged_bytes = (
+        shape.processors.shared_bytes if access_bytes >= 4 else 0
+    )  # no load on the way has fewer than 4 bytes
+    # registers must suffice for a mask for every access, and for rows that are not on the way to shared memory
+    roomy = access_bytes > 4 and (staged_bytes > 0 or not shape.layernorm)
+    longest = LONGEST_RESIDENT if roomy else LONGEST_RESIDENT // 2
+    if longest >= N or _stays_packed(shape, staged_bytes):
+        return resident(shape, numbers, staged_bytes)
+    sharing = sharing_of(shape)
+    if access_bytes >= 4 and sharing.slices(N) <= shape.processors.waiting * sharing.resident:
+        return shared_rows(shape, numbers, sharing)
+    return rows_and_columns(shape, numbers)
+
+
+def rows_and_columns(shape: Shape, numbers: tuple[float, ...]) -> Way:
+    from kbench.kernels.norms import backward
+
+    M, N, parts, chunk = shape.M, shape.N, 1, shape.M
+    if N <= LONGEST_HELD and M <= 512:
+        block, pieces = row_blocks(N)
+        options = warps(shape, block * pieces, 32, 8 if N * shape.itemsize <= 2**15 else 16)
+        options = max(options, warps(shape, 128, 1), key=lambda option: option["num_warps"])
+        width, step = min(128, max(32, power_of_two(N // 128))), 64 if M > 32 else 32
+        strips = math.ceil(N / width)
+    else:
+        block, pieces, width, step = 4096, 0, 128, 64
+        options = warps(shape, width * step, 16)
+        strips = math.ceil(N / width)
+        chunk = math.ceil(M / max(1, 4 * shape.processors.multiprocessors // strips))
+        parts = math.ceil(M / chunk)
+    constants = {"LAYERNORM": shape.layernorm, "BLOCK": block, "PIECES": pieces, "VEC": shape.vector}
+    constants |= {"FULL": block * pieces == N, "STEP": step, "WIDTH": width}
+    numbers = (*numbers, strips, parts, chunk)
+    return Launch(backward.rows_and_columns, strips * parts + M, numbers, constants, options), parts
+
+
+def _stays_packed(shape: Shape, staged_bytes: int) -> bool:
+    """Whether a program can hold a longer row beside one vector of sums, because its elements stay packed, two to a register.
+    There is no room for the masks of 16384 elements, or of shorter vectors."""
+    fits = shape.N == LONGEST_HELD or (shape.N <= 12288 and shape.vector == 8)
+    on_the_way = 2 * power_of_two(shape.N) * shape.itemsize * shape.matrices
+    return shape.itemsize == 2 and not shape.layernorm and fits and on_the_way <= staged_bytes
+
+
+def resident(shape: Shape, numbers: tuple[float, ...], staged_bytes: int) -> Way:
+    from kbench.kernels.norms import backward
+
+    M, N, itemsize, multiprocessors = shape.M, shape.N, shape.itemsize, shape.processors.multiprocessors
+    block, pieces = row_blocks(N)
+    rows = whole_power(min(TILE // (block * pieces), M // (2 * multiprocessors)))
+    count = rows * block * pieces
+    # measured: one program that has 16 KiB of a float32 matrix on the way, and three that have 6 KiB of a 16-bit one
+    programs = 1 if count > 5120 or itemsize * count == 2**14 else 3 if 2048 < N <= 3072 and itemsize == 2 else 2
+    staged = programs * 2 * count * itemsize * shape.matrices <= staged_bytes
+    ahead = not staged and staged_bytes > 0
+    together = rows > 1 and block >= count // 32 * 16 // itemsize  # a thread has elements of all rows
+    tiles = math.ceil(M / rows)
+    parts = even_programs(tiles, multiprocessors * programs)
+    constants = {
+        "LAYERNORM": shape.layernorm,
+        "ROWS": rows,
+        "BLOCK": block,
+        "PIECES": pieces,
+        "VEC": shape.vector,
+        "FULL": M % rows == 0 and block * pieces == N,
+        "TOGETHER": together,
+        "AHEAD": ahead,
+        "STAGES": 3 if staged else 1,
+        "PACKED": N > LONGEST_RESIDENT,
+        "PDL": shape.processors.chains,
+    }
+    options = warps(shape, count, 16 if ahead or not (together or rows == 1) else 32)
+    return Launch(backward.resident, parts, (*numbers, tiles), constants, options), parts
+
+
+class Sharing(NamedTuple):
+    """How programs share rows: each has up to `pieces` blocks of `block` elements. It has `warps` warps of 32 threads, and
+    `resident` of them fit on a multiprocessor."""
+
+    block: int
+    pieces: int
+    warps: int
+    resident: int
+
+    def span(self, N: int) -> int:
+        """Columns of a program."""
+        return span_of(N, math.ceil(N / (self.block * self.pieces)))
+
+    def slices(self, N: int) -> int:
+        return math.ceil(N / self.span(N))
+
+
+def sharing_of(shape: Shape) -> Sharing:
+    """Registers are the limit. Then instructions are: there are fewest for an element if a thread has many of a row."""
+    if not shape.processors.chains or shape.vector * shape.itemsize == 4:  # masks for every 4 bytes take registers, too
+        return Sharing(2048, 1, warps=4, resident=2)
+    if shape.itemsize == 4:
+        return Sharing(4096, 1, warps=16, resident=1)
+    if shape.weight_bytes == 4 or shape.vector < 8:
+        return Sharing(1024, 3, warps=4, resident=2)
+    if shape.layernorm or shape.matrices > 2:
+        return Sharing(1024, 4, warps=4, resident=2)
+    return Sharing(4096, 1, warps=8, resident=2)
+
+
+def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> Way:
+    from kbench.kernels.norms import shared_rows as kernels
+
+    M, N, processors = shape.M, shape.N, shape.processors
+    span, slices = sharing.span(N), sharing.slices(N)
+    pieces = math.ceil(span / sharing.block)
+    teams = even_programs(M, max(1, processors.multiprocessors * sharing.resident // slices))
+    constants = {
+        "LAYERNORM": shape.layernorm,
+        "BLOCK": sharing.block,
+        "PIECES": pieces,
+        "VEC": shape.vector,
+        "PAIRS": 2 if shape.itemsize == 2 else 1,
+        "FULL": N % span == 0 and span == sharing.block * pieces,
+        "WIDTH": power_of_two(slices),
+        "PTX": processors.packs,
+        "PDL": processors.chains,
+    }
+    options: dict[str, Any] = {"num_warps": max(1, sharing.warps * 32 // processors.warp_size)}
+    if processors.packs:  # an NVIDIA device; a thread gets registers by eights
+        options["maxnreg"] = min(255, 2**16 // (sharing.resident * sharing.warps * 32) // 8 * 8)
+    words, programs = (TICKET_WORDS + M * slices, ("slices", slices)), teams * slices
+    numbers = (*numbers, slices, span)
+    return Launch(kernels.shared_rows, programs, numbers, constants, options, words, waits=True), teams
+
+
+def add_up(shape: Shape, parts: int) -> Launch:
+    """A program that adds few parts has more columns: many short programs take longer than the work of each."""
+    from kbench.kernels.norms import backward
+
+    step, columns = min(64, power_of_two(parts)), (2 if shape.layernorm else 1) * shape.N
+    width, chains = (16 if shape.N <= 2048 else 32) * 64 // step, shape.processors.chains
+    options = warps(shape, step * width, 8) | ({"launch_pdl": True} if chains else {})
+    constants = {"STEP": step, "BLOCK": width, "PDL": chains}
+    return Launch(backward.add_up, math.ceil(columns / width), (parts, columns), constants, options)
+
+
+def row_blocks(N: int) -> tuple[int, int]:
+    """The block in which a row is held, and how many of them: one power of two or, of long rows, three quarters or five eighths
+    of it."""
+    whole = power_of_two(N)
+    if whole >= TILE and whole * 5 // 8 >= N:
+        return whole // 8, 5
+    if whole >= TILE and whole * 3 // 4 >= N:
+        return whole // 4, 3
+    return whole, 1
+
+
+def whole_power(n: int) -> int:
+    """The largest power of two that is at most n; 1 if there is none."""
+    return 1 << (max(1, n).bit_length() - 1)
+
+
+def even_programs(tiles: int, most: int) -> int:
+    """At most this many programs, of which each gets the same number of tiles, or one fewer."""
+    return math.ceil(tiles / math.ceil(tiles / most))

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""A Triton kernel for the gradients of a normalisation of long rows, which are shared by the programs of a team.
-`backward_kernels.py` says what the functions of an operator and the arguments are, and `exchange.py` how a team exchanges sums.
+"""A Triton kernel for the gradients of a normalisation of long rows, which the programs of a team share. `backward.py` says
+what is computed, and `triton_rows.py` how programs exchange sums through the words of a mailbox.
 
-With PAIRS of 2, 16-bit elements are loaded two to a word, and a word stays in one register from one turn of the loop to the
+With PAIRS of 2, elements of 16 bits are loaded two to a word, and a word stays in one register from one turn of the loop to the
 next. Elements would take a register each. The two elements of a word are computed as two pieces of the row.
 """
 
@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 from triton.language.extra import cuda
 
-from kbench.kernels.norms.backward_kernels import no_totals
-from kbench.kernels.norms.exchange import gather, gather_rows, next_mark, publish
-from kbench.kernels.norms.tiles import add_terms, block, load, load_each, row_sums, store, sums_of_one_row
+from kbench.kernels.norms.backward import gradient, no_totals, normalised, row_statistics, row_sums
+from kbench.kernels.norms.tiles import load, store, tile_block
+from kbench.kernels.triton_rows import gather_words, next_mark, publish_word
 
 
 @triton.jit
@@ -24,54 +24,33 @@ def first_word(matrix, row, stride, VEC: tl.constexpr, PAIRS: tl.constexpr):
 
 
 @triton.jit
-def blocks(start, end, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, PAIRS: tl.constexpr):
-    """For each block of a row, its words and a mask of those before `end`."""
-    found = ()
-    for p in tl.static_range(PIECES):
-        found = found + (block(0, 1, start + p * (BLOCK // PAIRS), end, 1, BLOCK // PAIRS, VEC // PAIRS),)  # noqa: RUF005
-    return found
-
-
-@triton.jit
-def tile_rows(tile, M, ROWS: tl.constexpr):
-    """The rows of a tile, and which of them exist. One row is a number."""
-    if ROWS == 1:
-        return tl.cast(tile, tl.int64), True
-    else:
-        rows = tl.cast(tile, tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-        return rows, rows < M
-
-
-@triton.jit
-def load_tile(
-    inputs,
-    statistics,
-    strides,
-    rows,
-    inside,
-    places,
-    ROWS: tl.constexpr,
-    VEC: tl.constexpr,
-    PAIRS: tl.constexpr,
-    FULL: tl.constexpr,
-):
-    """The statistics of some rows, and for each block of them, a tuple with its words of every input."""
-    lanes = rows + tl.zeros((1, 1), tl.int64)
-    found = load_each(statistics, lanes, inside, FULL or ROWS == 1)
-    tile = ()
-    for p in tl.static_range(len(places)):
-        loaded = ()
-        mask = places[p][1] & inside if ROWS > 1 else places[p][1]
+def load_words(inputs, strides, row, places, VEC: tl.constexpr, PAIRS: tl.constexpr, FULL: tl.constexpr):
+    """For each block of a row, a tuple with its words of every input."""
+    blocks = ()
+    for b in tl.static_range(len(places)):
+        words = ()
         for i in tl.static_range(len(inputs)):
-            pointers = first_word(inputs[i], rows, strides[i], VEC, PAIRS) + places[p][0]
-            loaded = loaded + (load(pointers, mask, FULL),)  # noqa: RUF005
-        tile = tile + (loaded,)  # noqa: RUF005
-    return found, tile
+            pointers = first_word(inputs[i], row, strides[i], VEC, PAIRS) + places[b][0]
+            words = words + (load(pointers, places[b][1], FULL),)  # noqa: RUF005 Triton has no other way to append
+        blocks = blocks + (words,)  # noqa: RUF005
+    return blocks
 
 
 @triton.jit
-def unpacked_words(words, HALF: tl.constexpr, PAIRS: tl.constexpr):
-    """The elements of words in float32: one tensor, or one for the lower and one for the upper halves, of type HALF."""
+def hidden(values, PTX: tl.constexpr):
+    """The same values. PTX hides that from the compiler, which would otherwise take more registers than there are: it would
+    convert the weight once, to twice the registers, and join the sums of all blocks to one long vector."""
+    if not PTX:
+        return values
+    elif values.dtype == tl.float32:
+        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=f,f", [values], tl.float32, is_pure=True, pack=1)
+    else:
+        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [values], tl.int32, is_pure=False, pack=1)
+
+
+@triton.jit
+def halves(words, HALF: tl.constexpr, PAIRS: tl.constexpr):
+    """The elements of words in float32: one tensor, or one of the lower and one of the upper halves, of type HALF."""
     if PAIRS == 1:
         return (words.to(tl.float32),)
     elif HALF == tl.bfloat16:  # noqa: SIM300
@@ -82,255 +61,210 @@ def unpacked_words(words, HALF: tl.constexpr, PAIRS: tl.constexpr):
 
 
 @triton.jit
-def as_pieces(block_words, HALF: tl.constexpr, PAIRS: tl.constexpr):
-    """For each piece of a row that a block of words is, one or two, a tuple with its elements of every input."""
-    first = ()
-    second = ()
-    for i in tl.static_range(len(block_words)):
-        halves = unpacked_words(block_words[i], HALF, PAIRS)
-        first = first + (halves[0],)  # noqa: RUF005
-        second = second + (halves[PAIRS - 1],)  # noqa: RUF005
-    return (first,) if PAIRS == 1 else (first, second)
-
-
-@triton.jit
-def scale_of(weights, b: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr, KEPT: tl.constexpr, PTX: tl.constexpr):
-    """The weight of each piece of block b in float32. PTX hides from the compiler that words are the same in every turn: it
-    would convert them once and keep the results, in two registers for what one holds."""
-    if KEPT < PAIRS:
-        return weights[b * PAIRS].to(tl.float32), weights[b * PAIRS + 1].to(tl.float32)
-    elif PTX and PAIRS == 2:
-        words = tl.inline_asm_elementwise(
-            "mov.b32 $0, $1;", "=r,r", [weights[b]], dtype=tl.int32, is_pure=False, pack=1
-        )
-        return unpacked_words(words, HALF, PAIRS)
-    else:
-        return unpacked_words(weights[b], HALF, PAIRS)
-
-
-@triton.jit
-def sum_tile_terms(
-    found,
-    tile,
-    weights,
-    NORMALISED: tl.constexpr,
-    ROW_TERMS: tl.constexpr,
-    ROWS: tl.constexpr,
-    HALF: tl.constexpr,
-    PAIRS: tl.constexpr,
-    KEPT: tl.constexpr,
-    PTX: tl.constexpr,
-):
-    """The sums of the row terms of some rows. Those of one row are numbers."""
-    totals = ()
-    for b in tl.static_range(len(tile)):
-        pieces = as_pieces(tile[b], HALF, PAIRS)
-        scale = scale_of(weights, b, HALF, PAIRS, KEPT, PTX)
-        for half in tl.static_range(PAIRS):
-            values = pieces[half]
-            terms = ROW_TERMS(values[0] * scale[half], NORMALISED(values[1], found))
-            totals = terms if b + half == 0 else add_terms(totals, terms, True, False)
-    return sums_of_one_row(totals) if ROWS == 1 else row_sums(totals)
-
-
-@triton.jit
-def packed_words(halves, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr):
-    """What `unpacked_words` takes apart. With PTX, one instruction rounds both halves of a word."""
+def as_words(values, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr):
+    """What `halves` takes apart. With PTX, one instruction rounds both halves of a word."""
     if PAIRS == 1:
-        return halves[0]
+        return values[0]
     elif PTX and HALF == tl.bfloat16:  # noqa: SIM300
         return tl.inline_asm_elementwise(
-            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", [halves[0], halves[1]], dtype=tl.int32, is_pure=True, pack=1
+            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", [values[0], values[1]], tl.int32, is_pure=True, pack=1
         )
     elif PTX:
         return tl.inline_asm_elementwise(
-            "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", [halves[0], halves[1]], dtype=tl.int32, is_pure=True, pack=1
+            "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", [values[0], values[1]], tl.int32, is_pure=True, pack=1
         )
     else:
-        low = halves[0].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
-        return low | (halves[1].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) << 16)
+        low = values[0].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+        return low | (values[1].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) << 16)
 
 
 @triton.jit
-def separate(sums, PTX: tl.constexpr):
-    """The same sums. PTX hides that from the compiler, which would join the sums of all blocks to one long vector. It would
-    then compute each step of all blocks before the next step, and registers would not suffice."""
-    if PTX:
-        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=f,f", [sums], dtype=tl.float32, is_pure=True, pack=1)
+def load_weights(weight, places, HALF: tl.constexpr, VEC: tl.constexpr, PAIRS: tl.constexpr, FULL: tl.constexpr):
+    """For each block, a tuple with its words of the weight or, if a float32 weight is beside 16 bits, with the elements for the
+    lower and for the upper halves of words."""
+    blocks = ()
+    for b in tl.static_range(len(places)):
+        if weight.dtype.element_ty == HALF:
+            words = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
+            blocks = blocks + ((load(words, places[b][1], FULL),),)  # noqa: RUF005
+        else:
+            low = weight + places[b][0] * 2
+            blocks = blocks + ((load(low, places[b][1], FULL), load(low + 1, places[b][1], FULL)),)  # noqa: RUF005
+    return blocks
+
+
+@triton.jit
+def scale_of(weights, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr):
+    """The weight of a block in float32, as `halves` returns it."""
+    if len(weights) == 2:
+        return weights
     else:
-        return sums
+        return halves(hidden(weights[0], PTX and PAIRS == 2), HALF, PAIRS)
 
 
 @triton.jit
-def write_tile(
-    target,
+def publish_sums(words, blocks, weights, statistics, mark, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr):
+    """Publish the sums of a program's part of a row: the sum of g * z and, with a mean, that of g. `publish_word` has no place
+    for the sign of the second one: it becomes the lowest bit of the first."""
+    products = 0.0
+    gradients = 0.0
+    for b in tl.static_range(len(blocks)):
+        dy, x = halves(blocks[b][0], HALF, PAIRS), halves(blocks[b][1], HALF, PAIRS)
+        scale = scale_of(weights[b], HALF, PAIRS, PTX)
+        for half in tl.static_range(PAIRS):
+            g = dy[half] * scale[half]
+            products += g * normalised(x[half], statistics)
+            gradients += g
+    sums = row_sums(products, gradients, len(statistics) == 2)
+    if len(sums) == 1:
+        publish_word(words, sums[0], sums[0], mark)  # nobody reads the second one
+    else:
+        bits = (sums[0].to(tl.int32, bitcast=True) & -2) | (sums[1] < 0).to(tl.int32)
+        publish_word(words, bits.to(tl.float32, bitcast=True), tl.abs(sums[1]), mark)
+
+
+@triton.jit
+def gather_means(words, slices, mark, N, COUNT: tl.constexpr, WIDTH: tl.constexpr):
+    """Wait for the sums of all programs that share a row. Returns their totals, divided by N: numbers, because the compiler may
+    move a tensor of one element through shared memory to all its users."""
+    first, second, exists = gather_words(words, slices, mark, WIDTH)
+    mean = tl.sum(tl.where(exists, first, 0.0), 0) * (1.0 / N)
+    if COUNT == 1:
+        return (mean,)
+    else:
+        signed = tl.where((first.to(tl.int32, bitcast=True) & 1) == 1, -second, second)
+        return mean, tl.sum(tl.where(exists, signed, 0.0), 0) * (1.0 / N)
+
+
+@triton.jit
+def write_words(
+    dx,
     places,
-    found,
-    tile,
-    inside,
+    blocks,
     weights,
-    sums,
+    statistics,
+    means,
     totals,
-    N,
-    NORMALISED: tl.constexpr,
-    COLUMN_TERMS: tl.constexpr,
-    GRADIENT: tl.constexpr,
-    ROWS: tl.constexpr,
     HALF: tl.constexpr,
     PAIRS: tl.constexpr,
-    KEPT: tl.constexpr,
-    PTX: tl.constexpr,
     FULL: tl.constexpr,
+    PTX: tl.constexpr,
 ):
-    """Write the gradients of some rows, of which `sums` are the sums of the row terms. Return `totals` with their column terms
-    added."""
-    means = ()
-    for i in tl.static_range(len(sums)):
-        means = means + (sums[i] * (1.0 / N),)  # noqa: RUF005
-    new = ()
+    """Write the gradients of a program's part of a row. Returns `totals` with dy * z and, with a mean, dy added."""
+    SUMS: tl.constexpr = len(means)
+    added = ()
     for b in tl.static_range(len(places)):
-        pieces = as_pieces(tile[b], HALF, PAIRS)
-        scale = scale_of(weights, b, HALF, PAIRS, KEPT, PTX)
-        gradients = ()
+        dy, x = halves(blocks[b][0], HALF, PAIRS), halves(blocks[b][1], HALF, PAIRS)
+        scale = scale_of(weights[b], HALF, PAIRS, PTX)
+        slopes = ()
         for half in tl.static_range(PAIRS):
-            values = pieces[half]
-            normalised = NORMALISED(values[1], found)
-            gradient = GRADIENT(values[0] * scale[half], normalised, means, found, values[2:])
-            gradients = gradients + (gradient,)  # noqa: RUF005
-            terms = COLUMN_TERMS(values[0], normalised)
-            for i in tl.static_range(len(terms)):
-                term = tl.sum(terms[i], 0, keep_dims=True) if ROWS > 1 else terms[i]
-                new = new + (separate(totals[(b * PAIRS + half) * len(terms) + i] + term, PTX and PAIRS == 2),)  # noqa: RUF005
-        mask = places[b][1] & inside if ROWS > 1 else places[b][1]
-        store(target + places[b][0], packed_words(gradients, HALF, PAIRS, PTX), mask, FULL)
-    return new
+            z = normalised(x[half], statistics)
+            slope = gradient(dy[half] * scale[half], z, means, statistics)
+            if len(blocks[b]) == 3:
+                slope += halves(blocks[b][2], HALF, PAIRS)[half]
+            slopes = slopes + (slope,)  # noqa: RUF005
+            terms = (dy[half] * z, dy[half])
+            for i in tl.static_range(SUMS):
+                total = totals[(b * PAIRS + half) * SUMS + i] + terms[i]
+                added = added + (hidden(total, PTX and PAIRS == 2),)  # noqa: RUF005
+        store(dx + places[b][0], as_words(slopes, HALF, PAIRS, PTX), places[b][1], FULL)
+    return added
 
 
-@triton.jit
-def publish_tile(words, sums, mark, inside, ROWS: tl.constexpr):
-    if ROWS == 1:
-        publish(words, sums, mark)
-    else:
-        publish(words, sums, mark, inside)
-
-
-@triton.jit
-def gather_tile(
-    words, slices, inside, mark, COUNT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, PTX: tl.constexpr
-):
-    if ROWS == 1:
-        return gather(words, slices, mark, COUNT, WIDTH, PTX)
-    else:
-        return gather_rows(words, inside, slices, mark, COUNT, WIDTH, PTX)
-
-
-@triton.jit(do_not_specialize=["M", "tiles", "slices", "span"])
+@triton.jit(do_not_specialize=["M", "slices", "span"])
 def shared_rows(
     dx,
     partial,
-    inputs,
+    dy,
+    x,
+    dh,
     statistics,
     weight,
-    strides,
+    words,
+    dy_stride,
+    x_stride,
+    dh_stride,
     M,
     N,
-    words,
-    tiles,
     slices,
     span,
-    NORMALISED: tl.constexpr,
-    ROW_TERMS: tl.constexpr,
-    COLUMN_TERMS: tl.constexpr,
-    GRADIENT: tl.constexpr,
-    ROWS: tl.constexpr,
+    LAYERNORM: tl.constexpr,
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     PAIRS: tl.constexpr,
-    PTX: tl.constexpr,
-    STAGES: tl.constexpr,
-    ONE_TILE: tl.constexpr,
     FULL: tl.constexpr,
     WIDTH: tl.constexpr,
+    PTX: tl.constexpr,
     PDL: tl.constexpr,
-    PHASE: tl.constexpr,
+    PHASE: tl.constexpr = 0,
 ):
-    """Each team of `slices` programs, at most WIDTH, takes every n-th tile of ROWS rows. A program has the same `span` columns
-    of all its rows, in PIECES blocks of BLOCK, and keeps their column sums in registers. With ONE_TILE, a team takes one tile.
-    Grid: teams * slices, all on the device at once.
+    """Each team of `slices` programs, at most WIDTH, takes every n-th row. A program has the same `span` columns of all its
+    rows, in PIECES blocks of BLOCK, and keeps their sums over the rows in registers. Grid: teams * slices, all on the device at
+    once.
 
-    While a program waits for the sums of a tile, it reduces the next tile and loads the one after that. So a tile is written
-    one turn after it was reduced.
+    While a program waits for the sums of a row, it sums the next row and loads the one after that. So a row is written one turn
+    after it was summed. The mark of a row's words changes with each launch.
     """
+    inputs = (dy, x) if dh is None else (dy, x, dh)
+    strides = (dy_stride, x_stride) if dh is None else (dy_stride, x_stride, dh_stride)
     HALF: tl.constexpr = dx.dtype.element_ty
-    COUNT: tl.constexpr = PIECES * PAIRS
-    AHEAD: tl.constexpr = STAGES == 1 and not ONE_TILE
+    SUMS: tl.constexpr = 1 + LAYERNORM
     part = tl.program_id(0) % slices
     team = tl.program_id(0) // slices
     teams = tl.num_programs(0) // slices
     end = tl.minimum(part * span + span, N) // PAIRS
-    places = blocks(part * span // VEC * (VEC // PAIRS), end, BLOCK, PIECES, VEC, PAIRS)
-    KEPT: tl.constexpr = PAIRS if weight.dtype.element_ty == HALF else 1
-    weights = ()
+    places = ()
     for b in tl.static_range(PIECES):
-        if KEPT == PAIRS:
-            first = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
-            weights = weights + (load(first, places[b][1], FULL),)  # noqa: RUF005
-        else:
-            for half in tl.static_range(PAIRS):
-                weights = weights + (load(weight + places[b][0] * PAIRS + half, places[b][1], FULL),)  # noqa: RUF005
-    totals = no_totals(COUNT * len(partial), 1, BLOCK // PAIRS)
+        first = part * span // VEC * (VEC // PAIRS) + b * (BLOCK // PAIRS)
+        lanes, columns, _ = tile_block(first, end, True, 1, BLOCK // PAIRS, VEC // PAIRS)
+        places = places + ((lanes, columns),)  # noqa: RUF005
+    weights = load_weights(weight, places, HALF, VEC, PAIRS, FULL)
+    totals = no_totals(PIECES * PAIRS * SUMS, 1, BLOCK // PAIRS)
     words += 16
 
-    rows, inside = tile_rows(team, M, ROWS)
-    found_before, before = load_tile(inputs, statistics, strides, rows, inside, places, ROWS, VEC, PAIRS, FULL)
-    following, follows = tile_rows(tl.minimum(team + teams, tiles - 1), M, ROWS)
-    if AHEAD:
-        found_ahead, ahead = load_tile(inputs, statistics, strides, following, follows, places, ROWS, VEC, PAIRS, FULL)
-    mark = next_mark(words + rows * slices + part, PHASE, inside)
-    mark_ahead = next_mark(words + following * slices + part, PHASE, follows)
-    sums = sum_tile_terms(found_before, before, weights, NORMALISED, ROW_TERMS, ROWS, HALF, PAIRS, KEPT, PTX)
+    row = team.to(tl.int64)
+    before = load_words(inputs, strides, row, places, VEC, PAIRS, FULL)
+    before_statistics = row_statistics(statistics, row, True, M, LAYERNORM, 1)
+    following = tl.minimum(row + teams, M - 1)
+    ahead = load_words(inputs, strides, following, places, VEC, PAIRS, FULL)
+    ahead_statistics = row_statistics(statistics, following, True, M, LAYERNORM, 1)
+    mark = next_mark(words + row * slices + part, PHASE)
+    ahead_mark = next_mark(words + following * slices + part, PHASE)
     if PHASE != 2:
-        publish_tile(words + rows * slices + part, sums, mark, inside, ROWS)
-    if not ONE_TILE:
-        for tile in tl.range(team + teams, tiles, teams, num_stages=STAGES):
-            rows, inside = tile_rows(tile - teams, M, ROWS)
-            new, exists = tile_rows(tile, M, ROWS)
-            following, follows = tile_rows(tl.minimum(tile + teams, tiles - 1), M, ROWS)
-            if AHEAD:
-                here = ahead
-                found = found_ahead
-                found_ahead, ahead = load_tile(
-                    inputs, statistics, strides, following, follows, places, ROWS, VEC, PAIRS, FULL
-                )
-            else:
-                found, here = load_tile(inputs, statistics, strides, new, exists, places, ROWS, VEC, PAIRS, FULL)
-            # a new value: the compiler does not load ahead in loops that pass a value on unchanged
-            new_mark = mark_ahead & 1
-            mark_ahead = next_mark(words + following * slices + part, PHASE, follows)  # takes as long as most of a turn
-            sums = sum_tile_terms(found, here, weights, NORMALISED, ROW_TERMS, ROWS, HALF, PAIRS, KEPT, PTX)
-            if PHASE != 2:
-                publish_tile(words + new * slices + part, sums, new_mark, exists, ROWS)
-            if PHASE != 1:
-                all_sums = gather_tile(words + rows * slices, slices, inside, mark, len(sums), ROWS, WIDTH, STAGES > 1)
-                totals = write_tile(
-                    first_word(dx, rows, N, VEC, PAIRS), places, found_before, before, inside, weights, all_sums, totals, N,
-                    NORMALISED, COLUMN_TERMS, GRADIENT, ROWS, HALF, PAIRS, KEPT, PTX, FULL,
-                )  # fmt: skip
-            before = here
-            found_before = found
-            mark = new_mark
+        own = words + row * slices + part
+        publish_sums(own, before, weights, before_statistics, mark, HALF, PAIRS, PTX)
+    for number in tl.range(team + teams, M, teams):
+        row = tl.cast(number, tl.int64)
+        here = ahead
+        here_statistics = ahead_statistics
+        here_mark = ahead_mark
+        following = tl.minimum(row + teams, M - 1)
+        ahead = load_words(inputs, strides, following, places, VEC, PAIRS, FULL)
+        ahead_statistics = row_statistics(statistics, following, True, M, LAYERNORM, 1)
+        ahead_mark = next_mark(words + following * slices + part, PHASE)  # takes as long as most of a turn
+        if PHASE != 2:
+            own = words + row * slices + part
+            publish_sums(own, here, weights, here_statistics, here_mark, HALF, PAIRS, PTX)
+        if PHASE != 1:
+            means = gather_means(words + (row - teams) * slices, slices, mark, N, SUMS, WIDTH)
+            target = first_word(dx, row - teams, N, VEC, PAIRS)
+            totals = write_words(
+                target, places, before, weights, before_statistics, means, totals, HALF, PAIRS, FULL, PTX
+            )
+        before = here
+        before_statistics = here_statistics
+        mark = here_mark
     if PHASE != 1:
-        rows, inside = tile_rows(team + (tiles - 1 - team) // teams * teams, M, ROWS)
-        all_sums = gather_tile(words + rows * slices, slices, inside, mark, len(sums), ROWS, WIDTH, STAGES > 1)
-        totals = write_tile(
-            first_word(dx, rows, N, VEC, PAIRS), places, found_before, before, inside, weights, all_sums, totals, N,
-            NORMALISED, COLUMN_TERMS, GRADIENT, ROWS, HALF, PAIRS, KEPT, PTX, FULL,
-        )  # fmt: skip
+        row = (team + (M - 1 - team) // teams * teams).to(tl.int64)
+        means = gather_means(words + row * slices, slices, mark, N, SUMS, WIDTH)
+        target = first_word(dx, row, N, VEC, PAIRS)
+        totals = write_words(target, places, before, weights, before_statistics, means, totals, HALF, PAIRS, FULL, PTX)
         if PDL:
             cuda.gdc_launch_dependents()
+        partial += team.to(tl.int64) * SUMS * (N // VEC * VEC)
         for b in tl.static_range(PIECES):
             for half in tl.static_range(PAIRS):
-                for i in tl.static_range(len(partial)):
-                    target = partial[i] + team.to(tl.int64) * N + places[b][0] * PAIRS + half
-                    store(target, totals[(b * PAIRS + half) * len(partial) + i], places[b][1], FULL)
+                for i in tl.static_range(SUMS):
+                    pointers = partial + i * (N // VEC * VEC) + places[b][0] * PAIRS + half
+                    store(pointers, totals[(b * PAIRS + half) * SUMS + i], places[b][1], FULL)

@@ -1,44 +1,25 @@
-"""Layer normalisation in Triton. The kernels are in `kbench/kernels/norms/`, and the mathematics in `triton_mathematics.py`.
-Importing this file does not need Triton."""
+"""Layer normalisation in Triton. The kernels are in `kbench/kernels/norms/`."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from kbench.kernels import whole_rows
-from kbench.kernels.norms import launch
+from kbench.kernels.norms.launch import gradients, normalise
 from kbench.operators.layernorm.operator import layernorm
 
 
 @layernorm.provider("triton", label="Triton", requires="triton")
-def triton(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
-    return _normalised(x, weight, bias, (), eps)
+def triton(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
+    return normalise(x, weight, eps, bias=bias)
 
 
-def triton_saving(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float
-) -> tuple[torch.Tensor, launch.Tensors]:
-    """The output, and the mean and the factor of each row for the backward pass."""
-    saved = x.new_empty((2, x.shape[0]), dtype=torch.float32).unbind()
-    return _normalised(x, weight, bias, saved, eps), saved
-
-
-def _normalised(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, saved: launch.Tensors, eps: float
-) -> torch.Tensor:
-    from kbench.operators.layernorm.triton_mathematics import LAYERNORM
-
-    y = x.new_empty(x.shape)
-    weights = (weight.contiguous(), bias.contiguous())
-    launch.normalise(LAYERNORM, (whole_rows.dense(x),), weights, (y,), saved, eps)
-    return y
+def triton_saving(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    """The output, and the factors and the means of the rows for the backward pass."""
+    statistics = x.new_empty(2, x.shape[0], dtype=torch.float32)
+    return normalise(x, weight, eps, bias=bias, statistics=statistics), statistics
 
 
 @layernorm.backward("triton", saves=triton_saving)
-def triton_backward(
-    dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, statistics: launch.Tensors
-) -> list[torch.Tensor]:
-    from kbench.operators.layernorm.triton_mathematics import LAYERNORM
-
-    inputs = (whole_rows.dense(dy), whole_rows.dense(x))
-    return launch.gradients(LAYERNORM, inputs, statistics, weight.contiguous())
+def triton_backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor) -> list[Tensor]:
+    return gradients(dy, x, statistics, weight, layernorm=True)

@@ -1,0 +1,160 @@
+# mypy: ignore-errors
+"""Triton kernels that normalise the rows of a matrix, in float32: `y = x / sqrt(mean(x^2) + eps) * weight`.
+
+With `residual`, they normalise the sum of x and the residual, which they write to `h`: that is add_rmsnorm. With `bias`, they
+subtract the mean of the row first and add the bias last: that is layernorm. For the backward pass they write to `statistics`,
+unless it is None, the factor 1 / sqrt(...) of each row, and behind all factors the mean of each row.
+
+Rows begin at multiples of VEC elements, and consist of whole vectors of VEC elements. `y` has no gaps between its rows.
+"""
+
+import triton
+import triton.language as tl
+
+from kbench.kernels.norms.tiles import load, store, tile_block, tile_rows, unpacked
+from kbench.kernels.triton_rows import row_total
+
+
+@triton.jit
+def write_statistics(statistics, rows, inside, mean, factor, M, LAYERNORM: tl.constexpr, ROWS: tl.constexpr):
+    store(statistics + rows, factor, inside, ROWS == 1)
+    if LAYERNORM:
+        store(statistics + M + rows, mean, inside, ROWS == 1)
+
+
+@triton.jit(do_not_specialize=["M"])
+def held_rows(
+    y,
+    h,
+    statistics,
+    x,
+    residual,
+    weight,
+    bias,
+    x_stride,
+    residual_stride,
+    h_stride,
+    M,
+    N,
+    eps,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    FULL: tl.constexpr,
+    EARLY: tl.constexpr,
+    PACKED: tl.constexpr,
+    POLICY: tl.constexpr,
+):
+    """Each program holds ROWS rows in registers, in PIECES blocks of BLOCK columns. With FULL, no block reaches beyond the
+    matrix. With EARLY, weights are loaded before the rows arrive. With PACKED, elements of 16 bits are held as they are, not in
+    float32. POLICY is the eviction policy of the loads of x and the residual. Grid: M / ROWS, rounded up."""
+    LAYERNORM: tl.constexpr = bias is not None
+    rows, inside = tile_rows(tl.program_id(0), M, ROWS)
+    values = ()
+    early = ()
+    for p in tl.static_range(PIECES):
+        lanes, columns, mask = tile_block(p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+        value = load(x + rows * (x_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
+        if residual is not None:
+            more = load(residual + rows * (residual_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
+            value = value.to(tl.float32) + more.to(tl.float32)
+            store(h + rows * (h_stride // VEC * VEC) + lanes, value, mask, FULL)
+        values = values + (value if PACKED else value.to(tl.float32),)  # noqa: RUF005 Triton has no other way to append
+        if EARLY:
+            early = early + (load(weight + lanes, columns, FULL),)  # noqa: RUF005
+            if LAYERNORM:
+                early = early + (load(bias + lanes, columns, FULL),)  # noqa: RUF005
+
+    mean = 0.0
+    if LAYERNORM:
+        total = values[0].to(tl.float32)
+        for p in tl.static_range(1, PIECES):
+            total += values[p].to(tl.float32)
+        mean = row_total(total) / N
+    squares = tl.zeros((ROWS, BLOCK), tl.float32)
+    for p in tl.static_range(PIECES):
+        value = unpacked(values[p], PACKED and LAYERNORM)
+        if LAYERNORM:
+            _, _, mask = tile_block(p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+            value = value - mean if FULL else tl.where(mask, value - mean, 0.0)
+        squares += value * value
+    factor = tl.rsqrt(row_total(squares) / N + eps)
+    if statistics is not None:
+        write_statistics(statistics, rows, inside, mean, factor, M, LAYERNORM, ROWS)
+
+    for p in tl.static_range(PIECES):
+        lanes, columns, mask = tile_block(p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+        value = unpacked(values[p], PACKED)
+        scale = early[p * (1 + LAYERNORM)] if EARLY else load(weight + lanes, columns, FULL)
+        if LAYERNORM:
+            shift = early[2 * p + 1] if EARLY else load(bias + lanes, columns, FULL)
+            value = (value - mean) * factor * scale.to(tl.float32) + shift.to(tl.float32)
+        else:
+            value = value * factor * scale.to(tl.float32)
+        store(y + rows * (N // VEC * VEC) + lanes, value, mask, FULL)
+
+
+@triton.jit(do_not_specialize=["M"])
+def looped_rows(
+    y,
+    h,
+    statistics,
+    x,
+    residual,
+    weight,
+    bias,
+    x_stride,
+    residual_stride,
+    h_stride,
+    M,
+    N,
+    eps,
+    BLOCK: tl.constexpr,
+    VEC: tl.constexpr,
+):
+    """For rows that registers cannot hold: each program reads one row twice, in blocks of BLOCK columns. Grid: M."""
+    LAYERNORM: tl.constexpr = bias is not None
+    row = tl.program_id(0).to(tl.int64)
+    x += row * (x_stride // VEC * VEC)
+    y += row * (N // VEC * VEC)
+    if residual is not None:
+        residual += row * (residual_stride // VEC * VEC)
+        h += row * (h_stride // VEC * VEC)
+    pivot = 0.0
+    if LAYERNORM:  # near the mean, so that the sum of squares of a row with a large mean loses no digits
+        lanes, mask, _ = tile_block(0, N, True, 1, BLOCK, VEC)
+        pivot = row_total(load(x + lanes, mask, False).to(tl.float32)) / tl.minimum(N, BLOCK)
+    total = tl.zeros((1, BLOCK), tl.float32)
+    squares = tl.zeros((1, BLOCK), tl.float32)
+    for first in tl.range(0, N, BLOCK):
+        lanes, mask, _ = tile_block(first, N, True, 1, BLOCK, VEC)
+        value = load(x + lanes, mask, False, "evict_last").to(tl.float32)
+        if residual is not None:
+            value += load(residual + lanes, mask, False, "evict_last").to(tl.float32)
+        if LAYERNORM:
+            value = tl.where(mask, value - pivot, 0.0)
+            total += value
+        squares += value * value
+    mean = 0.0
+    variance = row_total(squares) / N
+    if LAYERNORM:
+        distance = row_total(total) / N
+        mean = pivot + distance
+        # not less than 0, and NaN if the row has an infinity: on a GPU, a plain maximum would make 0 of NaN
+        variance = tl.maximum(variance - distance * distance, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    factor = tl.rsqrt(variance + eps)
+    if statistics is not None:
+        write_statistics(statistics, row, True, mean, factor, M, LAYERNORM, 1)
+    for first in tl.range(0, N, BLOCK):
+        lanes, mask, _ = tile_block(first, N, True, 1, BLOCK, VEC)
+        value = load(x + lanes, mask, False, "evict_first").to(tl.float32)
+        if residual is not None:
+            value += load(residual + lanes, mask, False, "evict_first").to(tl.float32)
+            tl.store(h + lanes, value, mask=mask)  # it may be the residual, which no other program reads
+        scale = load(weight + lanes, mask, False).to(tl.float32)
+        if LAYERNORM:
+            value = (value - mean) * factor * scale + load(bias + lanes, mask, False).to(tl.float32)
+        else:
+            value = value * factor * scale
+        tl.store(y + lanes, value, mask=mask)
