@@ -25,7 +25,7 @@ from kbench.files import replace
 from kbench.history.report import HistoryReport
 from kbench.plotting.changes import draw_changes
 from kbench.plotting.history import draw_history
-from kbench.plotting.lines import Hover
+from kbench.plotting.lines import DrawnCurve
 from kbench.plotting.names import combination_of, file_name_part
 from kbench.plotting.results import Choices, draw_results
 from kbench.plotting.sheet import settle
@@ -58,12 +58,11 @@ DEFAULT_CHOICES = Choices()
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and what its points say when the
-    mouse is over them."""
+    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and its curves."""
 
     combination: str
     figure: Figure
-    hovers: Sequence[Hover] = ()
+    curves: Sequence[DrawnCurve] = ()
 
 
 def write_pictures(
@@ -129,7 +128,7 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
         yield from plot_changes(compare_results(*named, options=options), choices)
         return
     drawn = draw_results(sources, choices)
-    pictures = (Picture(combination_of(page.fixed), figure, hovers) for page, figure, hovers in drawn)
+    pictures = (Picture(combination_of(page.fixed), figure, curves) for page, figure, curves in drawn)
     yield from _in_style(theme_by_name(choices.theme), pictures)
 
 

@@ -13,6 +13,7 @@ from html import escape
 import matplotlib
 
 from kbench.plotting import Picture
+from kbench.plotting.names import four_digits, size_text
 from kbench.plotting.sheet import POINTS_PER_INCH
 from kbench.plotting.style import LIGHT, Theme, styled
 
@@ -34,7 +35,7 @@ def colour_variables(theme: Theme) -> dict[str, str]:
 
 
 def inline_svg(picture: Picture) -> str:
-    """A picture in the light theme as an SVG element for both themes, with a circle over each point that has a text."""
+    """A picture in the light theme as an SVG element for both themes. A circle over each point of a line says its value."""
     figure = picture.figure
     figure.set_dpi(POINTS_PER_INCH)  # the unit of the SVG
     stream = io.StringIO()
@@ -58,7 +59,13 @@ def inline_svg(picture: Picture) -> str:
 def _circles(picture: Picture) -> str:
     height = picture.figure.get_figheight() * POINTS_PER_INCH
     circles = []
-    for axes, x, value, text in picture.hovers:
-        across, up = axes.transData.transform((x, value))
-        circles.append(f'<circle cx="{across:.1f}" cy="{height - up:.1f}" r="6"><title>{escape(text)}</title></circle>')
+    for axes, name, points in picture.curves:
+        numbers = points.reset_index()[["x", "value", "low", "high"]].to_numpy(dtype=float)
+        places = axes.transData.transform(numbers[:, :2])
+        for (x, value, low, high), (across, up) in zip(numbers, places, strict=True):
+            band = f" ({four_digits(low)} to {four_digits(high)})" if high > low else ""
+            text = f"{name} · {axes.get_xlabel()}={size_text(x)}\n{axes.get_ylabel()}: {four_digits(value)}{band}"
+            circles.append(
+                f'<circle cx="{across:.1f}" cy="{height - up:.1f}" r="6"><title>{escape(text)}</title></circle>'
+            )
     return "".join(circles)

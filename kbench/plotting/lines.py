@@ -4,7 +4,7 @@ the sizes that fit into the cache, and the limits of the device."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from kbench.plotting.look import Look
-from kbench.plotting.names import four_digits, natural, size_text
+from kbench.plotting.names import four_digits, natural
 from kbench.plotting.points import ABSENT, COPY_CURVE, MARKED, VALUE, hollow_flags, pool
 from kbench.plotting.scales import height_share, limits, scale_x, scale_y
 from kbench.plotting.sheet import LegendEntry, text_width
@@ -42,18 +42,17 @@ Extent = tuple[float, float]
 """The limits of y. The lower one is 0 unless the axis is logarithmic."""
 
 
-class Hover(NamedTuple):
-    """A point of a panel, and what it says when the mouse is over it."""
+class DrawnCurve(NamedTuple):
+    """A curve of a panel. `points` are its value, low and high by x."""
 
     axes: Axes
-    x: float
-    value: float
-    text: str
+    name: str
+    points: pd.DataFrame
 
 
 def draw(
     axes: Axes, panel: pd.DataFrame, look: Look, extent: Extent, strip: float, width: float, cache_edge: float | None
-) -> list[Hover]:
+) -> list[DrawnCurve]:
     """Draw a panel between the limits `extent`, above a strip for marks. It is `width` points wide. `cache_edge` is that of
     `cache_edges`."""
     values = panel[panel["kind"] == VALUE]
@@ -63,17 +62,18 @@ def draw(
     axes.set_xlabel(look.x)
     axes.set_ylabel(look.metric.label)
     _draw_backdrop(axes, panel, look, extent, cache_edge)
-    hovers: list[Hover] = []
+    curves: list[DrawnCurve] = []
     for place, ((file, curve), group) in enumerate(values.groupby(["file", "curve"])):
         if group["x"].isna().all():
             _draw_level(axes, group, str(curve), look)
         else:
             line = pool(group, "x").reindex(xs)
             _draw_curve(axes, line, str(curve), look, str(file), place)
-            hovers += _hovers(axes, line, str(curve), look, str(file))
+            name = f"{curve} · {file}" if len(look.files) > 1 else str(curve)
+            curves.append(DrawnCurve(axes, name, line[line["value"].notna()]))
     _draw_suspects(axes, values, look, extent)
     _draw_marks(axes, panel, look, xs, strip)
-    return hovers
+    return curves
 
 
 def is_line(panel: pd.DataFrame) -> bool:
@@ -224,16 +224,6 @@ def _draw_curve(axes: Axes, line: pd.DataFrame, curve: str, look: Look, file: st
                 shown.index, shown["value"], color=style.colour, linestyle="", markerfacecolor=face,
                 markeredgecolor=edge, markeredgewidth=width, zorder=order + 0.5, **style.points,
             )  # fmt: skip
-
-
-def _hovers(axes: Axes, line: pd.DataFrame, curve: str, look: Look, file: str) -> Iterator[Hover]:
-    """What the points of a curve say when the mouse is over them."""
-    name = " · ".join([curve, *([file] if len(look.files) > 1 else [])])
-    shown = line.loc[line["value"].notna(), ["value", "low", "high"]]
-    for x, value, low, high in shown.itertuples():
-        band = f" ({four_digits(low)} to {four_digits(high)})" if high > low else ""
-        text = f"{name} · {look.x}={size_text(x)}\n{look.metric.label}: {four_digits(value)}{band}"
-        yield Hover(axes, x, value, text)
 
 
 def _draw_suspects(axes: Axes, values: pd.DataFrame, look: Look, extent: Extent) -> None:

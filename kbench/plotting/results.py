@@ -87,8 +87,8 @@ class Choices:
         return default_metric(source.rows for source in sources)
 
 
-Drawn = tuple[Page, Figure, list[lines.Hover]]
-"""A page, its figure, and what its points say when the mouse is over them."""
+Drawn = tuple[Page, Figure, list[lines.DrawnCurve]]
+"""A page, its figure, and its curves."""
 
 
 def draw_results(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Drawn]:
@@ -145,7 +145,7 @@ def _draw_winners(
         yield page, _draw_heatmaps(page, look, text), []
 
 
-def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[Figure, list[lines.Hover]]:
+def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
     """A page of lines. A panel where nothing runs along x has bars, and all panels have them with `bars_only`."""
     as_bars = [bars_only or not lines.is_line(panel.points) for panel in page.panels]
     of_lines = [panel.points for panel, bar in zip(page.panels, as_bars, strict=True) if not bar]
@@ -177,7 +177,7 @@ def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[F
         len(page.panels), columns, body, title_of(page.whole(look.titled)), text,
         [below, lines.mark_entries(of_lines, of_bars, look)], look.theme,
     )  # fmt: skip
-    hovers: list[lines.Hover] = []
+    drawn_curves: list[lines.DrawnCurve] = []
     for axes, panel, bar in zip(grid_axes, page.panels, as_bars, strict=True):
         pad = None
         if bar:
@@ -186,14 +186,14 @@ def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[F
             pad = PEAK_PAD if peak and peak <= top else None
         else:
             extent = extents.pop(0)
-            hovers += lines.draw(axes, panel.points, look, extent, strip, width, edges.pop(0))
+            drawn_curves += lines.draw(axes, panel.points, look, extent, strip, width, edges.pop(0))
             height = (max(heights) - AROUND_LINES_INCHES) * (1 - strip) * POINTS_PER_INCH
             lines.draw_names(axes, ends, look, extent, height)
         title = title_of(_where(panel, page, look, bar))
         axes.set_title(wrap(title, PAGE_WIDTHS[columns] / columns * POINTS_PER_INCH * 0.8, 12), loc="left", pad=pad)
     if beside:
         legend_beside(figure, curves)
-    return figure, hovers
+    return figure, drawn_curves
 
 
 def _draw_heatmaps(page: Page, look: Look, text: str) -> Figure:
