@@ -17,8 +17,8 @@ from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot
 from kbench.plotting.inline import inline_svg
-from kbench.reporting import machine
 from kbench.reporting.comparison_part import comparison_part
+from kbench.reporting.machine import measurement, runs
 from kbench.reporting.table import PageTable, number, page_table
 from kbench.results.row import COLUMNS, Row
 from kbench.results.sources import parse_source
@@ -80,9 +80,8 @@ def content(
         "rows": rows,
         "same": same,
         "lost": list(_lost(members)),
-        "machine": machine.machine(sources),
-        "method": machine.method(sources),
-        "runs": machine.runs(sources),
+        "measurement": measurement(sources),
+        "runs": runs(sources),
         "words": _glossary(row for _, row in members),
     }
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from common import Kbench
 from history.nights import Night, history
-from report_rows import IMAGE, SCRIPT
 
 from kbench import reporting
 
@@ -18,18 +17,6 @@ def test_a_history_stands_alone(kbench: Kbench, tmp_path: Path, more: list[str])
     (tmp_path / "a.csv").write_text("")
     done = kbench("report", "history", *more)
     assert done.returncode == 2 and "takes it for a history" in done.stderr
-
-
-def test_a_folder_that_is_no_history_is_an_error(kbench: Kbench, tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    done = kbench("report", "results")
-    assert done.returncode == 2 and "results: no results of a provider here" in done.stderr
-
-
-def test_text_of_a_history_is_never_markup(tmp_path: Path) -> None:
-    history(tmp_path, 1, lambda number: Night(providers=(IMAGE, SCRIPT)))
-    text = reporting.write_history_report(tmp_path / "history", tmp_path / "page.html").read_text()
-    assert SCRIPT not in text and IMAGE not in text
 
 
 def test_a_history_without_a_time_has_a_page(tmp_path: Path) -> None:
