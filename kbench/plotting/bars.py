@@ -22,10 +22,13 @@ MANY_BARS = 12
 """A case with more bars has thin ones, and small names."""
 
 THICKNESS = 0.68
-"""Of a bar, as a share of the height of its row without its name."""
+"""Of a bar, as a share of the height of its row."""
 
 BESIDE = 0.45
-"""A name that takes more than this share of the width of a panel stands above its bar."""
+"""The names of bars take at most this share of the width of a panel."""
+
+NAME, SMALL_NAME = 12.0, 9.5
+"""Font sizes of names, in points."""
 
 VALUE_ROOM = 0.14
 """Room for the value beside the longest bar, as a share of the axis."""
@@ -55,48 +58,36 @@ class BarRows:
     """How the rows of all bars of a page look.
 
     columns  of panels on the page
-    inches   the height of a row without its name
+    inches   the height of a row
     size     the font size of names, in points
-    lines    of a name above its bar, 0 where the names stand beside the bars
-    width    the most of the width of such a line, in points
+    width    the most of the width of a line of a name, in points
     """
 
     columns: int
     inches: float
     size: float
-    lines: int
     width: float
 
     @classmethod
     def of(cls, panels: Sequence[pd.DataFrame], look: Look, columns: int) -> BarRows:
-        """The rows for these panels. Many bars with long names have a single column of panels."""
+        """The rows for these panels. Many bars with long names have a single column of panels. Names that are too long for a
+        line are smaller and have several."""
         names = [bar_names(panel, look) for panel in panels]
         many = max(map(len, names), default=0) > MANY_BARS
-        inches, size = (0.2, 9.5) if many else (0.31, 12)
-        longest = max((text_width(name, size) for panel in names for name in panel), default=0.0)
-        if many and longest > BESIDE * POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns:
-            columns = 1
-        width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns
-        if longest <= BESIDE * width:
-            return cls(columns, inches, size, 0, 0.0)
-        width *= 0.8
-        lines = max(1 + wrap(name, width, size - 1).count("\n") for panel in names for name in panel)
-        return cls(columns, inches, size, lines, width)
+        longest = max(
+            (text_width(name, SMALL_NAME if many else NAME) for panel in names for name in panel), default=0.0
+        )
+        width = BESIDE * POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns
+        if many and longest > width:
+            columns, width = 1, BESIDE * POINTS_PER_INCH * PAGE_WIDTHS[1]
+        size = SMALL_NAME if many or longest > width else NAME
+        lines = max((1 + _broken(name, width, size).count("\n") for panel in names for name in panel), default=1)
+        return cls(columns, max(0.2 if many else 0.31, 0.17 * lines), size, width)
 
-    @property
-    def row(self) -> float:
-        """The height of a row with its name, in inches."""
-        return self.inches + 0.17 * self.lines
 
-    @property
-    def thickness(self) -> float:
-        """The thickness of a bar, as a share of its row."""
-        return THICKNESS * self.inches / self.row
-
-    @property
-    def down(self) -> float:
-        """How far the middle of a bar is below the middle of its row, as a share of the row."""
-        return 0.5 - self.inches / self.row / 2
+def _broken(name: str, width: float, size: float) -> str:
+    """A name in lines that fit into a width. They end after commas where they can."""
+    return name if text_width(name, size) <= width else wrap(name.replace(",", ", "), width, size, indent="")
 
 
 def bars(panel: pd.DataFrame, look: Look) -> list[Bar]:
@@ -154,29 +145,20 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float, rows: BarRows)
         )  # fmt: skip
     if look.metric.ratio:
         axes.axvline(1, color=theme.quiet, linewidth=1.4, zorder=1)
-    plate = {"facecolor": theme.background, "linewidth": 0, "pad": 1}  # keeps lines out of the name
-    if rows.lines:
-        axes.set_yticks([])
-        for place, name in enumerate(names):
-            axes.annotate(
-                wrap(name, rows.width, rows.size - 1), (0, place + rows.down - rows.thickness / 2), (3, 2), "data",
-                "offset points", va="bottom", fontsize=rows.size - 1, bbox=plate, zorder=2,
-            )  # fmt: skip
-    else:
-        axes.set_yticks(range(len(names)), names, fontsize=rows.size)
+    axes.set_yticks(range(len(names)), [_broken(name, rows.width, rows.size) for name in names], fontsize=rows.size)
     for place, bar in enumerate(drawn):
-        _draw_bar(axes, place + rows.down, bar, look, top, rows)
+        _draw_bar(axes, place, bar, look, top, rows.size)
 
 
-def _draw_bar(axes: Axes, place: float, bar: Bar, look: Look, top: float, rows: BarRows) -> None:
-    """Draw a bar whose middle is at the height `place`."""
+def _draw_bar(axes: Axes, place: int, bar: Bar, look: Look, top: float, size: float) -> None:
+    """Draw the bar of a row. Its value has a font size of at most `size`."""
     theme, colour = look.theme, look.styles[bar.curve].colour
     end, text, ink = 0.0, bar.note, theme.readable(colour)
     if bar.value is not None:
         text, ink, end = four_digits(bar.value), theme.ink, min(bar.high, top)
         hatch = "" if bar.hollow else HATCHES[look.files.index(bar.file) % len(HATCHES)]
         axes.barh(
-            place, bar.value, height=rows.thickness, color=theme.background if bar.hollow else colour, hatch=hatch,
+            place, bar.value, height=THICKNESS, color=theme.background if bar.hollow else colour, hatch=hatch,
             edgecolor=theme.background if hatch else colour, linewidth=1.5 if bar.hollow else 0,
         )  # fmt: skip
         if end - bar.low > SHORTEST_WHISKER * top:  # the halo makes it visible on a bar of any colour
@@ -185,5 +167,5 @@ def _draw_bar(axes: Axes, place: float, bar: Bar, look: Look, top: float, rows: 
     plate = {"facecolor": theme.background, "linewidth": 0, "pad": 1}  # keeps lines out of the number
     axes.annotate(
         text, (max(end, bar.value or 0.0), place), (5, 0), "data", "offset points", va="center",
-        fontsize=min(rows.size, 11), color=ink, bbox=plate, zorder=2,
+        fontsize=min(size, 11), color=ink, bbox=plate, zorder=2,
     )  # fmt: skip

@@ -156,7 +156,7 @@ def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[F
     columns = rows.columns
     width = panel_width(columns)
     most_bars = max((len(bars.bars(points, look)) for points in of_bars), default=0)
-    heights = [max(LEAST_BARS_INCHES, rows.row * most_bars + AROUND_BARS_INCHES)] if of_bars else []
+    heights = [max(LEAST_BARS_INCHES, rows.inches * most_bars + AROUND_BARS_INCHES)] if of_bars else []
     heights += [LINES_INCHES if columns == 1 else LINES_IN_COLUMNS_INCHES] if of_lines else []
 
     strip = max(map(lines.strip_of, of_lines), default=0.0)
@@ -173,6 +173,7 @@ def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[F
     _, provider = without_provider(curve for points in of_bars for curve in points["curve"])
     text += f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
     body = max(heights) * math.ceil(len(page.panels) / columns)
+    title_width = width * (1 - bars.BESIDE if of_bars else 1)
     figure, grid_axes = make_page(
         len(page.panels), columns, body, title_of(page.whole(look.titled)), text,
         [below, lines.mark_entries(of_lines, of_bars, look)], look.theme,
@@ -190,7 +191,7 @@ def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[F
             height = (max(heights) - AROUND_LINES_INCHES) * (1 - strip) * POINTS_PER_INCH
             lines.draw_names(axes, ends, look, extent, height)
         title = title_of(_where(panel, page, look, bar))
-        axes.set_title(wrap(title, PAGE_WIDTHS[columns] / columns * POINTS_PER_INCH * 0.8, 12), loc="left", pad=pad)
+        axes.set_title(wrap(title, title_width, 12), loc="left", pad=pad)
     if beside:
         legend_beside(figure, curves)
     return figure, drawn_curves

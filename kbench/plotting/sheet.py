@@ -141,13 +141,13 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
     return float(text_to_path.get_text_width_height_descent(text, font, False)[0])
 
 
-def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
+def wrap(text: str, width: float, size: float, weight: str = "normal", indent: str = "    ") -> str:
     """Each line of the text broken so that it fits into a width in points. Continued lines are indented."""
     lines = []
     for line in text.split("\n"):
         characters = int(0.96 * len(line) * width / max(text_width(line, size, weight), 1))
         lines.append(
-            textwrap.fill(line, max(characters, 8), subsequent_indent="    ", break_on_hyphens=False)
+            textwrap.fill(line, max(characters, 8), subsequent_indent=indent, break_on_hyphens=False)
             if characters < len(line)
             else line
         )
