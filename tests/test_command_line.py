@@ -43,7 +43,7 @@ def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.mark.parametrize(
     "address",
-    ["tcp://", "ucx://x", "inproc://x", "nonsense", "", "tcp://::::", "tcp://a b:3", "udp://x:1", "tcp://x:99999"],
+    ["tcp://", "ucx://x", "inproc://x", "nonsense", "", "tcp://::::", "tcp://a b:3", "udp://x:1"],
 )
 def test_an_address_that_dask_cannot_have_is_refused(refuse, address: str) -> None:  # type: ignore[no-untyped-def]
     told = refuse("run", "s.yaml", "--scheduler", address)

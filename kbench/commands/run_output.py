@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbench.errors import ResultsError, UsageError
 from kbench.text import terminal
 from kbench.text.numbers import duration
-from kbench.text.words import plural
+from kbench.text.words import list_words, plural
 
 if TYPE_CHECKING:
     from kbench.execute.plan import Plan
@@ -24,9 +24,6 @@ CASES_LISTED = 1000
 
 ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 """What becomes of a Triton kernel without an accelerator."""
-
-CASES_NAMED = 3
-"""So many cases that do not fit into memory are named, and the others are counted."""
 
 
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
@@ -51,11 +48,9 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         print(f"... and {plural(more, 'more case')}")
     print()
     if large := plan.too_large():
-        assert plan.catalog.memory_bytes is not None
-        terminal.print_paragraph(
-            f"{_those(large, len(sweep.cases))} more memory than the device has "
-            f"({plan.catalog.memory_bytes / 1e9:.1f} GB), and will probably be oom: {_labels(large)}"
-        )
+        has, labels = (plan.catalog.memory_bytes or 0) / 1e9, list_words([case.label for case in large], 3)
+        need = f"{_those(large, len(sweep.cases))} more memory than the device has ({has:.1f} GB)"
+        terminal.print_paragraph(f"{need}, and will probably be oom: {labels}")
         print()
     for one in sweep.configurations:
         reason = plan.unavailable.get(one.name)
@@ -79,12 +74,6 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
 
 def _those(large: Sequence[Case], count: int) -> str:
     return f"{len(large):,} of {plural(count, 'case')} {'needs' if len(large) == 1 else 'need'}"
-
-
-def _labels(cases: Sequence[Case]) -> str:
-    """The first cases, and how many others there are."""
-    more = len(cases) - CASES_NAMED
-    return ", ".join(case.label for case in cases[:CASES_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _mb(count: int) -> str:

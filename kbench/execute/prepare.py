@@ -25,7 +25,8 @@ from kbench.results.case import FORWARD, Case, Value
 TRIALS_S = 3.0
 """After this many seconds no other case is tried: the reference of some operators takes long on any case."""
 
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[\S+\]|[^\s:]+):[0-9]{1,5}")
+"""With other addresses dask's client prints tracebacks."""
 
 
 class Resolvable(Protocol):
@@ -66,7 +67,9 @@ def prepare_with(
 def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Executor:
     """Make the executor that the options ask for, and start its first worker. Tests replace this function."""
     if options.scheduler is not None:
-        _check_address(options.scheduler)
+        if not _ADDRESS.fullmatch(options.scheduler):
+            example = "tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
+            raise UsageError(f"--scheduler {options.scheduler}: expected {example}")
         if not isinstance(config, Config):
             raise UsageError("--scheduler measures config files only; measure a script or a folder on this host")
         try:
@@ -80,15 +83,6 @@ def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], 
 
         return Devices(request, note, options.devices, spread=options.spread)
     return Local(request, note)
-
-
-def _check_address(address: str) -> None:
-    """Check that dask can use the address. With others its client prints tracebacks. Raises UsageError."""
-    match = _ADDRESS.fullmatch(address)
-    if match is None or not 0 < int(match["port"]) < 65536:
-        raise UsageError(
-            f"--scheduler {address}: expected tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
-        )
 
 
 def try_operator(try_task: Callable[[Task], None], tasks: Sequence[Task], sweep: Sweep) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -13,7 +12,7 @@ from kbench.protocol import STEPS, Message, RoundTimed, StepBegun, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.summary.sentences import copy_share, light_share
-from kbench.text.numbers import arithmetic_unit, duration, microseconds, speed
+from kbench.text.numbers import arithmetic_unit, microseconds, speed
 from kbench.text.terminal import console
 
 
@@ -22,7 +21,6 @@ class PlainProgress:
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         self.total, self.sessions, self.done = total, sessions, 0
-        self._first_ended = 0.0
         self._given_up: set[str] = set()
 
     def __enter__(self) -> PlainProgress:
@@ -47,18 +45,7 @@ class PlainProgress:
         """Count a finished task and print its line."""
         self.done += 1
         at = f" on {place}" if place else ""
-        self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}{self._left()}")
-
-    def _left(self) -> str:
-        """How long the other cases may take, in parentheses; empty after the last. The first case says nothing of it: its
-        worker starts, and CUDA extensions are built."""
-        now = time.monotonic()
-        if self.done == 1:
-            self._first_ended = now
-        if self.done in (1, self.total):
-            return ""
-        seconds = (now - self._first_ended) / (self.done - 1) * (self.total - self.done)
-        return f" ({duration(seconds)} left)"
+        self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}")
 
     def name(self, task: Task) -> str:
         """The case, and its session if there are several."""

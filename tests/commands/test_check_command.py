@@ -161,16 +161,6 @@ def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_line_of_each_case_s
     assert "no attribute 'missing'" in line and "before timing" not in line, "nothing is timed"
 
 
-@pytest.mark.slow
-def test_check_ends_with_3_if_nothing_could_be_checked(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
-    config = write_config("{operator: judged, sweep: {N: 8, dtype: float32}, providers: [gone]}")
-    plugin = config.parent / "judged.py"
-    plugin.write_text(JUDGED.replace('judged.provider("right")(lambda x: x * 2)\n', "").partition("\n\n@judged")[0])
-    done = kbench("check", config, "--plugin", plugin)
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "gone: unavailable" in done.stdout
-
-
 AUTOTUNED = """
 import torch
 import triton

@@ -17,7 +17,6 @@ RESULTS = ROOT / "results" / "h200"
         ["compare", "a.csv", "b.csv", "--export", "csv=b.csv"],
         ["compare", "old=a.csv", "new=b.csv", "--export", "json=a.env.json"],
         ["report", "a.csv", "-o", "folder/../a.csv"],
-        ["dispatch", "a.csv", "-o", "a.env.py"],  # writes a.env.json too
     ],
 )
 def test_the_results_that_a_command_reads_stay(words: list[str], tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ WHOLE = ROOT / "results" / "h200" / "softmax-persistent.csv"
     "words",
     [
         ["show", "torn.csv"],
-        ["plot", "torn.csv", "--term"],
         ["plot", "torn.csv", "--out", "pictures", "--format", "svg"],
         ["dispatch", "torn.csv", "--holdout", "0"],
         ["why", "torn.csv", "--row", "provider=triton-row,N=2048"],

@@ -158,12 +158,3 @@ def test_cases_go_to_several_devices_and_resume_measures_those_of_a_lost_one(
     environment = json.loads((tmp_path / "results" / "sweep.env.json").read_text())
     assert set(rows.env_id) == {environment["env_id"]}, "two cards of a kind are one environment"
     assert environment["scope"] == "host"
-
-
-@pytest.mark.slow
-def test_dry_run_says_which_case_goes_where(kbench: Kbench, three_devices: None, write_config) -> None:
-    done = kbench("run", write_config(SWEEP), "--devices", "all", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    table = [line.split()[-2:] for line in done.stdout.splitlines() if line.startswith("16 ")]
-    assert table == [["device", "0"], ["device", "1"], ["device", "2"], ["device", "0"]]
-    assert "2 sessions on 3 devices: about" in done.stdout

@@ -9,14 +9,11 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from common import Kbench
-from fake_executor import FakeMachine
 from stand_in import Silent, StandIn, task
 
 from kbench.commands import run_output
 from kbench.commands.check import _word
 from kbench.execute.executor import make_failed_row
-from kbench.execute.progress import PlainProgress
 from kbench.execute.run import RunResult
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, Configuration, Task
@@ -70,12 +67,6 @@ def case(number: int, *providers: str, keep_trying: bool = False, session: int =
     return replace(made, case=replace(made.case, axes=axes), keep_trying=keep_trying, session=session)
 
 
-def test_a_new_session_does_not_try_it_either(bad: Bad) -> None:
-    rows = [bad.measure(case(number, "mine", "exits", session=number // 3)) for number in (1, 2, 3)]
-    assert rows[2]["exits"].reason.startswith("not tried again: ")
-    assert rows[2]["mine"].session == 1
-
-
 def test_keep_trying_tries_it_in_every_case(bad: Bad) -> None:
     rows = [bad.measure(case(number, "mine", "exits", keep_trying=True)) for number in (1, 2, 3, 4)]
     assert {row["exits"].reason for row in rows} == {"the process exited with code 5 while building"}
@@ -86,13 +77,6 @@ def test_a_case_that_it_survives_begins_the_count_anew(bad: Bad) -> None:
     rows = [bad.measure(case(number, "mine", "exits")) for number in (1, 99, 2, 3, 4)]
     assert [row["exits"].status.value for row in rows] == ["crashed", "ok", "crashed", "crashed", "crashed"]
     assert [row["exits"].reason.startswith("not tried") for row in rows] == [False, False, False, False, True]
-
-
-def test_no_worker_starts_for_a_case_in_which_nothing_is_tried(bad: Bad) -> None:
-    rows = [bad.measure(case(number, "exits", "segfaults")) for number in (1, 2, 3)]
-    before = bad.requests
-    assert bad.measure(case(4, "exits", "segfaults"))["segfaults"].reason == rows[2]["segfaults"].reason
-    assert bad.requests == before
 
 
 def test_check_does_not_try_it_on_every_edge_input(stand_in: StandIn) -> None:
@@ -132,25 +116,3 @@ def test_a_run_says_at_its_end_how_to_try_it_again(capsys: pytest.CaptureFixture
     done.rows = rows[1:]
     run_output.print_results(cast(RunResult, done))
     assert "--keep-trying" not in capsys.readouterr().err
-
-
-def test_progress_says_it_once(capsys: pytest.CaptureFixture[str]) -> None:
-    display = PlainProgress(2)
-    for number in (1, 2):
-        todo = case(number, "mine", "yours")
-        rows = [
-            make_failed_row(todo, Configuration(name, {}), Status.CRASHED, "it crashed", not_tried=name == "mine")
-            for name in ("mine", "yours")
-        ]
-        display.end(todo, rows)
-    said = capsys.readouterr().err
-    assert (said.count("mine: crashed: it crashed"), said.count("yours: crashed: it crashed")) == (1, 2)
-
-
-def test_the_option_reaches_every_task(kbench: Kbench, fake_machine: FakeMachine, tmp_path: Path) -> None:
-    seen: list[bool] = []
-    fake_machine.before = lambda todo: seen.append(todo.keep_trying)
-    (tmp_path / "sweep.yaml").write_text("operator: softmax\nsweep: {M: 8, N: [64, 128]}\nproviders: [torch-native]\n")
-    for option in ((), ("--keep-trying",)):
-        assert kbench("run", "sweep.yaml", "--no-plot", *option).returncode == 0
-    assert seen == [False, False, True, True]

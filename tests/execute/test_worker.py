@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
-from kbench.errors import DeviceGone, ExecutionError, WorkerLost
+from kbench.errors import ExecutionError, WorkerLost
 from kbench.execute.devices import Devices
-from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import NONSENSE, Worker
 from kbench.protocol import CatalogRequest
 from kbench.results.vocabulary import Status
@@ -112,14 +111,6 @@ def test_a_flood_on_stderr_does_no_harm(stand_in: StandIn) -> None:
     assert listener.notes == ["\\x1b[2Jnote"], "once"
 
 
-def test_a_run_that_is_stopped_starts_no_worker(stand_in: StandIn) -> None:
-    stand_in(HONEST)
-    supervisor = WorkerSupervisor(CatalogRequest(()), print)
-    supervisor.stop()
-    with pytest.raises(DeviceGone, match="stopped"):
-        supervisor.start()
-
-
 # -- the start
 
 
@@ -155,16 +146,6 @@ def test_a_worker_that_does_not_start_says_why(stand_in: StandIn) -> None:
     stand_in(start="raise ImportError('no torch')")
     with pytest.raises(WorkerLost, match=r"did not start: the process exited with code 1: ImportError: no torch"):
         Worker(CatalogRequest(()))
-
-
-def test_no_worker_can_be_started(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise OSError(24, "Too many open files")
-
-    stand_in(HONEST)
-    monkeypatch.setattr("subprocess.Popen", refuse)
-    with pytest.raises(DeviceGone, match=r"no worker process can be started: .*Too many open"):
-        measured("mine")
 
 
 DEVICES = """
