@@ -146,27 +146,15 @@ class Measure(BaseModel):
 
 
 @dataclass(frozen=True)
-class Source:
-    """A script or a problem folder that the worker turns into operators. See kbench/sources/.
-
-    path       its absolute path
-    arguments  what follows `--` on the command line, for a script
-    """
-
-    path: str
-    arguments: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class CatalogRequest:
     """Import plug-ins, load a source, and answer with a `Catalog`. Every worker gets this request first.
 
     plugins  files that the user names
-    source   the script or folder to measure; None for a config
+    source   the absolute path of the problem to measure (see kbench/sources/); empty for a config
     """
 
     plugins: tuple[str, ...]
-    source: Source | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -315,15 +303,13 @@ class OperatorInfo:
 
 @dataclass(frozen=True)
 class SourceSweep:
-    """What a source asks to measure: an operator of the catalog, its cases and its providers. It has the content of a config.
+    """What a source asks to measure: an operator of the catalog, with all its providers, of which the first is the baseline.
 
-    points     axes, scalars, choices and `dtype` of each case
-    providers  the providers, each with the values of its parameters; the first is the baseline
+    points  axes, scalars, choices and `dtype` of each case
     """
 
     operator: str
     points: tuple[Mapping[str, Value], ...]
-    providers: Mapping[str, Mapping[str, tuple[Value, ...]]]
 
 
 @dataclass(frozen=True)
@@ -347,7 +333,7 @@ class Catalog:
     operators      operators by name
     plugin_errors  plug-ins that failed
     machine        description of the machine, for the environment file
-    sweeps         what the source of the request asks to measure
+    sweep          what the source of the request asks to measure
     memory_bytes   all memory of the current device; None if it does not tell
     """
 
@@ -356,7 +342,7 @@ class Catalog:
     operators: Mapping[str, OperatorInfo]
     plugin_errors: tuple[PluginError, ...]
     machine: Machine
-    sweeps: tuple[SourceSweep, ...] = ()
+    sweep: SourceSweep | None = None
     memory_bytes: int | None = None
 
     def providers(self, operator: str) -> Mapping[str, ProviderInfo]:

@@ -24,7 +24,6 @@ from kbench.protocol import (
     RequestDone,
     RoundTimed,
     Rows,
-    Source,
     StepBegun,
     StepEnded,
     Task,
@@ -96,7 +95,7 @@ ANSWERS = [
 TASK = Task(CASE, CONFIGURATIONS, "cuda", SETTINGS, 2, {"the type of device": "cuda"}, keep_trying=True)
 
 REQUESTS = [
-    CatalogRequest(("mine.py",), Source("bench.py", ("--fast",))),
+    CatalogRequest(("mine.py",), "problem"),
     TASK,
     TrialRequest(TASK, whole=True),
     CheckRequest(TASK, (("torch", "inf"),)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -106,7 +105,6 @@ def run(
     """
     from kbench.config.load import load_config, measure_settings
     from kbench.execute.run import RunOptions
-    from kbench.protocol import Source
     from kbench.sources import SourceKind, source_of
     from kbench.sources.source_config import SourceConfig
 
@@ -154,12 +152,10 @@ def run(
                 raise UsageError(f"{what}; leave it out")
             settings = measure_settings(sets or (), sessions)
             return _measure_script(config, arguments or (), out, settings, plots=plots)
-        if profile or plugin or shapes:
-            raise UsageError(
-                f"{config}: --profile, --plugin and --shapes work only with a config file (YAML); leave them out"
-            )
-        folder = Source(str(config.absolute()), tuple(arguments or ()))
-        source = SourceConfig(folder, sets=sets or (), only=only or (), sessions=sessions)
+        if profile or plugin or shapes or arguments:
+            what = "--profile, --plugin, --shapes and arguments after -- do not work with a benchmark problem"
+            raise UsageError(f"{config}: {what}; leave them out")
+        source = SourceConfig(str(config.absolute()), sets=sets or (), only=only or (), sessions=sessions)
         return _measure(source, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
@@ -186,14 +182,12 @@ def _measure_script(
 
 
 def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
-    """Measure a config; of a folder all sweeps, one after another. Returns the gravest exit status."""
+    """Measure a config."""
     from kbench.execute.environment_record import command_line
     from kbench.execute.prepare import prepare
     from kbench.execute.run import execute
-    from kbench.sources.source_config import SourceConfig
 
     with prepare(config, options, terminal.note) as prepared:
-        sweeps = len(prepared.executor.catalog.sweeps)
         _announce(prepared, options)
         if dry_run:
             print_plan(prepared.plan, prepared.executor.places, spread=options.spread)
@@ -206,11 +200,7 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
             return result.exit_status
         if plots:
             draw(result)
-    status = result.exit_status if result else ExitStatus.OK
-    if isinstance(config, SourceConfig) and config.number + 1 < sweeps:
-        print()
-        status = max(status, _measure(replace(config, number=config.number + 1), options, dry_run=dry_run, plots=plots))
-    return status
+    return result.exit_status if result else ExitStatus.OK
 
 
 def _announce(prepared: PreparedRun, options: RunOptions) -> None:

@@ -61,9 +61,9 @@ class Config:
         return tuple(self.places)
 
     @property
-    def source(self) -> None:
+    def source(self) -> str:
         """A config file needs no other source."""
-        return None
+        return ""
 
     def resolve(self, catalog: Catalog) -> Sweep:
         """Look up every name and write out every range. Raises ConfigError with everything that is wrong.

@@ -19,7 +19,7 @@ from kbench.execute.executor import Executor
 from kbench.execute.local import Local
 from kbench.execute.plan import make_plan
 from kbench.execute.run import PreparedRun, RunOptions
-from kbench.protocol import Catalog, CatalogRequest, Source, Task
+from kbench.protocol import Catalog, CatalogRequest, Task
 from kbench.results.case import FORWARD, Case, Value
 
 TRIALS_S = 3.0
@@ -30,13 +30,13 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[\S+\]|[^\s:]+):[0-9]{1,5}")
 
 
 class Resolvable(Protocol):
-    """What can be measured: a config file, or the config of a script or folder."""
+    """What can be measured: a config file, or the config of a folder."""
 
     @property
     def plugins(self) -> tuple[str, ...]: ...
 
     @property
-    def source(self) -> Source | None: ...
+    def source(self) -> str: ...
 
     def resolve(self, catalog: Catalog) -> Sweep: ...
 
@@ -71,7 +71,7 @@ def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], 
             example = "tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
             raise UsageError(f"--scheduler {options.scheduler}: expected {example}")
         if not isinstance(config, Config):
-            raise UsageError("--scheduler measures config files only; measure a script or a folder on this host")
+            raise UsageError("--scheduler measures config files only; measure a folder on this host")
         try:
             from kbench.execute.cluster import Cluster
         except ImportError:

@@ -12,7 +12,7 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender, doubt_operator, letting_go
-from kbench.measure.controls import Controls
+from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
 from kbench.measure.correctness.expected import Expected, keep_bytes
@@ -193,16 +193,15 @@ class CaseRun:
         self.ceiling_tflops = self.instruments.tflops(self.case.dtype) if self.operator.flops else None
 
     def add_controls(self) -> list[Contender]:
-        controls = Controls(
-            self.case,
-            self.call_bytes,
-            inputs=self.drawn,
-            timer=self.timer,
-            steps=self.steps,
-            build_timeout_s=self.settings.build_timeout_s,
-            measure_empty=partial(self.instruments.empty, self.timer, self.settings.cache),
-        )
-        added = controls.beside(self.contenders, self.baseline)
+        count, limit_s = len(self.contenders), self.settings.build_timeout_s
+        measure = partial(self.instruments.empty, self.timer, self.settings.cache)
+        normal = self.drawn.normal
+        added = [
+            copy(count, self.case, self.call_bytes, timer=self.timer, steps=self.steps, normal=normal, limit_s=limit_s),
+            empty(count + 1, steps=self.steps, measure=measure, limit_s=limit_s),
+        ]
+        if self.baseline is not None and self.contenders[self.baseline].stage:
+            added.append(repeat(count + 2, self.contenders[self.baseline]))
         self.contenders += added
         return added
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -26,6 +26,7 @@ from kbench.protocol import (
     CheckRequest,
     DeviceFailed,
     Message,
+    PluginError,
     Request,
     RequestDone,
     Rows,
@@ -99,14 +100,17 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
             failures = load_plugins(request.plugins, running)
-            sweeps: Sequence[SourceSweep] = ()
+            sweep: SourceSweep | None = None
             if request.source:
-                with running("", "load", request.source.path):
-                    sweeps, faults = load_source(request.source)
-                failures += faults
+                with running("", "load", request.source):
+                    loaded = load_source(request.source)
+                if isinstance(loaded, PluginError):
+                    failures.append(loaded)
+                else:
+                    sweep = loaded
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))
-            answers(replace(make_catalog(device, instruments.telemetry, failures, running), sweeps=tuple(sweeps)))
+            answers(replace(make_catalog(device, instruments.telemetry, failures, running), sweep=sweep))
             return
         task = request if isinstance(request, Task) else request.task
         operator, settings = registry.operator(task.case.operator), task.settings

@@ -2,10 +2,10 @@
 
 `kbench run PATH` takes a config, a script or a folder, and `source_of` says which. A folder takes this way:
 
-1. The parent puts a `Source` (the path) into the request for the catalog.
-2. The worker loads it (`loading.py`). The format registers operators and their providers, and says in a `SourceSweep` what to
-   measure: an operator, its cases and its configurations. The sweeps are part of the catalog.
-3. The parent makes a config of each sweep (`source_config.py`). From here on it is a run like any other: the same plan,
+1. The parent puts its path into the request for the catalog.
+2. The worker loads it (`loading.py`). The format registers an operator and its providers, and says in a `SourceSweep` which
+   cases to measure. The sweep is part of the catalog.
+3. The parent makes a config of it (`source_config.py`). From here on it is a run like any other: the same plan,
    isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
 
 A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is a module of
@@ -83,7 +83,7 @@ FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
     "kbench.sources.problems.kernelbench": model_files,
 }
 """The formats of problems: a module, and the files at a path that have its format. The parent asks this, so nothing is run or
-imported. The module has a function `load(path) -> Sequence[SourceSweep]`, which a worker calls."""
+imported. The module has a function `load(path) -> SourceSweep`, which a worker calls."""
 
 SCRIPT_SUFFIXES = (".py",)
 """The suffixes of scripts."""

@@ -105,7 +105,7 @@ def test_inputs_come_from_where_the_workload_says(tmp_path: Path) -> None:
     )
     (folder / "blob").mkdir()
     (folder / "blob/x.safetensors").write_bytes(safetensors(other=torch.zeros(3, dtype=torch.bfloat16), r=stored))
-    [sweep] = load(folder)
+    sweep = load(folder)
     assert [point["workload"] for point in sweep.points] == ["made", "kept"]
     _, rows, factor = drawn("made")
     assert torch.equal(factor, rows.float() + 1), "one call of the problem's function makes both"
@@ -185,8 +185,8 @@ def test_a_solution_of_another_definition_is_left_out_with_a_note(
 ) -> None:
     definition = changed(name="../hunt")
     other = solution("mine", "def run(): ...")
-    [found] = load(write_problem(tmp_path / "problem", definition, scale_workload(1), other=other, config={"a": 1}))
-    assert list(found.providers) == ["reference"]
+    load(write_problem(tmp_path / "problem", definition, scale_workload(1), other=other, config={"a": 1}))
+    assert list(registered["../hunt"].providers) == ["reference"]
     assert capfd.readouterr().err == "kbench: other.json is a solution of 'scale_n8', not of ../hunt\n"
 
 

@@ -69,7 +69,7 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def test_the_sizes_are_those_of_the_file(tmp_path: Path) -> None:
-    [sweep] = load(write(tmp_path / "problem", mlp=PROBLEM))
+    sweep = load(write(tmp_path / "problem", mlp=PROBLEM))
     operator, case = registered["mlp"], Case("mlp", {}, "bfloat16")
     assert sweep.points == ({"dtype": "float32"},)
     assert [operator.inputs[name].shape_in(case) for name in ("x", "shift")] == [(6, 8), (6,)]

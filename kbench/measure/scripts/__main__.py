@@ -25,6 +25,7 @@ def run(session: int, settings: str, path: Path, arguments: list[str]) -> int:
     messages = Path(os.environ[ROWS_FILE])
     bench = InPlace(json.loads(settings), session, _done(messages))
     bench.device.set_up()  # before Triton is imported
+    bench.device.use_threads(bench.settings.threads)
     use(bench)
     if find_spec("triton") is None:
         bench.emit(ScriptFailed(str(path), missing("triton")))

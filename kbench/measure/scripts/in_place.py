@@ -12,25 +12,18 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from kbench.contract.origin import shipped
-from kbench.measure.catalog import describe_machine
 from kbench.measure.contender import Contender
-from kbench.measure.instruments import Instruments
-from kbench.measure.machine.device import Device
+from kbench.measure.scripts.bench import Bench
 from kbench.measure.scripts.line import current_line
-from kbench.measure.scripts.observation import observe
 from kbench.measure.scripts.stage import Closure, Stage, time_plainly
 from kbench.measure.steps import DeviceLost
-from kbench.protocol import Catalog, DeviceInfo, LineDone, Measure, Message, Rows, encode
+from kbench.protocol import LineDone, Rows
 from kbench.results.case import Case
-from kbench.results.timers import default_cache
 from kbench.results.vocabulary import CALL_ORDER
-from kbench.sources.scripts import PROGRAM, ROWS_FILE
 from kbench.sources.scripts.arguments import dtype_of, word
 from kbench.sources.scripts.bench_call import BenchCall, Timing, place_of
 from kbench.sources.scripts.closures import label_of, place_of_closure
@@ -42,56 +35,28 @@ LIMIT_S = 3600.0
 """How long a call outside of all plots may take, and each of its rounds. It may tune a kernel."""
 
 
-class InPlace:
+class InPlace(Bench):
     """Measures the calls of this process, one after another.
 
-    settings  how the lines of plots are measured: those that the command line gives
-    session   the number of this process among those that measure the same script; that of the process by default
-    done      the lines that an earlier process of the same script has measured
-
-    `plot_runs`: lines of a plot are being measured. `was_asked`: there was something to measure.
+    done       the lines that an earlier process of the same script has measured
+    plot_runs  lines of a plot are being measured
+    was_asked  there was something to measure
     """
 
     def __init__(
         self, settings: Mapping[str, Any] | None = None, session: int | None = None, done: Sequence[LineDone] = ()
     ) -> None:
-        self.device = Device()
-        self.instruments = Instruments(self.device)
-        self.settings = Measure.model_validate({"cache": default_cache(self.device.type), **(settings or {})})
-        self.session = os.getpid() if session is None else session
+        super().__init__(settings, session)
         self.done = {(line.plot, line.point, line.line): line for line in done}
-        self.alone = threading.RLock()
         self.plot_runs = self.was_asked = False
-        observe(lambda: None, {}, self.device)  # torch's profiler has to start in the main thread first
+        self._alone = threading.RLock()  # one call at a time, from whichever thread
         self._orders: Counter[str] = Counter()
-        self._names = set(shipped())
-        self._begun = self._timing = False
-
-    def free_name(self, *names: str) -> str:
-        """The first name that neither an operator has, nor other results of this process."""
-        name = next(name for name in names if name not in self._names)
-        self._names.add(name)
-        return name
+        self._timing = False
 
     @cached_property
     def _calls_name(self) -> str:
         """The name of the results of calls outside of all plots."""
-        return self.free_name(program_name(), f"{program_name()}-calls", f"{program_name()}-other-calls")
-
-    def emit(self, message: Message) -> None:
-        """Append a message of this process to the file that the parent reads, if there is one. A first message describes the
-        machine."""
-        path = os.environ.get(ROWS_FILE)
-        if not path:
-            return
-        messages = [message]
-        if not self._begun:
-            self._begun = True
-            device = DeviceInfo(self.device.type, self.device.name, self.device.index, self.device.uuid)
-            machine = describe_machine(self.device, self.instruments.telemetry)
-            messages.insert(0, Catalog(device, (), {}, (), machine))
-        with Path(path).open("ab", buffering=0) as file:
-            file.write(b"".join(encode(each, str(os.getpid())) for each in messages))
+        return self.free_name(self.program, f"{self.program}-calls", f"{self.program}-other-calls")
 
     def timing(self, call: BenchCall) -> Timing:
         """The time of a call outside of all plots, measured in kbench's own way: with the device kept busy until the host is
@@ -100,7 +65,7 @@ class InPlace:
         self.was_asked = True
         if self.plot_runs:  # a thread that a line has started
             return Timing.of(time_plainly(self.device, call))
-        with self.alone:
+        with self._alone:
             if self._timing:  # a closure that tunes itself
                 return Timing.of(time_plainly(self.device, call))
             self._timing = True
@@ -133,10 +98,6 @@ class InPlace:
         if closure.timing is None:
             raise RuntimeError(contender.reason)
         return closure.timing
-
-
-def program_name() -> str:
-    return os.environ.get(PROGRAM, "program")
 
 
 _in_place: dict[int, InPlace] = {}

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
-from kbench.measure.scripts.in_place import InPlace, in_place, program_name
+from kbench.measure.scripts.in_place import InPlace, in_place
 from kbench.measure.scripts.line import Line
 from kbench.measure.scripts.stage import Closure, Stage
 from kbench.measure.scripts.switches import ScriptSwitches, random_states
@@ -43,7 +43,7 @@ class Plot:
         self.bench, self.benchmark, self.function = bench, benchmark, function
         names = words_of(benchmark.line_vals)
         self.lines = {f"{name}-line" if name in set(Control) else name: value for name, value in names.items()}
-        self.name = bench.free_name(*_names(benchmark.plot_name or ""))
+        self.name = bench.free_name(*_names(benchmark.plot_name or "", bench.program))
         self.labels = benchmark.ylabel or "", benchmark.plot_name or ""
         self.last: Any = math.nan
         self._columns: dict[tuple[str, ...], list[ArgumentColumn]] = {}
@@ -103,6 +103,7 @@ class Plot:
             os._exit(1)  # every further call on the device would fail
         finally:
             self.bench.plot_runs = False
+            self.bench.device.release_case()
         self.bench.emit(Rows(tuple(rows)))
         for name, value in measured.returned.items():
             self._returned[point, name] = value
@@ -133,7 +134,6 @@ class PointRun:
     def run(self) -> list[Row]:
         """Measure them. Returns the rows of all their closures. Raises DeviceLost."""
         self._announce()
-        self.bench.device.use_threads(self.bench.settings.threads)
         restore = random_states()
         left = list(range(len(self.lines)))
         try:
@@ -248,9 +248,8 @@ def _equal(a: Any, b: Any) -> bool:
         return False
 
 
-def _names(plot_name: str) -> Iterator[str]:
+def _names(plot_name: str, script: str) -> Iterator[str]:
     """Names for the results of a plot, the best first."""
-    script = program_name()
     name = re.sub(r"[^\w.+-]+", "-", plot_name).strip("-.+") or script
     yield from (name, f"{script}-{name}")
     yield from (f"{script}-{name}-{number}" for number in range(2, 10_000))

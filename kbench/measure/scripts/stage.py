@@ -12,25 +12,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender
-from kbench.measure.controls import Controls, repeat
+from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rounds import Rounds
 from kbench.measure.rows import make_rows, time_of
 from kbench.measure.scripts.agreement import agreement, copied_tensors
+from kbench.measure.scripts.bench import Bench
 from kbench.measure.scripts.observation import Observation, lies_in, observe
-from kbench.measure.steps import Emit, Steps
+from kbench.measure.steps import Steps
 from kbench.measure.timing.plain import plain_samples
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import Measure
@@ -48,24 +48,8 @@ Work = tuple[str, int]
 """What a script counts as the work of a call: `bytes` or `flops`, and how many."""
 
 
-class Bench(Protocol):
-    """What a process measures with.
-
-    session  in which order it times
-    """
-
-    device: Device
-    instruments: Instruments
-    session: int
-
-    @property
-    def emit(self) -> Emit: ...
-
-
-class InThread(Protocol):
-    """Has something done in the thread of a closure, within a limit in s."""
-
-    def __call__(self, work: Callable[[], Any], limit_s: float) -> Any: ...
+InThread = Callable[[Callable[[], Any], float], Any]
+"""Has something done in the thread of a closure, within a limit in s."""
 
 
 @dataclass
@@ -103,16 +87,6 @@ class Closure:
         if not contender.rounds:
             return None
         return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
-
-
-class Spare:
-    """Draws the buffers of the copy control."""
-
-    def __init__(self, case: Case, device: Device) -> None:
-        self._dtype, self._device = getattr(torch, case.dtype), device.torch_device
-
-    def normal(self, *shape: int) -> Tensor:
-        return torch.randn(shape, device=self._device).to(self._dtype)
 
 
 def time_plainly(device: Device, call: BenchCall) -> list[float]:
@@ -198,22 +172,19 @@ class Stage:
 
     def _controls(self, case: Case, call_bytes: int) -> list[Contender]:
         """The copy, which is timed now, as the script says only after its time how many bytes it moves; `empty`; the repeat."""
-        controls = Controls(
-            case,
-            call_bytes,
-            inputs=Spare(case, self.device),
-            timer=self.timer,
-            steps=self.steps,
-            build_timeout_s=self.settings.build_timeout_s,
-            measure_empty=partial(self.bench.instruments.empty, self.timer, self.settings.cache),
-        )
-        empty, copies = controls.empty(len(self.closures)), []
+        count, limit_s, copies = len(self.closures), self.settings.build_timeout_s, list[Contender]()
+
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(shape, device=self.device.torch_device).to(getattr(torch, case.dtype))
+
         if call_bytes:
-            copies = [controls.copy(len(self.closures))]
-            for copy in copies:
-                copy.sample = self.timer.ready([call.run for call in copy.calls], None)
-            self._time(case, copies, None)
-        return [*copies, empty, *self._repeat]
+            copies.append(
+                copy(count, case, call_bytes, timer=self.timer, steps=self.steps, normal=normal, limit_s=limit_s)
+            )
+            copies[0].sample = self.timer.ready([call.run for call in copies[0].calls], None)
+            self._time(case, [each for each in copies if each.running], None)
+        measure = partial(self.bench.instruments.empty, self.timer, self.settings.cache)
+        return [*copies, empty(count, steps=self.steps, measure=measure, limit_s=limit_s), *self._repeat]
 
     # -- rows
 

@@ -24,7 +24,7 @@ from kbench.contract.provider import ACCELERATORS
 from kbench.contract.sizes import evaluate
 from kbench.contract.tensor import Draw, Fill, Integers, Tensor, integers
 from kbench.protocol import SourceSweep
-from kbench.results.case import FLOATING, Case, Value
+from kbench.results.case import FLOATING, Case
 from kbench.sources import SourceFault, definition_files
 from kbench.sources.problems.foreign_code import function_of, run_text
 from kbench.sources.problems.inputs import DrawnTogether, draw_on_host
@@ -69,7 +69,7 @@ LANGUAGES = (*HOST_LANGUAGES, *DEVICE_LANGUAGES)
 """The languages that kbench runs: those that are called from Python and need no build."""
 
 
-def load(path: Path) -> Sequence[SourceSweep]:
+def load(path: Path) -> SourceSweep:
     """Register the operator of a problem. Raises SourceFault."""
     files = definition_files(path)
     if len(files) != 1:
@@ -78,7 +78,6 @@ def load(path: Path) -> Sequence[SourceSweep]:
     [file] = files
     definition, text = read_definition(file)
     problem = Problem(file, definition, text, _workloads(file, definition))
-    providers: dict[str, Mapping[str, tuple[Value, ...]]] = {REFERENCE: {}}
     try:
         operator = problem.operator()
     except ValueError as error:  # a name that kbench does not allow, or that is taken
@@ -88,7 +87,6 @@ def load(path: Path) -> Sequence[SourceSweep]:
             _add_provider(operator, where, solution, definition)
         except ValueError as error:
             raise SourceFault(str(where), str(error)) from None
-        providers[solution.name] = {}
     points = [
         {
             **workload.point(definition),
@@ -97,7 +95,7 @@ def load(path: Path) -> Sequence[SourceSweep]:
         }
         for word, workload in problem.workloads.items()
     ]
-    return [SourceSweep(operator.name, tuple(points), providers)]
+    return SourceSweep(operator.name, tuple(points))
 
 
 def _workloads(file: Path, definition: Definition) -> dict[str, Workload]:

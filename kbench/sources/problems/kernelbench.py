@@ -56,7 +56,7 @@ TOLERANCES = {
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def load(path: Path) -> Sequence[SourceSweep]:
+def load(path: Path) -> SourceSweep:
     """Register the operator of a problem. Raises SourceFault."""
     solutions = model_solutions(path)
     files = model_files(path)
@@ -74,7 +74,7 @@ def load(path: Path) -> Sequence[SourceSweep]:
             _add_provider(operator, problem, name, file, Solution(problem, file).model)
     except ValueError as error:  # a name that kbench does not allow, or that is taken
         raise SourceFault(str(problem.file), str(error)) from None
-    return [SourceSweep(operator.name, ({"dtype": DTYPES[0]},), {name: {} for name in operator.providers})]
+    return SourceSweep(operator.name, ({"dtype": DTYPES[0]},))
 
 
 @dataclass(frozen=True, eq=False)

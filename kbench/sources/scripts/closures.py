@@ -3,7 +3,6 @@ by which two closures of one line of a program can be told apart."""
 
 from __future__ import annotations
 
-import dis
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -52,8 +51,9 @@ def label_of(closure: Callable[..., Any]) -> str:
         name: value for name, value in closure.__globals__.items() if name in code.co_names
     }
     values = [known[name] for name in (*code.co_freevars, *code.co_names) if name in known]
-    functions = [_name(value) for value in values if _is_function(value)]
-    keys = list(_functions_of_modules(code, known, functions))
+    functions = [_name(value) for value in values if _is_function(value)] + list(_functions_of_modules(code, known))
+    dicts = [value for value in values if isinstance(value, dict)]
+    keys = [word for word in code.co_consts if isinstance(word, str) and any(word in one for one in dicts)]
     words = [value for value in values if isinstance(value, str)] or keys
     return " ".join(dict.fromkeys([*own, *functions] or words))
 
@@ -70,25 +70,16 @@ def _is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, (type, Tensor)) and bool(_name(value))
 
 
-def _functions_of_modules(code: CodeType, known: Mapping[str, Any], functions: list[str]) -> Iterator[str]:
-    """Appends the names of functions that code reads from modules, such as `relu` for `F.relu`. Yields the words by which it
-    reads from dicts."""
-    value: Any = None
-    word: Any = None
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
-            value = known.get(step.argval)
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
-            value = getattr(value, step.argval, None)
-            if _is_function(value):
-                functions.append(_name(value))
-        elif step.opname == "LOAD_CONST" and isinstance(value, dict):
-            word = step.argval
-        elif step.opname.startswith("BINARY_") and isinstance(value, dict) and isinstance(word, str) and word in value:
-            yield word
-            value = None
-        elif step.opname != "CACHE":
-            value = None
+def _functions_of_modules(code: CodeType, known: Mapping[str, Any]) -> Iterator[str]:
+    """The names of functions that code reads from modules: `relu` for `F.relu`, `linear` for `torch.nn.functional.linear`."""
+    modules: list[ModuleType] = []
+    for name in code.co_names:
+        of_modules = (getattr(module, name) for module in reversed(modules) if hasattr(module, name))
+        value = known[name] if name in known else next(of_modules, None)
+        if isinstance(value, ModuleType):
+            modules.append(value)
+        elif name not in known and _is_function(value):
+            yield _name(value)
 
 
 def _name(function: Any) -> str:
