@@ -14,7 +14,7 @@ from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender, doubt_operator, letting_go
 from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Shapes, stage_of
-from kbench.measure.correctness.check import judge_call, poison, run_checked
+from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.expected import Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.definition.definition import Definition, OperatorFault, case_hash
@@ -28,7 +28,6 @@ from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import make_rows
 from kbench.measure.salting import Watch
 from kbench.measure.steps import Emit, Steps
-from kbench.measure.tampering import threads
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.tampering.torch_operators import recorded
 from kbench.measure.timing.stages import measure_stages
@@ -163,20 +162,16 @@ class CaseRun:
             contender.stage = stage = stage_of(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
             poison(inputs.first, self.device)
-            call = stage(tensors, inputs.first.shapes)
-            homes = call.homes(tensors)
-            before = threads.working()
-            outputs = call.outputs(call.run())
-            late = threads.left_working(before)  # a first call may leave a compiler running: no fault if it is right
+            made = MadeCall.of(stage(tensors, inputs.first.shapes), tensors)
             self.device.synchronize()
             contender.build_ms = (time.perf_counter_ns() - start) / 1e6
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            found = judge_call(inputs.first, call, tensors, outputs, outputs, homes)
-            late = late or (threads.left_working(before) if found.wrong else None)
+            found = judge_call(inputs.first, made)
+            late = made.left_thread(found)  # a first call may leave a compiler running: no fault if it is right
             contender.judged(found, f"{late}: " if late else "")
-            del call, outputs
+            del made
             if contender.running:
                 again = run_checked(inputs.second, stage, tensors, self.device)
                 contender.judged(again, "correct at the first call, then ")

@@ -13,7 +13,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
 from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
-from kbench.measure.correctness.check import judge_call
+from kbench.measure.correctness.check import MadeCall, judge_call
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
@@ -48,8 +48,6 @@ def test_torch_native_is_right_on_random_shapes(name: str) -> None:
         inputs = Inputs(here, device, seed).draw("random")
         expected = Expected(here, [x.clone() for x in inputs])
         call = stage_of(here, provider, {})(inputs, expected.shapes)
-        homes = call.homes(inputs)
-        outputs = call.outputs(call.run())
-        assert judge_call(expected, call, inputs, outputs, outputs, homes).wrong is None, case.label
+        assert judge_call(expected, MadeCall.of(call, inputs)).wrong is None, case.label
         judged += 1
     assert judged > SHAPES / 2

@@ -33,6 +33,39 @@ times as long as before or as the host needed, whichever is longer, but at most 
 device itself is never queued in time."""
 
 
+@dataclass(frozen=True)
+class MadeCall:
+    """A call that was made on inputs.
+
+    homes    where its inputs and buffers were before it
+    outputs  what it delivered
+    values   the values that its outputs had when the queue of the device reached them
+    before   the threads that worked before it
+    late     what to report of a thread that still worked when it returned
+    """
+
+    call: Call
+    inputs: Sequence[Tensor]
+    homes: Sequence[Home]
+    outputs: Sequence[Any]
+    values: Sequence[Any]
+    before: dict[int, str]
+    late: str | None
+
+    @classmethod
+    def of(cls, call: Call, inputs: Sequence[Tensor], *, copies: bool = False) -> MadeCall:
+        """Make a call. If `copies`, copies of its outputs are queued behind it."""
+        homes, before = call.homes(inputs), threads.working()
+        outputs = call.outputs(call.run())
+        late = threads.left_working(before)
+        values = [x.clone() if copies and isinstance(x, Tensor) else x for x in outputs]
+        return cls(call, inputs, homes, outputs, values, before, late)
+
+    def left_thread(self, found: Accuracy) -> str | None:
+        """What to report of a thread that worked on after the call. One that begins after a while is told by wrong values."""
+        return self.late or (threads.left_working(self.before) if found.wrong else None)
+
+
 def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> Accuracy:
     """Fill `inputs` with the values of `expected`, make two calls on them, and judge the outputs.
 
@@ -41,104 +74,74 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
     provider that skips the work. Raises OperatorFault, and whatever the call raises.
     """
-    ms, queued = QUEUE_MS, None
-    for _ in range(QUEUE_ATTEMPTS):
-        queued = None  # frees the memory of the attempt before
-        queued = _queued_call(expected, stage, inputs, device, ms)
-        if queued.in_time or queued.late:
-            break
-        ms = min(TIMES_LONGER * max(ms, queued.host_ms), MOST_QUEUE_MS)
-    assert queued
-    call, homes, outputs, delivered = queued.call, queued.homes, queued.outputs, queued.delivered
-    found = judge_call(expected, call, inputs, outputs, delivered, homes)
-    late = queued.late or (
-        threads.left_working(queued.threads) if found.wrong else None
-    )  # a thread begins after a while
-    if late:
+    made = _queued_call(expected, stage, inputs, device)
+    call = made.call
+    found = judge_call(expected, made)
+    if late := made.left_thread(found):
         found = replace(found, wrong=late, off=False)
-    elif found.off and device.accelerated and not judge_call(expected, call, inputs, outputs, outputs, homes).wrong:
+    elif found.off and device.accelerated and not judge_call(expected, replace(made, values=made.outputs)).wrong:
         found = replace(found, wrong=f"left work on another stream when the call returned: {found.wrong}", off=False)
     if found.wrong:
         return found
     again = _called_again(expected, call, inputs, device)
-    if fault := _fault_beside_values(expected, call, inputs, again, homes):
+    if fault := _fault_of_form(expected, again):
         return replace(found, wrong=f"{fault} (when called again)", off=False)
-    same = all(equal(a, b) for a, b in zip(delivered, again, strict=True))
+    same = all(equal(a, b) for a, b in zip(made.values, again.values, strict=True))
     found = replace(found, deterministic=same)
     if not same:
-        found = found.worst(judge_call(expected, call, inputs, again, again, homes))
-    overwritten = _overwritten(outputs, again, call, inputs)
+        found = found.worst(judge_call(expected, again))
+    overwritten = _overwritten(made, again)
     if not overwritten and not found.wrong:  # a third call finds a provider that takes turns with two buffers
         del again
-        overwritten = _overwritten(outputs, _called_again(expected, call, inputs, device), call, inputs)
+        overwritten = _overwritten(made, _called_again(expected, call, inputs, device))
     if not overwritten:
         return found
     wrong = "returned the same memory for two calls: the later result overwrites the earlier one"
     return replace(found, wrong=f"{wrong}; {call.remedy}" if call.remedy else wrong, off=False)
 
 
-@dataclass(frozen=True)
-class _QueuedCall:
-    """A call that was queued behind a kernel.
-
-    homes      where its inputs and buffers were before it
-    delivered  the values that its outputs had when the queue reached them
-    threads    the threads that worked before it
-    late       what to report of a thread that still worked when it returned
-    in_time    whether the device was still busy with the kernel when all was queued
-    host_ms    how long the host took to queue all
-    """
-
-    call: Call
-    homes: Sequence[Home]
-    outputs: Sequence[Any]
-    delivered: Sequence[Any]
-    threads: dict[int, str]
-    late: str | None
-    in_time: bool
-    host_ms: float
-
-
-def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device, ms: float) -> _QueuedCall:
-    """Keep the device busy for `ms`, and queue the values of the inputs, a call, and copies of its outputs."""
-    blank(inputs)
-    poison(expected, device)
-    busy = device.keep_busy(ms)
-    start = time.perf_counter()
-    fill(inputs, expected.inputs)
-    call = stage(inputs, expected.shapes)
-    homes = call.homes(inputs)
-    before = threads.working()
-    outputs = call.outputs(call.run())
-    late = threads.left_working(before)
-    delivered = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
-    in_time = busy()
-    host_ms = (time.perf_counter() - start) * 1e3
-    device.synchronize()
-    return _QueuedCall(call, homes, outputs, delivered, before, late, in_time, host_ms)
+def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> MadeCall:
+    """Keep the device busy, and queue the values of the inputs, a call, and copies of its outputs."""
+    ms, made = QUEUE_MS, None
+    for _ in range(QUEUE_ATTEMPTS):
+        made = None  # frees the memory of the attempt before
+        blank(inputs)
+        poison(expected, device)
+        busy = device.keep_busy(ms)
+        start = time.perf_counter()
+        fill(inputs, expected.inputs)
+        made = MadeCall.of(stage(inputs, expected.shapes), inputs, copies=True)
+        in_time = busy()
+        host_ms = (time.perf_counter() - start) * 1e3
+        device.synchronize()
+        if in_time or made.late:
+            break
+        ms = min(TIMES_LONGER * max(ms, host_ms), MOST_QUEUE_MS)
+    assert made
+    return made
 
 
-def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> Sequence[Any]:
-    """The outputs of one more call on the same values. The memory that they are likely to get is filled with NaN before."""
+def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> MadeCall:
+    """One more call on the same values. The memory that its outputs are likely to get is filled with NaN before."""
     if call.mutates:
         fill(inputs, expected.inputs)
     call.spoil(inputs, again=True)
     poison(expected, device, again=True)
-    outputs = call.outputs(call.run())
+    made = MadeCall.of(call, inputs)
     device.synchronize()
-    return outputs
+    return made
 
 
-def _overwritten(outputs: Sequence[Tensor], later: Sequence[Any], call: Call, inputs: Sequence[Tensor]) -> bool:
+def _overwritten(made: MadeCall, later: MadeCall) -> bool:
     """Whether outputs of a call lie in the memory of outputs of an earlier call, although that is neither a buffer nor an input
     of the call."""
-    own = [x for x in outputs if not call.places(x) and not any(is_view(x, each) for each in inputs)]
-    return any(overlap(x, y) for x in own for y in later if isinstance(y, Tensor))
+    own = [x for x in made.outputs if not made.call.places(x) and not any(is_view(x, y) for y in made.inputs)]
+    return any(overlap(x, y) for x in own for y in later.outputs if isinstance(y, Tensor))
 
 
-def _moved(names: Sequence[str], call: Call, inputs: Sequence[Tensor], homes: Sequence[Home]) -> str | None:
+def _moved(names: Sequence[str], made: MadeCall) -> str | None:
     """What to report if an input or a buffer is not where it was before the call: its caller has the old memory."""
-    moved = [now != home for now, home in zip(call.homes(inputs), homes, strict=True)]
+    moved = [now != home for now, home in zip(made.call.homes(made.inputs), made.homes, strict=True)]
     for name, away in zip(names, moved, strict=False):
         if away:
             return moved_away(f"its input {name}", name)
@@ -184,72 +187,48 @@ def _remedy(operator: Operator) -> str:
     return COPY if registered else f"{COPY}, or declare it with mutates="
 
 
-def judge_call(
-    expected: Expected,
-    call: Call,
-    inputs: Sequence[Tensor],
-    outputs: Sequence[Any],
-    delivered: Sequence[Any],
-    homes: Sequence[Home],
-) -> Accuracy:
+def judge_call(expected: Expected, made: MadeCall) -> Accuracy:
     """Judge one call: kind, shape, dtype, device and values of every output, whether the inputs are unchanged but for those
-    that the call may change, and whether inputs and buffers are where they were.
-
-    `delivered` holds the values that the outputs had when the queue reached them, and `homes` is what `call.homes` returned
-    before the call.
-    """
-    names = expected.definition.input_names
-    if fault := _fault_of_form(expected, call, inputs, outputs):
+    that the call may change, and whether inputs and buffers are where they were."""
+    if fault := _fault_of_form(expected, made):
         return Accuracy(wrong=fault)
-    found = compared(expected, delivered)
-    if found.wrong:
-        for name, output in call.mutates.items():
-            at = names.index(name)
-            if equal(inputs[at], expected.inputs[at]):
-                return replace(
-                    found, wrong=f"left input {name} unchanged; it must hold {output} after the call", off=False
-                )
-        return found
-    moved = _moved(names, call, inputs, homes)
-    return replace(found, wrong=moved, off=False) if moved else found
+    found = compared(expected, made.values)
+    inputs = dict(zip(expected.definition.input_names, zip(made.inputs, expected.inputs, strict=True), strict=True))
+    for name, output in made.call.mutates.items() if found.wrong else ():
+        if equal(*inputs[name]):
+            wrong = f"left input {name} unchanged; it must hold {output} after the call"
+            return replace(found, wrong=wrong, off=False)
+    return found
 
 
-def _fault_beside_values(
-    expected: Expected, call: Call, inputs: Sequence[Tensor], outputs: Sequence[Any], homes: Sequence[Home]
-) -> str | None:
-    """What to report of a call, whatever the values of its outputs are."""
-    return _fault_of_form(expected, call, inputs, outputs) or _moved(
-        expected.definition.input_names, call, inputs, homes
-    )
-
-
-def _fault_of_form(expected: Expected, call: Call, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> str | None:
-    """What to report if outputs have the wrong form, if an input has changed, or if outputs are no memory of their own."""
-    if fault := malformed(expected, inputs, outputs):
+def _fault_of_form(expected: Expected, made: MadeCall) -> str | None:
+    """What to report if outputs have the wrong form, if an input has changed or moved, or if outputs are no memory of their
+    own, whatever the values of the outputs are."""
+    names, call, inputs = expected.definition.input_names, made.call, made.inputs
+    if fault := malformed(expected, inputs, made.outputs):
         return fault
-    if fault := changed_input(expected.definition.input_names, inputs, expected.inputs, call.mutates):
+    if fault := changed_input(names, inputs, expected.inputs, call.mutates):
         return f"{fault}; {_remedy(expected.definition.operator)}"
-    for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
+    for output, wanted in zip(made.outputs, expected.definition.outputs, strict=True):
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
         if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
             what = f"returned one of its inputs, or a view of one{_which(expected, wanted)}"
             return f"{what}; it must return a new tensor"
-    return _too_little_memory(expected, outputs)
+    return _too_little_memory(expected, made.outputs) or _moved(names, made)
 
 
 def _too_little_memory(expected: Expected, outputs: Sequence[Tensor]) -> str | None:
     """What to report if an output has memory for a part of its elements only, or the memory of another output: the call has
     written fewer bytes than it is credited for. Gradients may be so: autograd expands the gradient of a sum."""
-    own = [
-        (output, each) for output, each in zip(outputs, expected.definition.outputs, strict=True) if not each.gradient
-    ]
-    for at, (output, each) in enumerate(own):
+    pairs = zip(outputs, expected.definition.outputs, strict=True)
+    own = [(output, wanted) for output, wanted in pairs if not wanted.gradient]
+    for at, (output, wanted) in enumerate(own):
         if overlaps_itself(output):
-            what = f"returned a tensor whose elements share memory{_which(expected, each)}, as those of expand() do"
+            what = f"returned a tensor whose elements share memory{_which(expected, wanted)}, as those of expand() do"
             return f"{what}; it must have memory for every element"
         for before, other in own[:at]:
             if overlap(output, before):
-                return f"returned {each.name} in the memory of {other.name}; each output must be a tensor of its own"
+                return f"returned {wanted.name} in the memory of {other.name}; each output must be a tensor of its own"
     return None
 
 
