@@ -5,10 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
-
-from packaging.version import Version
 
 from kbench.contract.provider import Unsupported
 from kbench.results.case import FORWARD
@@ -27,7 +24,7 @@ LIGER_LONGEST_ROW = 65536
 
 def any_of(*declines: Declines) -> Declines:
     """The first reason that one of several functions gives."""
-    return lambda case: next((reason for each in declines if (reason := each(case))), None)
+    return lambda case: next((reason for decline in declines if (reason := decline(case))), None)
 
 
 def liger_rows(case: Case) -> str | None:
@@ -80,12 +77,6 @@ QUACK_SMALLEST_READ = 4
 QUACK_LONGEST_FLOAT32_ROW = 131072
 """Elements. The backward pass of QuACK's norms refuses longer rows in float32."""
 
-QUACK_BLOCK_THREADS = 256
-"""Threads of each block, where several blocks share a row of QuACK's softmax and cross-entropy."""
-
-QUACK_NAN = Version("0.6.5")
-"""The newest release of QuACK that was seen to return NaN; see `quack_blocks`."""
-
 
 def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
     """For a kernel of QuACK that reads `read_bytes` bytes of a row at once. `axis` is the length of a row."""
@@ -96,38 +87,6 @@ def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
         return f"{axis} is not a multiple of {elements}, which QuACK needs for {case.dtype}" if cut else None
 
     return why
-
-
-def quack_blocks(axis: str) -> Declines:
-    """For QuACK's softmax and cross-entropy in 16 bits. A cluster of blocks shares a row of more than 65536 elements. Each
-    block takes a multiple of what its threads read at once. If the last block gets no element, releases up to QUACK_NAN
-    return NaN.
-    """
-
-    def why(case: Case) -> str | None:
-        row = getattr(case, axis)
-        if case.itemsize != 2 or row <= 65536 or not _quack_returns_nan():
-            return None
-        blocks = 8 if row <= 131072 else 16
-        step = math.gcd(row, 8) * QUACK_BLOCK_THREADS
-        if (blocks - 1) * math.ceil(row / (blocks * step)) * step < row:
-            return None
-        return f"QuACK returns NaN: of the {blocks} blocks that share a row of {row} elements, the last one gets none"
-
-    return why
-
-
-def _quack_returns_nan() -> bool:
-    """Whether the installed QuACK has this fault on this device: only devices with clusters share rows. True if there is no
-    device, or no QuACK."""
-    import torch
-
-    if torch.cuda.is_available() and torch.cuda.get_device_capability()[0] < 9:
-        return False
-    try:
-        return Version(version("quack-kernels")) <= QUACK_NAN
-    except PackageNotFoundError:
-        return True
 
 
 def quack_norm(case: Case) -> str | None:

@@ -21,8 +21,6 @@ from kbench.operators.rmsnorm.providers_libraries import liger_casting
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results.case import Case
-
     Two = tuple[Tensor, Tensor]
 
 
@@ -75,25 +73,7 @@ def liger_backward_in_place(
     return dweight
 
 
-QUACK_BLOCKS = {32768: 1, 65536: 2, 131072: 4, 262144: 8}
-"""How many blocks share a float32 row of up to so many elements in QuACK 0.6.5. Each keeps its part of x and of the
-residual."""
-
-SHARED_BYTES = 227 << 10
-"""What a block can have on an H100 or H200."""
-
-
-def _quack_residual(case: Case) -> str | None:
-    """On an H200, such launches fail with an invalid configuration."""
-    blocks = next((blocks for longest, blocks in QUACK_BLOCKS.items() if longest >= case.N), 16)
-    if case.itemsize == 4 and 2 * 4 * case.N / blocks > SHARED_BYTES:
-        return "both float32 rows are too long for the shared memory of QuACK's blocks"
-    return None
-
-
-@add_rmsnorm.provider(
-    "quack", label="QuACK", requires="quack", devices=("cuda",), supports=any_of(_quack_residual, quack_norm)
-)
+@add_rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_norm)
 def quack(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> Two:
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import rmsnorm_fwd

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels.libraries import any_of, apex_missing, quack_blocks, quack_reads, quack_rows, same_as
+from kbench.kernels.libraries import any_of, apex_missing, quack_reads, quack_rows, same_as
 from kbench.operators.cross_entropy.operator import cross_entropy
 from kbench.results.case import BACKWARD
 
@@ -49,9 +49,7 @@ def liger_full(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: flo
     return loss.detach(), d_logits
 
 
-@cross_entropy.provider(
-    "quack", label="QuACK", requires="quack", devices=("cuda",), supports=any_of(quack_reads("V"), quack_blocks("V"))
-)
+@cross_entropy.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_reads("V"))
 def quack(logits: Tensor, labels: Tensor) -> Tensor:
     """QuACK's CuTe-DSL cross-entropy. Compiles on the first use of each (dtype, V)."""
     from quack.cross_entropy import cross_entropy_fwd
@@ -81,7 +79,7 @@ cross_entropy.provider(
     label="QuACK (in place)",
     requires="quack",
     devices=("cuda",),
-    supports=any_of(same_as("quack"), quack_reads("V"), quack_blocks("V")),
+    supports=any_of(same_as("quack"), quack_reads("V")),
 )(quack)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels.libraries import any_of, liger_rows, quack_blocks, quack_matrix, quack_reads
+from kbench.kernels.libraries import liger_rows, quack_matrix, quack_reads
 from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def liger(x: Tensor) -> Tensor:
     label="QuACK",
     requires="quack",
     devices=("cuda",),
-    supports=any_of(quack_reads("N", 16), quack_blocks("N")),
+    supports=quack_reads("N", 16),
 )
 def quack(x: Tensor) -> Tensor:
     """QuACK's CuTe-DSL softmax, forward only. Compiles on the first use of each (dtype, N)."""
