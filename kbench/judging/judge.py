@@ -25,7 +25,7 @@ from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.baselines import against, gaps
 from kbench.judging.random_shapes import draw_shapes
 from kbench.judging.verdict import VERSION, JudgedFile, JudgedProvider, exit_status, judge_provider
-from kbench.protocol import Catalog, CatalogRequest, Configuration, Task
+from kbench.protocol import Catalog, CatalogRequest, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import unknown
@@ -58,22 +58,18 @@ class JudgeOptions:
 
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
-    config = load_config(
-        options.against, sets=options.sets, only=options.baselines, profile=options.profile, plugins=[str(file)]
-    )
+    config = load_config(options.against, sets=options.sets, profile=options.profile, plugins=[str(file)])
     places = {**config.places, str(file.resolve()): SourceLocation(str(file))}  # the user wrote no --plugin
     config = replace(config, places=places)
     with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins), note) as supervisor:
         catalog = supervisor.start()
-        _refuse_baselines(config, file, catalog, options.baselines)
-        plan = make_plan(_with_own(config, file, catalog, options), catalog)
+        plan = make_plan(config.resolve(catalog), catalog)
         own = _own(plan.sweep, file, catalog, options.providers)
+        baselines = _baselines(plan.sweep, file, catalog, options.baselines)
         note(f"{plan.sweep.operator} on {plan.catalog.device.name}: {', '.join(own)} of {file.name}")
         checks, shapes = _check(supervisor, catalog, plan, own, options.shapes, note)
     verdicts = {name: judge_provider(name, checks[name]) for name in own}
     right = [name for name, verdict in verdicts.items() if verdict.correct]
-    registered = _registered(plan.sweep.operator, file, catalog)
-    baselines = [one.name for one in plan.sweep.configurations if one.provider not in registered]
     analysis, interrupted = analyse([], None), False
     if right and baselines:
         analysis, interrupted = _time(config, [*right, *baselines], options, note)
@@ -96,15 +92,15 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
     )
 
 
-def _refuse_baselines(config: Config, file: Path, catalog: Catalog, wanted: Sequence[str]) -> None:
-    """Raise UsageError for a baseline that is unknown, or that the file registers itself."""
-    if not wanted:
-        return
-    sweep = replace(config, only=()).resolve(catalog)
+def _baselines(sweep: Sweep, file: Path, catalog: Catalog, wanted: Sequence[str]) -> list[str]:
+    """The configurations to compare with, by name. Raises UsageError for one that is unknown, or that the file registers."""
     registered = _registered(sweep.operator, file, catalog)
     listed = [one for one in sweep.configurations if one.provider not in registered]
+    if not wanted:
+        return [one.name for one in listed]
     known = [word for one in listed for word in (one.provider, one.name)] + list(catalog.providers(sweep.operator))
     known = [name for name in dict.fromkeys(known) if name not in registered]
+    chosen = []
     for name in wanted:
         if name in registered:
             raise UsageError(
@@ -112,14 +108,8 @@ def _refuse_baselines(config: Config, file: Path, catalog: Catalog, wanted: Sequ
             )
         if name not in known:
             raise UsageError(f"--baseline {name}: {unknown('provider', name, known)}")
-
-
-def _with_own(config: Config, file: Path, catalog: Catalog, options: JudgeOptions) -> Sweep:
-    """The sweep of the config with the providers of the file, also if `--baseline` left them out."""
-    sweep = config.resolve(catalog)
-    known = {one.provider for one in sweep.configurations}
-    added = [Configuration(name, {}) for name in _registered(sweep.operator, file, catalog) if name not in known]
-    return replace(sweep, configurations=(*sweep.configurations, *added))
+        chosen += [one.name for one in listed if name in (one.provider, one.name)] or [name]
+    return chosen
 
 
 def _registered(operator: str, file: Path, catalog: Catalog) -> list[str]:

@@ -84,14 +84,6 @@ def _default_device() -> torch.device | None:
     return None if context is None else context.device
 
 
-def _precision(kind: str, operation: str) -> str:
-    return torch._C._get_fp32_precision_getter(kind, operation)  # since torch 2.9
-
-
-def _set_precision(kind: str, operation: str, precision: str) -> None:
-    torch._C._set_fp32_precision_setter(kind, operation, precision)
-
-
 def _of_cuda(get: Callable[[], Any]) -> Callable[[], Any]:
     """Asks CUDA or ROCm only if this process uses it: asking must not be what makes it do so."""
 
@@ -168,21 +160,15 @@ def _set_state(set_state: Callable[[torch.Tensor], None], state: bytes) -> None:
 _own, _shared = partial(Setting, effect=Effect.OWN), partial(Setting, effect=Effect.SHARED)
 _timing, _silent = partial(Setting, effect=Effect.TIMING), partial(Setting, effect=Effect.SILENT)
 
-PRECISIONS = (
-    ("generic", "all"),
-    *((kind, op) for kind in ("cuda", "mkldnn") for op in ("all", "matmul", "conv", "rnn")),
-)
-"""Where torch has a setting of its own for the precision of float32 operations."""
-
 ATTRIBUTES = (
-    "cudnn.benchmark",
-    "cudnn.deterministic",
-    "cudnn.enabled",
-    "mkldnn.enabled",
-    "cuda.matmul.allow_fp16_reduced_precision_reduction",
-    "cuda.matmul.allow_bf16_reduced_precision_reduction",
+    *("cudnn.benchmark", "cudnn.deterministic", "cudnn.enabled", "mkldnn.enabled"),
+    *("cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction"),
+    *("fp32_precision", "cuda.matmul.fp32_precision"),  # these are new in torch 2.9
+    *("cudnn.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision"),
+    *("mkldnn.fp32_precision", "mkldnn.matmul.fp32_precision"),
+    *("mkldnn.conv.fp32_precision", "mkldnn.rnn.fp32_precision"),
 )
-"""Settings that are attributes below `torch.backends`."""
+"""Settings that are attributes below `torch.backends`. The general ones come before the special ones, which they change."""
 
 VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
@@ -197,9 +183,12 @@ VARIABLES = (
 
 
 def _attribute(path: str) -> Setting:
-    owner, _, name = path.rpartition(".")
-    module = attrgetter(owner)(torch.backends)
-    return _own(f"torch.backends.{path}", get=partial(getattr, module, name), set=partial(setattr, module, name))
+    owner, _, name = f"backends.{path}".rpartition(".")
+    return _own(
+        f"torch.backends.{path}",
+        get=lambda: getattr(attrgetter(owner)(torch), name),
+        set=lambda value: setattr(attrgetter(owner)(torch), name, value),
+    )
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -222,14 +211,6 @@ SETTINGS: tuple[Setting, ...] = (
             ("autocast", "is_autocast_enabled", "set_autocast_enabled"),
             ("the dtype of autocast", "get_autocast_dtype", "set_autocast_dtype"),
         )
-    ),
-    *(
-        _own(
-            f"the float32 precision of {kind} {op}",
-            get=partial(_precision, kind, op),
-            set=partial(_set_precision, kind, op),
-        )
-        for kind, op in PRECISIONS
     ),
     *map(_attribute, ATTRIBUTES),
     *(
