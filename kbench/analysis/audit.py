@@ -7,7 +7,7 @@ follow from the rows alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from statistics import median
 
 from kbench.results.row import Row
@@ -59,7 +59,7 @@ def _work(cases: RowsByCase) -> Iterator[str]:
         ]
     )
     yield (
-        f"The script counts different amounts of work for its providers in {len(unequal)} of {_cases(len(counting))}. At "
+        f"The script counts different amounts of work for its providers in {_share(unequal, counting)}. At "
         f"{_point(group[0])} it counts {said}. Compare their times: the rates that the script reports "
         "for them cannot be compared."
     )
@@ -84,7 +84,7 @@ def _outputs(cases: RowsByCase) -> Iterator[str]:
         if differing:
             most = max(differing, key=_ulps)
             yield (
-                f"{name} returns something else than the baseline in {len(differing)} of {_cases(len(rows))}: it "
+                f"{name} returns something else than the baseline in {_share(differing, rows)}: it "
                 f"{most.agreement} at {_point(most)}. One of them may be wrong, or less precise."
             )
         silent = [row for row in rows if row.agreement.startswith(Agreement.NOT_COMPARABLE)]
@@ -93,7 +93,7 @@ def _outputs(cases: RowsByCase) -> Iterator[str]:
             whose = "the baseline's" if why.startswith("the baseline") else "its"
             advice = f" Let {whose} closure return a tensor, or a tuple of tensors only." if NO_TENSORS in why else ""
             yield (
-                f"The output of {name} cannot be compared with that of the baseline in {len(silent)} of {_cases(len(rows))}: "
+                f"The output of {name} cannot be compared with that of the baseline in {_share(silent, rows)}: "
                 f"{why}.{advice}"
             )
 
@@ -122,7 +122,7 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
     for name, rows in _by_line(cases):
         for word, sentence in SENTENCES.items():
             if found := [row for row in rows if word in row.noticed.split(";")]:
-                yield sentence.format(name=name, where=f"in {len(found)} of {_cases(len(rows))}")
+                yield sentence.format(name=name, where=f"in {_share(found, rows)}")
         warm = [row for row in rows if Noticed.GRAPH in row.noticed.split(";") and row.script_ms and row.ms]
         if warm:
             times = f"it reads {_us(warm[0].script_ms)} us, and kbench measures {_us(warm[0].ms)} us"
@@ -134,7 +134,7 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
         if same:
             other = next(w for w in same[0].noticed.split(";") if w.startswith(Noticed.SAME_AS)).partition(" ")[2]
             yield (
-                f"{name} runs the same kernels as {other} in {len(same)} of {_cases(len(rows))}. It may have fallen back to "
+                f"{name} runs the same kernels as {other} in {_share(same, rows)}. It may have fallen back to "
                 f"it: then the time of {name} is that of {other}."
             )
 
@@ -145,28 +145,24 @@ def _late(cases: RowsByCase) -> Iterator[str]:
         timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms and Noticed.GRAPH not in row.noticed]
         late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
         by_host = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
-        if by_host:
-            row, factor = _latest(by_host)
-            yield (
-                f"For {name}, the script's do_bench times the host, not the device, in {len(by_host)} of {_cases(len(timed))}. "
-                f"At {_point(row)} it reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us, and a launch takes the "
-                f"host {_us(row.launch_ms)} us. In these cases the script's times "
-                f"are {factor:.1f} times as long as kbench's (median)."
+        others = [row for row in late if row not in by_host]
+        for members, what, why in (
+            (by_host, "times the host, not the device", "the host"),
+            (others, "reads too much", "the host only"),
+        ):
+            if not members:
+                continue
+            factors = [(row.script_ms or 0) / (row.ms or 1) for row in members]
+            row = members[factors.index(max(factors))]
+            reason = (
+                "" if members is by_host else " The host is not the reason. Perhaps other programs used the device."
             )
-        if others := [row for row in late if row not in by_host]:
-            row, factor = _latest(others)
             yield (
-                f"For {name}, the script's do_bench reads {factor:.1f} times as much as kbench (median) in {len(others)} of "
-                f"{_cases(len(timed))}. At {_point(row)} it reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us. "
-                f"A launch takes the host only {_us(row.launch_ms)} us, so the host is not the reason. Perhaps other programs "
-                "used the device."
+                f"For {name}, the script's do_bench {what}, in {_share(members, timed)}. At {_point(row)} it "
+                f"reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us, and a launch takes {why} "
+                f"{_us(row.launch_ms)} us. In these cases the script's times are {median(factors):.1f} times as long as "
+                f"kbench's (median).{reason}"
             )
-
-
-def _latest(late: Sequence[Row]) -> tuple[Row, float]:
-    """The row with the largest factor between what do_bench reads and the time, and the median of all factors."""
-    factors = [(row.script_ms or 0) / (row.ms or 1) for row in late]
-    return late[factors.index(max(factors))], median(factors)
 
 
 def _order(cases: RowsByCase) -> Iterator[str]:
@@ -176,6 +172,11 @@ def _order(cases: RowsByCase) -> Iterator[str]:
             "kbench does not know which calls of do_bench do the same work. It compares the first calls of all providers with "
             "each other, then the second calls, and so on. Ignore comparisons of calls that do different work."
         )
+
+
+def _share(some: Sized, cases: Sized) -> str:
+    """`2 of 3 cases`"""
+    return f"{len(some)} of {plural(len(cases), 'case')}"
 
 
 def _late_ms(row: Row) -> float:
@@ -188,10 +189,6 @@ def _by_line(cases: RowsByCase) -> Iterator[tuple[str, list[Row]]]:
         for row in group:
             lines[row.configuration_name].append(row)
     yield from lines.items()
-
-
-def _cases(count: int) -> str:
-    return plural(count, "case")
 
 
 def _point(row: Row) -> str:

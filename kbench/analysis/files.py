@@ -1,4 +1,4 @@
-"""The files of a picture or a report: their rows, labels, environment and analysis."""
+"""Results files with what belongs to them: label, rows, environment and analysis."""
 
 from __future__ import annotations
 
@@ -93,21 +93,27 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
     sources, left_out = [], []
     for label, path in named:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
-        results = read_results(path)
-        selected = chosen.select(results) if chosen.terms else results
-        if chosen.terms and not selected.provider_rows:
-            left_out.append(results)
-            continue
-        configurations = frozenset(row.configuration_name for row in results.provider_rows)
-        environment, note = read_environment(path)
-        warnings = (*results.warnings, *filter(None, [note]))
-        sources.append(ResultsFile(label or stem, _renamed(selected), configurations, environment, warnings, where))
+        file = read_file(label or stem, path, chosen)
+        if chosen.terms and not file.results.provider_rows:
+            left_out.append(path)
+        else:
+            sources.append(replace(file, results=_renamed(file.results), where=where))
     if not sources:
-        raise UsageError(chosen.nothing(left_out[0]))
+        raise UsageError(chosen.nothing(read_results(left_out[0])))
     labels = [source.label for source in sources]
     if repeated := next((label for label in labels if labels.count(label) > 1), None):
         raise UsageError(f"two files have the label {repeated!r}; give each its own label: old=a.csv new=b.csv")
     return sources
+
+
+def read_file(label: str, path: Path, where: RowFilter, *, expected: bool = False) -> ResultsFile:
+    """A results file with the rows that `where` chooses. `expected`: a missing environment file is worth a warning. Raises
+    UsageError and ResultsError."""
+    results = read_results(path)
+    configurations = frozenset(row.configuration_name for row in results.provider_rows)
+    environment, note = read_environment(path, expected=expected)
+    warnings = (*results.warnings, *filter(None, [note]))
+    return ResultsFile(label, where.select(results), configurations, environment, warnings)
 
 
 def _renamed(results: Results) -> Results:

@@ -137,9 +137,9 @@ def fastest_sentence(
         return f"{text[0].upper()}{text[1:]}."
     if len(found) == 1:
         [only] = found
-        timed = f"{only.configuration_name} was timed in {only.timed + only.suspect} of {_cases(cases)}"
+        timed = f"{only.configuration_name} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
         if only.suspect:
-            timed += f", but the times of {_cases(only.suspect)} are suspect"
+            timed += f", but the times of {plural(only.suspect, 'case')} are suspect"
         return f"{timed}; there is no provider to compare it with."
     alone = sum(won.alone for won in winners)
     if alone == len(winners):
@@ -148,12 +148,12 @@ def fastest_sentence(
         )
     best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
-    only_one = f"; only one provider was timed in {_cases(alone)}" if alone else ""
+    only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
     if best.sole:
-        text = f"{best.configuration_name} is fastest in {best.sole} of {_cases(cases)}"
+        text = f"{best.configuration_name} is fastest in {best.sole} of {plural(cases, 'case')}"
         text += f" and tied in {best.shared} more" if best.shared else ""
     elif best.shared:
-        text = f"{best.configuration_name} is tied for fastest in {best.shared} of {_cases(cases)}"
+        text = f"{best.configuration_name} is tied for fastest in {best.shared} of {plural(cases, 'case')}"
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
@@ -161,11 +161,7 @@ def fastest_sentence(
     mean = best.geomean
     if mean is not None:
         shared = len(best.over_baseline)
-        of = (f" of {_cases(shared)}" if shared < cases else "") + (", weighted" if best.weights else "")
+        of = (f" of {plural(shared, 'case')}" if shared < cases else "") + (", weighted" if best.weights else "")
         text += f"; {mean:.2f}x as fast as {baseline} (geomean{of})"
-    text += f"; {_cases(open_)} unclear" if open_ else ""
+    text += f"; {plural(open_, 'case')} unclear" if open_ else ""
     return f"{text}{only_one}."
-
-
-def _cases(count: int) -> str:
-    return plural(count, "case")

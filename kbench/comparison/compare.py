@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kbench.analysis import analyse
+from kbench.analysis.files import read_file
 from kbench.comparison.drift import drifts_by_device
 from kbench.comparison.environment_differences import differences, unknown_names
 from kbench.comparison.join import common_axes, ignore_axes, nothing_common, other_weights, pairs, sides_of
@@ -12,8 +12,7 @@ from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.errors import UsageError
-from kbench.results.environment import read_environment
-from kbench.results.reader import Results, read_results
+from kbench.results.reader import read_results
 from kbench.results.row_filter import RowFilter
 from kbench.results.sources import parse_source
 
@@ -30,48 +29,33 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
             f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
         )
     labelled = [parse_source(source) for source in sources]
-    files = _select([read_results(path) for _, path in labelled], RowFilter.parse(options.where))
-    environments, environment_notes = [], []
-    for _, path in labelled:
-        environment, note = read_environment(path, expected=True)
-        environments.append(environment)
-        environment_notes.append(note)
-    old_label, new_label = _unique_labels(labelled)
-    axes = common_axes(files)
-    ignored_axes = ignore_axes(files)
-    old, new = (sides_of(results, axes, options.metric) for results in files)
-    of_old, of_new = (
-        analyse(results.rows, environment.baseline) for results, environment in zip(files, environments, strict=True)
-    )
-    drifts = drifts_by_device(of_old, of_new, axes)
-    rows, geomean = judge_pairs(pairs(old, new), drifts, options)
+    labels, where = _unique_labels(labelled), RowFilter.parse(options.where)
+    old, new = (read_file(label, path, where, expected=True) for label, (_, path) in zip(labels, labelled, strict=True))
+    if where.terms and not (old.results.provider_rows or new.results.provider_rows):
+        raise UsageError(where.nothing(read_results(old.path)))
+    axes, ignored_axes = common_axes(old.results, new.results), ignore_axes(old.results, new.results)
+    of_old, of_new = (sides_of(file.results, axes, options.metric) for file in (old, new))
+    drifts = drifts_by_device(old.analysis, new.analysis, axes)
+    rows, geomean = judge_pairs(pairs(of_old, of_new), drifts, options)
     notes = [
         *ignored_axes,
-        *unknown_names(options.vary, files, environments),
-        other_weights(old_label, old, new_label, new),
-        *(warning for results in files for warning in results.warnings),
-        *environment_notes,
+        *unknown_names(options.vary, old, new),
+        other_weights(old.label, of_old, new.label, of_new),
+        *old.warnings,
+        *new.warnings,
     ]
     return Comparison(
-        old_label,
-        new_label,
+        old.label,
+        new.label,
         options,
         tuple(rows),
         geomean,
         drifts,
-        differences=tuple(differences(files, environments, options.vary)),
+        differences=tuple(differences(old, new, options.vary)),
         notes=tuple(dict.fromkeys(filter(None, notes))),
-        nothing_common=nothing_common(old_label, old, new_label, new),
-        places=environments[1].places,
+        nothing_common=nothing_common(old.label, of_old, new.label, of_new),
+        places=new.environment.places,
     )
-
-
-def _select(files: list[Results], where: RowFilter) -> list[Results]:
-    """The rows that the filter selects. Raises UsageError when it selects no provider in any file."""
-    chosen = [where.select(results) for results in files]
-    if where.terms and not any(results.provider_rows for results in chosen):
-        raise UsageError(where.nothing(files[0]))
-    return chosen
 
 
 def _unique_labels(labelled: list[tuple[str, Path]]) -> list[str]:

@@ -17,7 +17,7 @@ from pydantic import Field, computed_field
 
 from kbench.analysis import Analysis
 from kbench.analysis.cases import timed
-from kbench.comparison.join import CONDITIONS, CaseId, exported
+from kbench.comparison.join import CONDITIONS, CaseId, case_id, exported
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 
@@ -153,9 +153,8 @@ def _controls(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) ->
             kind, code = f"unchanged {baseline}", (row.source_hash, row.env_id, row.code)
         else:
             continue
-        values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
         conditions = tuple(str(getattr(row, name)) for name in CONDITIONS if name not in axes)
-        yield ControlKey((row.case.operator, values, row.case.dtype), kind, conditions, code), row
+        yield ControlKey(case_id(row, axes), kind, conditions, code), row
 
 
 def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) -> Drift:
@@ -178,8 +177,8 @@ def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) ->
         levels[kind] = {session: median(distances) for session, distances in moved.items()}
     shifts: list[tuple[SessionShifts, SessionShifts]] = [({}, {}), ({}, {})]
     for side, number in sorted(counts):
-        if known := [level[side, number] for level in levels.values() if (side, number) in level]:
-            shifts[(side, number) not in whole][side][number] = fmean(known)
+        if logs_of_kinds := [level[side, number] for level in levels.values() if (side, number) in level]:
+            shifts[(side, number) not in whole][side][number] = fmean(logs_of_kinds)
     controls = {kind: _change(level, whole) for kind, level in levels.items()}
     apart = {key: abs(_change(logs, whole) - controls[key.kind]) for key, logs in times.items()}
     own: dict[CaseId, float] = {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from kbench.analysis.files import ResultsFile
 from kbench.comparison.join import CONDITIONS, exported, several_devices
 from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
@@ -58,25 +59,21 @@ Property = str | float
 """The value of a property: text, or a measured clock in MHz."""
 
 
-def differences(
-    files: Sequence[Results], environments: Sequence[Environment], vary: Collection[str]
-) -> list[EnvironmentDifference]:
-    """What differs between the old and the new file. Differences that forbid the comparison come first.
+def differences(old: ResultsFile, new: ResultsFile, vary: Collection[str]) -> list[EnvironmentDifference]:
+    """What differs between two files. Differences that forbid the comparison come first.
 
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
-    old, new = map(_from_rows, files)
-    if all(environment.known for environment in environments):  # otherwise, only the rows can be compared
-        old, new = (
-            {**side, **environment_properties(environment)}
-            for side, environment in zip((old, new), environments, strict=True)
-        )
-    if any(map(several_devices, files)):  # the device is then part of what was measured
-        old.pop("device", None)
-        new.pop("device", None)
+    before, after = _from_rows(old.results), _from_rows(new.results)
+    if old.environment.known and new.environment.known:  # otherwise, only the rows can be compared
+        before |= environment_properties(old.environment)
+        after |= environment_properties(new.environment)
+    if several_devices(old.results) or several_devices(new.results):  # the device is then part of what was measured
+        before.pop("device", None)
+        after.pop("device", None)
     different = []
-    for name in dict.fromkeys([*old, *new]):
-        values = old.get(name, "none"), new.get(name, "none")
+    for name in dict.fromkeys([*before, *after]):
+        values = before.get(name, "none"), after.get(name, "none")
         if UNKNOWN not in values and not _equal(*values):
             weight = Weight.REFUSE if name in CONDITIONS else Weight.WARN
             if name in vary or name.partition(".")[2] in vary:
@@ -85,17 +82,16 @@ def differences(
     return sorted(different, key=lambda difference: list(Weight).index(difference.weight))
 
 
-def unknown_names(vary: Collection[str], files: Sequence[Results], environments: Sequence[Environment]) -> list[str]:
+def unknown_names(vary: Collection[str], old: ResultsFile, new: ResultsFile) -> list[str]:
     """A sentence for each name in `vary` that no file has. It is usually misspelt."""
-    if not vary:
-        return []
-    known = {name for own in files for name in _from_rows(own)} | set(CONDITIONS)
-    known |= {name for data in environments for name in environment_properties(data)}
-    short = {name.partition(".")[2] for name in known} - {""}
+    names = set(CONDITIONS)
+    for file in (old, new) if vary else ():
+        names |= {*_from_rows(file.results), *environment_properties(file.environment)}
+    short = {name.partition(".")[2] for name in names} - {""}
     notes = []
-    for name in sorted(set(vary) - known - short):
-        near = nearest(name, sorted(known | short))
-        advice = f'did you mean "{near}"?' if near else f"the properties are {list_words(sorted(known))}"
+    for name in sorted(set(vary) - names - short):
+        near = nearest(name, sorted(names | short))
+        advice = f'did you mean "{near}"?' if near else f"the properties are {list_words(sorted(names))}"
         notes.append(f"--vary {name}: no file has this property; {advice}")
     return notes
 
@@ -115,12 +111,12 @@ def _from_rows(results: Results) -> dict[str, Property]:
 
 def environment_properties(environment: Environment) -> dict[str, str]:
     """What an environment file says that may affect times: `driver`, `packages.torch`, `measure.rep_ms`."""
-    known = {name: str(value) for name in TELLING if (value := getattr(environment, name)) is not None}
+    values = {name: str(value) for name in TELLING if (value := getattr(environment, name)) is not None}
     for group in NESTED:
         entries = getattr(environment, group)
-        known |= {f"{group}.{name}": str(value) for name, value in entries.items() if value is not None}
-    known |= {"uncommitted changes": "yes"} if environment.git and environment.git.dirty else {}
-    return {name: value for name, value in known.items() if name not in NOT_COMPARED}
+        values |= {f"{group}.{name}": str(value) for name, value in entries.items() if value is not None}
+    values |= {"uncommitted changes": "yes"} if environment.git and environment.git.dirty else {}
+    return {name: value for name, value in values.items() if name not in NOT_COMPARED}
 
 
 def _equal(old: Property, new: Property) -> bool:

@@ -170,11 +170,17 @@ class Pair:
 Sides = dict[Key, Side]
 
 
-def common_axes(files: Sequence[Results]) -> list[str]:
+def common_axes(old: Results, new: Results) -> list[str]:
     """The columns that identify a case in both files: the axes that they share, and `device` if a file has rows of several
     devices."""
-    shared = [axis for axis in files[0].axes if all(axis in results.axes for results in files)]
-    return [*shared, "device"] if any(map(several_devices, files)) else shared
+    shared = [axis for axis in old.axes if axis in new.axes]
+    return [*shared, "device"] if several_devices(old) or several_devices(new) else shared
+
+
+def case_id(row: Row, axes: Sequence[str]) -> CaseId:
+    """The case of a row by the columns of `common_axes`."""
+    values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
+    return row.case.operator, values, row.case.dtype
 
 
 def several_devices(results: Results) -> bool:
@@ -182,11 +188,11 @@ def several_devices(results: Results) -> bool:
     return len({row.device for row in results.rows} - {""}) > 1
 
 
-def ignore_axes(files: Sequence[Results]) -> list[str]:
+def ignore_axes(old: Results, new: Results) -> list[str]:
     """Notes on the axes that one of two files lacks. Raises UsageError when the rows cannot be matched without such an axis:
     it has several values, or is a mode that the other file does not have."""
     notes = []
-    for having, lacking in (files, files[::-1]):
+    for having, lacking in ((old, new), (new, old)):
         for axis in (axis for axis in having.axes if axis not in lacking.axes):
             values = list(dict.fromkeys(row.case.axes[axis] for row in having.rows))
             # a file without modes has forward passes only
@@ -214,8 +220,8 @@ def sides_of(results: Results, axes: Sequence[str], metric: str) -> Sides:
     for line, row in zip(results.lines, results.rows, strict=True):
         if row.role != Role.PROVIDER:
             continue
-        values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
-        key = Key(row.case.operator, row.provider, row.params, values, row.case.dtype)
+        operator, values, dtype = case_id(row, axes)
+        key = Key(operator, row.provider, row.params, values, dtype)
         sessions = rows_of_keys.setdefault(key, {})
         if row.session in sessions:
             # They were measured in two ways: read_results refuses a row that a session has twice.

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 
 from kbench import reporting, summary
 from kbench.analysis import analyse
@@ -18,7 +17,7 @@ from kbench.comparison.exports import FORMATS
 from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor
 from kbench.execute.writer import Writer
-from kbench.plotting import terminal_charts
+from kbench.plotting import Choices, plot
 from kbench.results.case import Case
 from kbench.results.reader import read_results
 from kbench.results.row import Row, csv_header
@@ -70,25 +69,14 @@ def test_readers_accept_an_axis_that_they_use_for_something_else(axis: str, tmp_
         assert text(comparison)
     cells = list(csv.DictReader(io.StringIO(FORMATS["csv"](comparison))))
     assert sorted({cell.get(f"axis_{axis}") or cell[axis] for cell in cells}, key=int) == ["64", "128", "256"]
-    for kind in (kind for kind in PICTURE_KINDS if kind != "change"):
-        planned = plan_pictures(load_sources([old]), Choices(kind=kind, x=axis))
-        panels = [panel for page in planned.pages for panel in page.panels]
-        assert len(panels) == (3 if kind == "bars" else 1), kind
-        assert "".join(terminal_charts(load_sources([old]), Choices(kind=kind, x=axis), 80, plain=True))
+    for kind in ("lines", "bars", "heatmap"):
+        assert list(plot(load_sources([old]), Choices(kind=kind, x=axis))), kind
     times = summary.times_table(analyse(rows(axis, 0.1), "torch-native"))
     assert len(times.rows) == 3
 
 
 def test_pictures_and_reports_add_no_columns_but_their_own(tmp_path: Path) -> None:
     """Else an axis of that name would be overwritten: see OWN."""
-    from kbench.plotting.selection.along import along
-    from kbench.plotting.selection.points import axis_names, points
-
-    from kbench.analysis import metrics
-
-    loaded = load_sources([written(tmp_path / "a.csv", "N", 0.1)])
-    drawn, _ = along(points(loaded, metrics.metric_by_name("ms")), axis_names(loaded), None, 8)
-    assert set(drawn.columns) - set(csv_header(["M", "N"])) <= set(OWN)
     for axis in ("file", "curve", "kind"):
         page = reporting.write_report([written(tmp_path / f"{axis}.csv", axis, 0.1)], tmp_path / "r.html")
         assert f"axis_{axis}" in Path(page).read_text(encoding="utf-8")
