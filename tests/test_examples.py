@@ -25,7 +25,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.instruments import Instruments
-from kbench.protocol import Configuration, Measure, Rows
+from kbench.protocol import Configuration, Measure, Rows, Task
 
 settings = Measure(cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60)
 found = []
@@ -48,8 +48,8 @@ for name in sys.argv[2:]:
                 found.append([case.label, row.edge, row.provider, row.status, row.reason])
 
         check_edges(operator, case, configurations, seed=0, build_timeout_s=60, device=Device(), emit=note)
-    run = CaseRun(operator, case, configurations, baseline=0, settings=settings, session=0,
-                  instruments=Instruments(Device()), emit=lambda event: None)
+    task = Task(case, tuple(configurations), configurations[0].name, settings, 0)
+    run = CaseRun(operator, task, Instruments(Device()), lambda event: None)
     found += [[case.label, "timed", row.provider, row.status, row.reason] for row in run.run()]
 print(json.dumps(found))
 """

@@ -32,8 +32,8 @@ from kbench.measure.tampering.guard import Guard
 from kbench.measure.tampering.torch_operators import recorded
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
-from kbench.protocol import RECORD, CallRecorded, Configuration, Measure
-from kbench.results.case import INTEGER_LIMIT, ITEMSIZE, Case
+from kbench.protocol import RECORD, CallRecorded, Task
+from kbench.results.case import INTEGER_LIMIT, ITEMSIZE
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.timers import timer_kind
@@ -53,28 +53,23 @@ class CaseInputs:
 
 
 class CaseRun:
-    """Measures one case in this process.
+    """Measures one case in this process: that of a task.
 
-    `baseline` is the index of the configuration that speed-ups refer to. `guard` was made before any plug-in was imported, and
-    so was `recorder`, without which no kernels are recorded.
+    `guard` was made before any plug-in was imported, and so was `recorder`, without which no kernels are recorded.
     """
 
     def __init__(
         self,
         operator: Operator,
-        case: Case,
-        configurations: Sequence[Configuration],
-        *,
-        baseline: int | None,
-        settings: Measure,
-        session: int,
+        task: Task,
         instruments: Instruments,
         emit: Emit,
         guard: Guard | None = None,
         recorder: LaunchRecorder | None = None,
     ) -> None:
-        self.operator, self.case, self.settings, self.session = operator, case, settings, session
-        self.instruments, self.device, self.baseline = instruments, instruments.device, baseline
+        self.operator, self.case, self.settings, self.session = operator, task.case, task.settings, task.session
+        self.instruments, self.device, self.baseline = instruments, instruments.device, task.baseline_index
+        settings = task.settings
         self.recorder = recorder if recorder and recorder.works and settings.kernels else None
         self.ceiling_gbps: float | None = None
         self.ceiling_tflops: float | None = None
@@ -83,9 +78,9 @@ class CaseRun:
         self.steps = Steps(self.device, emit, guard)
         self.timer = make_timer(settings.timer, self.device, settings.cache)
         self.contenders = [
-            Contender.of(index, configuration, operator) for index, configuration in enumerate(configurations)
+            Contender.of(index, configuration, operator) for index, configuration in enumerate(task.configurations)
         ]
-        self.definition = Definition(operator, case)
+        self.definition = Definition(operator, task.case)
         self.drawn = Inputs(self.definition, self.device, settings.seed)
         self.load = OtherLoad()
         self.call_bytes = 0

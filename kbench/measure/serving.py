@@ -134,19 +134,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         else:
             if settings.kernels:
                 recorder.say_what_is_missing()
-            run = CaseRun(
-                operator,
-                task.case,
-                task.configurations,
-                baseline=task.baseline_index,
-                session=task.session,
-                instruments=instruments,
-                settings=settings,
-                emit=answers,
-                guard=guard,
-                recorder=recorder,
-            )
-            answers(Rows(tuple(run.run())))
+            answers(Rows(tuple(CaseRun(operator, task, instruments, answers, guard, recorder).run())))
 
     while True:
         answers.secret, request = decode_request(requests.get())

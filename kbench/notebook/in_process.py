@@ -102,18 +102,8 @@ class InProcess:
 
         listener.begin(task, "")
         self._device.use_threads(task.settings.threads)
-        run = CaseRun(
-            registry.operator(task.case.operator),
-            task.case,
-            task.configurations,
-            baseline=task.baseline_index,
-            session=task.session,
-            instruments=self._instruments,
-            settings=task.settings,
-            recorder=self._recorder,
-            emit=emit,
-            guard=self._guard,
-        )
+        operator = registry.operator(task.case.operator)
+        run = CaseRun(operator, task, self._instruments, emit, self._guard, self._recorder)
         try:
             rows = list(run.run())
         except DeviceLost as lost:

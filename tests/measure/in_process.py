@@ -10,7 +10,7 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Telemetry
-from kbench.protocol import Configuration, Measure, Rows
+from kbench.protocol import Configuration, Measure, Rows, Task
 from kbench.results.case import Value
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -42,18 +42,12 @@ def case_run(
     **axes: Value,
 ) -> CaseRun:
     """A run of one case with these providers, by default all."""
-    return CaseRun(
-        operator,
-        operator.case(dtype, **axes),
-        [Configuration(name, {}) for name in providers or operator.providers],
-        baseline=0,
-        settings=Measure(
-            timer=timer, cache=cache, warmup_ms=0, rep_ms=rep_ms, rounds=rounds, timeout_s=60, build_timeout_s=60
-        ),
-        session=0,
-        instruments=instruments or MadeUpInstruments(),
-        emit=lambda event: None,
+    configurations = tuple(Configuration(name, {}) for name in providers or operator.providers)
+    settings = Measure(
+        timer=timer, cache=cache, warmup_ms=0, rep_ms=rep_ms, rounds=rounds, timeout_s=60, build_timeout_s=60
     )
+    task = Task(operator.case(dtype, **axes), configurations, configurations[0].name, settings, 0)
+    return CaseRun(operator, task, instruments or MadeUpInstruments(), lambda event: None)
 
 
 def measured(operator: Operator, providers: Sequence[str] = (), **options: Value) -> dict[str, Row]:

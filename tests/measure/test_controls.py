@@ -12,7 +12,7 @@ from in_process import MadeUpInstruments, case_run
 
 from kbench.contract.registry import operator
 from kbench.measure import case as measured
-from kbench.protocol import Configuration, Measure
+from kbench.protocol import Configuration, Measure, Task
 from kbench.results.case import Case
 from kbench.results.timers import TICK_MS
 
@@ -47,16 +47,9 @@ def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPat
     """On a device the time that the host needs for a launch decides how the timer prepares one."""
     monkeypatch.setattr(measured, "measure_launch_ms", lambda fn, device: 0.5)
     settings = Measure(cache="cold", warmup_ms=0, rep_ms=1, rounds=1, seed=0, timeout_s=60, build_timeout_s=60)
-    run = measured.CaseRun(
-        operator("softmax"),
-        Case("softmax", {"M": 4, "N": 8}, "float32"),
-        [Configuration("torch-native", {})],
-        baseline=0,
-        settings=settings,
-        session=0,
-        instruments=MadeUpInstruments(),
-        emit=lambda event: None,
-    )
+    case = Case("softmax", {"M": 4, "N": 8}, "float32")
+    task = Task(case, (Configuration("torch-native", {}),), "torch-native", settings, 0)
+    run = measured.CaseRun(operator("softmax"), task, MadeUpInstruments(), lambda event: None)
     launch_ms = {row.provider: row.launch_ms for row in run.run()}
     assert launch_ms == {"torch-native": 0.5, "copy": None, "empty": None, "repeat": 0.5}
 
