@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from gelu_table import edit, gelu_row, refuses, write_gelu_rows
 
-from kbench.errors import ResultsError
 from kbench.execute.writer import Writer
 from kbench.results.case import Case, Value
 from kbench.results.reader import read_results
@@ -71,10 +70,6 @@ def test_the_other_cells_of_a_column_say_what_a_cell_should_be(
     Writer(tmp_path / "a.csv", ("s",)).write(rows)
     edit(tmp_path / "a.csv", ",S,", f",{wrong},")
     refuses(tmp_path / "a.csv", ":2:", what)
-
-
-def test_a_file_with_only_a_header_has_no_rows(tmp_path: Path) -> None:
-    assert not read_results(write_gelu_rows(tmp_path / "a.csv")).rows
 
 
 def test_what_a_spreadsheet_saves_is_read_alike(csv: Path) -> None:
@@ -168,18 +163,15 @@ def test_a_header_that_was_edited(csv: Path, old: str, new: str, words: list[str
     [
         ("0.12345678901234568", "0.12E", "ms is '0.12E', not a number"),
         ("0.12345678901234568", "inf", "ms is inf, which is no time"),
-        ("0.12345678901234568", "-1", "ms is -1.0, which is no time"),
         ("0.12345678901234568", "1e-12", "ms is 1e-12, which is no time"),
         ("0.12345678901234568", "", "the status is ok, but there is no time"),
         ("provider,0,ok", "provider,0,oom", "the status is oom, but there is a time"),
         ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1;2;,80", "round_ms is '1;2;', not times"),
-        ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1;-2,80", "round_ms is '1;-2', not times"),
         ("provider,0,ok", "contrl,0,ok", "role is 'contrl', which is not one of provider, control"),
         ("provider,0,ok", "provider,0,fine", "status is 'fine', which is not one of ok, checked"),
         ("provider,0,ok", "provider,-1,ok", "session is '-1', not a session number"),
         ("64,256", "64,2S6", "N is '2S6', not a size"),
         ("64,256", "64,", "N is '', not a size"),
-        ("64,256", "64,2.5", "N is '2.5', not a size"),
         ("256,tanh", "256,", "approximate is '', not a size or a word"),
     ],
 )
@@ -217,10 +209,3 @@ def test_newest_is_by_time_and_leaves_out_what_was_moved_aside_and_other_csvs(tm
         )
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
     assert newest(tmp_path).name == "b.csv"
-
-
-def test_newest_of_nothing(tmp_path: Path) -> None:
-    (tmp_path / "softmax.20261120-101500.csv").touch()
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(ResultsError, match="no results file here"):
-            newest(folder)

@@ -53,37 +53,24 @@ def names(results: Results) -> list[str]:
     [
         ("", 24),
         ("N=256", 8),
-        ("N=4k", 8),
         ("N=4K|1M", 16),
-        ("N==1m", 8),
-        ("N!=256|4096", 8),
         ("N=4k,1M", 16),
         ("N=4k, 1M|256", 24),
         ("N=4k,1M,dtype=bf16,fp32", 16),
         ("N!=256,4096,status=ok", 8),
-        ("N<4k", 8),
         ("N<=4k", 16),
-        ("N>4k", 8),
-        ("N>=4k", 16),
-        ("N>=100000000000000000000", 0),
         (" N > 256 , dtype = bf16 ", 8),
-        ("dtype=bfloat16", 12),
         ("dtype=fp32|float", 12),
-        ("dtype=f*", 12),
         ("dtype=*16", 12),
         ("dtype!=bf16", 12),
         ("operator=gelu,approximate=tanh,role=provider,session=0", 23),
         ("device=NVIDIA*,timer=do_bench,cache=cold", 23),
-        ("device!=NVIDIA*", 1),
         ("session>0", 1),
         ("status=oom", 1),
-        ("status!=ok", 1),
-        ("flags=noisy", 1),
         ("flags=throttled|suspect", 1),
         ("flags!=noisy", 23),
         ("flags=", 23),
         ("params=", 12),
-        ("params=num_warps=4", 6),
     ],
 )
 def test_how_many_rows(results: Results, text: str, count: int) -> None:
@@ -93,18 +80,15 @@ def test_how_many_rows(results: Results, text: str, count: int) -> None:
 @pytest.mark.parametrize(
     ("text", "configurations"),
     [
-        ("provider=triton", CONFIGURATIONS[1:2]),
         ("provider=triton*", CONFIGURATIONS[1:]),
         ("provider=triton,cuda", CONFIGURATIONS[:2]),
         ("provider=cuda,triton-row[num_warps=4],N=256", [CONFIGURATIONS[0], CONFIGURATIONS[2]]),
         ("provider=triton-row[num_warps=8,num_stages=2],cuda", [CONFIGURATIONS[0], CONFIGURATIONS[3]]),
-        ("provider=triton-row", CONFIGURATIONS[2:]),
         ("provider!=triton-row", CONFIGURATIONS[:2]),
         ("provider=triton-row[num_warps=4]", CONFIGURATIONS[2:3]),
         ("provider!=triton-row[num_warps=4]", [*CONFIGURATIONS[:2], CONFIGURATIONS[3]]),
         ("provider=triton-row[num_warps=8,num_stages=2],N=256", CONFIGURATIONS[3:]),
         ("provider=triton-row[num_warps=?,*]|c?da", [CONFIGURATIONS[0], CONFIGURATIONS[3]]),
-        ("provider=TRITON", []),
         ("provider=[a-z]*", []),
     ],
 )
@@ -122,14 +106,6 @@ def test_the_chosen_rows_keep_their_lines(results: Results) -> None:
     selected = RowFilter.parse("N=4096,provider=cuda").select(results)
     lines = dict(zip(results.lines, results.rows, strict=True))
     assert [lines[line] for line in selected.lines] == list(selected.rows) and selected.path == results.path
-
-
-def test_a_file_without_rows(tmp_path: Path) -> None:
-    Writer(tmp_path / "a.csv", ("N",))
-    results = read_results(tmp_path / "a.csv")
-    where = RowFilter.parse("N>=4096,provider=triton*")
-    assert not where.select(results).rows
-    assert where.nothing(results).startswith(f"{tmp_path}/a.csv: the file has no row of any provider")
 
 
 @pytest.mark.parametrize(
@@ -224,13 +200,6 @@ def test_a_file_without_modes_has_forward_rows(results: Results) -> None:
     assert where.nothing(results).endswith(
         ": no row has mode=backward among those with N=256; the file has no column mode, so its rows are forward"
     )
-
-
-def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
-    cases = [Case("softmax", {"N": n}, "float32") for n in range(100, 0, -1)]
-    Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])
-    results = read_results(tmp_path / "a.csv")
-    assert RowFilter.parse("N=0").nothing(results).endswith("N is one of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")
 
 
 def test_brackets_in_the_value_of_a_parameter_belong_to_the_name(tmp_path: Path) -> None:
