@@ -80,12 +80,12 @@ def locked_clocks(
 def note_moved(locked: Sequence[LockedClock], rows: Sequence[Row], note: Callable[[str], None]) -> None:
     """Say of each device which rows ran at another clock than the locked one: its power or temperature limit comes first."""
     for clock in locked:
-        known = [row.sm_mhz for row in rows if row.device_uuid == clock.uuid and row.sm_mhz is not None]
-        if moved := [mhz for mhz in known if not same_clock(mhz, clock.sm_mhz)]:
+        clocks_mhz = [row.sm_mhz for row in rows if row.device_uuid == clock.uuid and row.sm_mhz is not None]
+        if moved := [mhz for mhz in clocks_mhz if not same_clock(mhz, clock.sm_mhz)]:
             low, high = f"{min(moved):.0f}", f"{max(moved):.0f}"
             ran = low if low == high else f"{low} to {high}"
             note(
-                f"{len(moved)} of {len(known)} rows on {clock.name} ({clock.uuid}) ran at {ran} MHz and not at the locked "
+                f"{len(moved)} of {len(clocks_mhz)} rows on {clock.name} ({clock.uuid}) ran at {ran} MHz and not at the locked "
                 f"{clock.sm_mhz} MHz; their column `throttle` may say why"
             )
 

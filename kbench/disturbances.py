@@ -57,11 +57,11 @@ def profiler_disturbances() -> Iterator[Disturbance]:
     for name, why in VARIABLES.items():
         if (value := os.environ.get(name, "")) not in ("", "0"):
             yield Disturbance(f"The variable {name} is set: {value}.", why, f"unset {name}")
-    if found := sorted(name for name in os.environ if name.startswith(PROFILERS) and name not in VARIABLES):
+    if names := sorted(name for name in os.environ if name.startswith(PROFILERS) and name not in VARIABLES):
         yield Disturbance(
-            f"Variables of a profiler are set: {', '.join(found)}.",
+            f"Variables of a profiler are set: {', '.join(names)}.",
             "kbench may be running under that profiler, which adds time to each launch and to some kernels.",
-            f"unset {shlex.join(found)}",
+            f"unset {shlex.join(names)}",
         )
     for name in ("LD_PRELOAD", "LD_AUDIT"):
         if value := os.environ.get(name, ""):
@@ -98,8 +98,8 @@ def host_disturbances(pci_address: str | None = None) -> Iterator[Disturbance]:
 
 
 def _governor(allowed: list[int]) -> Iterator[Disturbance]:
-    found = [_text(SYSFS / f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor") for core in allowed]
-    slow = [governor for governor in found if governor and governor != "performance"]
+    governors = [_text(SYSFS / f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor") for core in allowed]
+    slow = [governor for governor in governors if governor and governor != "performance"]
     if slow:
         yield Disturbance(
             f"The CPU governor is {' or '.join(sorted(set(slow)))} on {len(slow)} of {len(allowed)} cores.",
@@ -148,22 +148,22 @@ def _quota() -> float | None:
     See cgroup v2, `cpu.max`."""
     lines = (_text(OWN_GROUP) or "").splitlines()
     own = Path(next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/"))
-    found = []
+    quotas = []
     for group in (own, *own.parents):
         limit, _, period = (_text(SYSFS / f"fs/cgroup{group}/cpu.max") or "").partition(" ")
         if limit.isdecimal() and period.isdecimal() and int(period):
-            found.append(int(limit) / int(period))
-    return min(found, default=None)
+            quotas.append(int(limit) / int(period))
+    return min(quotas, default=None)
 
 
 def _cores(path: Path) -> list[int]:
     """The cores of a list such as `0-3,8`; none if there is no such file."""
-    found: list[int] = []
+    cores: list[int] = []
     for part in (_text(path) or "").split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal():
-            found += range(int(first), int(last or first) + 1)
-    return found
+            cores += range(int(first), int(last or first) + 1)
+    return cores
 
 
 def _written(cores: list[int]) -> str:

@@ -76,8 +76,8 @@ class Card:
     def supported_sm_mhz(self) -> list[int]:
         """The clocks to which the device can be locked; empty if it does not tell."""
         memory_mhz = self.max_memory_mhz()
-        known = memory_mhz and self._ask(self._nvml.nvmlDeviceGetSupportedGraphicsClocks, memory_mhz)
-        return sorted(known or [])
+        clocks = memory_mhz and self._ask(self._nvml.nvmlDeviceGetSupportedGraphicsClocks, memory_mhz)
+        return sorted(clocks or [])
 
     def application_mhz(self) -> tuple[int, int] | None:
         """The application clock of the processors and its default; None if the device has none."""

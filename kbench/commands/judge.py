@@ -89,8 +89,8 @@ def judge(
     if as_json:
         print(judged.model_dump_json(by_alias=True, indent=1))
     else:
-        for each in judged.providers:
-            for line in verdict_lines(judged, each, min_speedup):
+        for judged_provider in judged.providers:
+            for line in verdict_lines(judged, judged_provider, min_speedup):
                 print(line)
             print()
     if judged.interrupted and judged.cases:

@@ -95,21 +95,21 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
 def _baselines(sweep: Sweep, file: Path, catalog: Catalog, wanted: Sequence[str]) -> list[str]:
     """The configurations to compare with, by name. Raises UsageError for one that is unknown, or that the file registers."""
     registered = _registered(sweep.operator, file, catalog)
-    listed = [one for one in sweep.configurations if one.provider not in registered]
+    providers = {entry.name: entry.provider for entry in sweep.configurations if entry.provider not in registered}
     if not wanted:
-        return [one.name for one in listed]
-    known = [word for one in listed for word in (one.provider, one.name)] + list(catalog.providers(sweep.operator))
-    known = [name for name in dict.fromkeys(known) if name not in registered]
-    chosen = []
-    for name in wanted:
-        if name in registered:
+        return list(providers)
+    choices = [*providers.values(), *providers, *catalog.providers(sweep.operator)]
+    choices = [name for name in dict.fromkeys(choices) if name not in registered]
+    baselines = []
+    for asked in wanted:
+        if asked in registered:
             raise UsageError(
-                f"--baseline {name}: {file} registers this provider, so it is judged; choose from {list_words(known)}"
+                f"--baseline {asked}: {file} registers this provider, so it is judged; choose from {list_words(choices)}"
             )
-        if name not in known:
-            raise UsageError(f"--baseline {name}: {unknown('provider', name, known)}")
-        chosen += [one.name for one in listed if name in (one.provider, one.name)] or [name]
-    return chosen
+        if asked not in choices:
+            raise UsageError(f"--baseline {asked}: {unknown('provider', asked, choices)}")
+        baselines += [name for name, provider in providers.items() if asked in (name, provider)] or [asked]
+    return baselines
 
 
 def _registered(operator: str, file: Path, catalog: Catalog) -> list[str]:
@@ -132,7 +132,9 @@ def _own(sweep: Sweep, file: Path, catalog: Catalog, wanted: Sequence[str]) -> l
         )
     if unknown := [name for name in wanted if name not in registered]:
         raise UsageError(f"{file} registers no provider {unknown[0]!r}; it registers {', '.join(registered)}")
-    return [one.name for one in sweep.configurations if one.provider in (wanted or registered)]
+    return [
+        configuration.name for configuration in sweep.configurations if configuration.provider in (wanted or registered)
+    ]
 
 
 def _check(
@@ -140,8 +142,8 @@ def _check(
 ) -> tuple[dict[str, list[Row]], int]:
     """The rows of each provider on edge inputs, and the number of random shapes."""
     sweep = plan.sweep
-    mine = tuple(one for one in sweep.configurations if one.name in own)
-    required = requirements(catalog, sweep.operator, {one.provider for one in mine})
+    mine = tuple(configuration for configuration in sweep.configurations if configuration.name in own)
+    required = requirements(catalog, sweep.operator, {configuration.provider for configuration in mine})
     like = replace(plan.tasks[0], configurations=mine, requirements=required)
     extremes = find_extremes(sweep)
     first = [replace(like, case=case) for case in extremes]

@@ -32,16 +32,16 @@ def draw_shapes(info: OperatorInfo, cases: Sequence[Case], count: int, *, seed: 
     """Up to `count` different cases. Dtypes, scalars, choices and modes are those of `cases`."""
     generator = random.Random(f"{seed}/shapes")
     largest_bytes = DEVICE_BYTES if accelerated else HOST_BYTES
-    found: dict[Any, Case] = {}
+    drawn: dict[Any, Case] = {}
     for _ in range(count * ATTEMPTS):
-        if len(found) == count:
+        if len(drawn) == count:
             break
         like = generator.choice(cases)
         sizes = _draw_sizes(info.axes, generator, accelerated)
         case = replace(like, axes={**like.axes, **sizes})
         if _fits(info, case, largest_bytes):
-            found.setdefault(case, case)
-    return list(found.values())
+            drawn.setdefault(case, case)
+    return list(drawn.values())
 
 
 def _draw_sizes(axes: Sequence[str], generator: random.Random, accelerated: bool) -> dict[str, int]:

@@ -232,12 +232,12 @@ def exit_status(providers: Sequence[JudgedProvider], min_speedup: float | None, 
     """The exit code of a judgement."""
     if interrupted:
         return ExitStatus.INTERRUPTED
-    if any(each.failures or each.doubts for each in providers):
+    if any(provider.failures or provider.doubts for provider in providers):
         return ExitStatus.FAILED
-    if all(each.correct is None for each in providers):
+    if all(provider.correct is None for provider in providers):
         return ExitStatus.NOTHING
     if min_speedup is None:
         return ExitStatus.OK
-    if any(each.slower_than(min_speedup) for each in providers):
+    if any(provider.slower_than(min_speedup) for provider in providers):
         return ExitStatus.FAILED
-    return ExitStatus.OK if all(each.speed_known for each in providers) else ExitStatus.NOTHING
+    return ExitStatus.OK if all(provider.speed_known for provider in providers) else ExitStatus.NOTHING

@@ -51,9 +51,9 @@ def ceiling_tflops(device: Device, dtype: str) -> float | None:
     present setting for TF32.
     """
     kind = getattr(torch, dtype)
-    found = max((tflops for form in _forms(device, kind) for tflops in _speeds(device, kind, form)), default=None)
+    best = max((tflops for form in _forms(device, kind) for tflops in _speeds(device, kind, form)), default=None)
     device.release()
-    return found
+    return best
 
 
 Form = Callable[[Tensor, Tensor], Tensor]

@@ -73,10 +73,10 @@ def _releases_itself(graph: torch.cuda.CUDAGraph) -> bool:
 
 
 def _ended_empty(graph: torch.cuda.CUDAGraph) -> bool:
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         graph.capture_end()
-    return any(EMPTY_GRAPH in str(each.message) for each in said)
+    return any(EMPTY_GRAPH in str(warning.message) for warning in caught)
 
 
 def _capture_nothing() -> None:

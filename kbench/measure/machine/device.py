@@ -51,10 +51,10 @@ class Device:
     """The current accelerator, or the host if there is none. The constructor changes nothing in the process; `set_up` does."""
 
     def __init__(self) -> None:
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        self.type: str = found.type if found else "cpu"
+        current = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        self.type: str = current.type if current else "cpu"
         self.torch_device = (
-            torch.device(self.type, torch.accelerator.current_device_index()) if found else torch.device("cpu")
+            torch.device(self.type, torch.accelerator.current_device_index()) if current else torch.device("cpu")
         )
 
     def set_up(self) -> None:
@@ -220,10 +220,10 @@ def devices(kind: str) -> list[DeviceInfo]:
         return []
     module, variable = torch.get_device_module(kind), VISIBLE.get(kind, "")
     allowed = [entry.strip() for entry in os.environ.get(variable, "").split(",") if entry.strip()]
-    found = []
+    infos = []
     for number in range(module.device_count()):
         handle = allowed[number] if number < len(allowed) else str(number)
-        found.append(
+        infos.append(
             DeviceInfo(
                 type=kind,
                 name=str(module.get_device_name(number)),
@@ -232,7 +232,7 @@ def devices(kind: str) -> list[DeviceInfo]:
                 variables={variable: handle},
             )
         )
-    return found
+    return infos
 
 
 def _uuid(properties: Any, handle: str) -> str:
@@ -265,11 +265,11 @@ def drop_locals(error: BaseException) -> None:
     left: list[BaseException | None] = [error]
     seen: set[int] = set()
     while left:
-        each = left.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            traceback.clear_frames(each.__traceback__)
-            left += [each.__cause__, each.__context__]
+        fault = left.pop()
+        if fault is not None and id(fault) not in seen:
+            seen.add(id(fault))
+            traceback.clear_frames(fault.__traceback__)
+            left += [fault.__cause__, fault.__context__]
 
 
 def _host_name() -> str:

@@ -55,7 +55,7 @@ def _is_view(func: Any, name: str) -> bool:
     """Whether an operator only looks at its input in another way, as transposing and detaching do."""
     schema = getattr(func, "_schema", None)
     returns = schema.returns if schema else ()
-    return name == "aten._unsafe_view" or any(each.alias_info and not each.alias_info.is_write for each in returns)
+    return name == "aten._unsafe_view" or any(value.alias_info and not value.alias_info.is_write for value in returns)
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,8 @@ def _flush_ms(device: Device) -> float:
     buffer, event = active.get_empty_cache_for_benchmark(), active.get_device_interface().Event
     events = [event(enable_timing=True) for _ in range(FLUSHES + 1)]
     active.clear_cache(buffer)
-    for each in events:
-        each.record()
+    for flush in events:
+        flush.record()
         active.clear_cache(buffer)
     device.synchronize()
     return float(min(start.elapsed_time(end) for start, end in pairwise(events)))

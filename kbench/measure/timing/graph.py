@@ -121,27 +121,33 @@ class GraphTimer:
         warmup_ms: float,
         rep_ms: float,
     ) -> Samples:
-        first = self._replay(graph, before).ms()
+        first = self._replay(graph, before)()
         for _ in range(int(warmup_ms / first)):
             if before:
                 before()
             graph.replay()
         replays = [self._replay(graph, before) for _ in range(max(MIN_REPLAYS, int(rep_ms / first)))]
-        return Samples([replay.ms() / calls for replay in replays])
+        return Samples([replay_ms() / calls for replay_ms in replays])
 
-    def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> _Replay:
-        """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile."""
-        replay = _Replay()
+    def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> Callable[[], float]:
+        """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile. Returns a function that waits,
+        and that says how long it took, in ms."""
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         if before:
             before()
         if self.cache == "cold":
             self.device.drop_kept_lines()
         if self.device.spin:
             self.device.spin(SPIN_MS)
-        replay.start.record()
+        start.record()
         graph.replay()
-        replay.end.record()
-        return replay
+        end.record()
+
+        def ms() -> float:
+            end.synchronize()
+            return max(start.elapsed_time(end), 1e-6)
+
+        return ms
 
     def _captured(self, runs: Sequence[Callable[[], Any]], calls: int) -> torch.cuda.CUDAGraph:
         """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
@@ -172,16 +178,3 @@ class GraphTimer:
         if capture.empty:
             raise Unsupported(NOTHING_LAUNCHED)
         return graph
-
-
-class _Replay:
-    """The events around a replay, which may still be to come."""
-
-    def __init__(self) -> None:
-        self.start, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-
-    def ms(self) -> float:
-        """How long it took, in ms. Waits for its end."""
-        self.end.synchronize()
-        elapsed_ms: float = self.start.elapsed_time(self.end)
-        return max(elapsed_ms, 1e-6)
