@@ -130,8 +130,8 @@ class GraphTimer:
         return Samples([replay_ms() / calls for replay_ms in replays])
 
     def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> Callable[[], float]:
-        """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile. Returns a function that waits,
-        and that says how long it took, in ms."""
+        """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile. The function that is returned
+        waits, and says how long the replay took, in ms."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         if before:
             before()
@@ -145,7 +145,8 @@ class GraphTimer:
 
         def ms() -> float:
             end.synchronize()
-            return max(start.elapsed_time(end), 1e-6)
+            elapsed_ms: float = start.elapsed_time(end)
+            return max(elapsed_ms, 1e-6)
 
         return ms
 
