@@ -39,8 +39,9 @@ MOST_ELEMENTS, FEW_ELEMENTS = 2**20, 2**17
 """About the most elements of an input that change: of whole rows, and of elements that lie far apart in memory. So a salt takes
 microseconds, and little of the cache."""
 
-WIDE_SHARE = 16
-"""At most 1/16 of nearly all rows changes, so a provider that looks at a few elements of a row seldom sees it."""
+SHARE = 64
+"""At most one of 64 rows changes as a whole, and at most 1/64 of the other rows and of the lines of an input, at least one. A
+provider that looks at a few elements seldom sees a salt."""
 
 LEFT_OUT = 32
 """Less than 1/32 of the rows is left out at either end. So two salts of one column are not the same."""
@@ -94,13 +95,13 @@ class Salter:
         in_rows = {at: d for at in self._in_part if (d := self._row_dimension[at]) is not None}
         self._rows = next((shapes[at][d] for at, d in in_rows.items()), 0)
         longest = max((prod(shapes[at]) // self._rows for at in in_rows), default=1)
-        self._most_rows = max(1, min(SALTED_ROWS, MOST_ELEMENTS // longest))
+        self._count = _count(self._rows, min(SALTED_ROWS, MOST_ELEMENTS // longest))
 
     def draw(self) -> Salt:
         """A new salt."""
         if self._as_a_whole and self._random.random() < 0.5:
-            return Salt(slice(0, 0), [(at, (), ()) for at in self._as_a_whole])
-        rows = self._comb(self._rows, self._most_rows) if self._rows else slice(0, 0)
+            return Salt(slice(0, 0, 1), [(at, (), ()) for at in self._as_a_whole])
+        rows = self._comb(self._rows, self._count) if self._rows else slice(0, 0, 1)
         changes, wide = [], []
         for at in self._in_part:
             dimension = self._row_dimension[at]
@@ -116,8 +117,8 @@ class Salter:
     def _lines(self, shape: tuple[int, ...]) -> tuple[Index, Index]:
         """Some lines along the longest dimension, and as many others."""
         along = shape.index(max(shape))
-        most = max(1, FEW_ELEMENTS * shape[along] // prod(shape))
-        lines, others = self._two_combs(shape[along], most)
+        count = _count(shape[along], FEW_ELEMENTS * shape[along] // prod(shape))
+        lines, others = (self._comb(shape[along], count) for _ in range(2))
         return _index({along: lines}), _index({along: others})
 
     def _in_most_rows(self, shape: tuple[int, ...], dimension: int) -> tuple[Index, Index]:
@@ -127,31 +128,24 @@ class Salter:
         rows = slice(self._below(size // LEFT_OUT + 1), size - self._below(size // LEFT_OUT + 1), step)
         across = max((d for d in range(len(shape)) if d != dimension), key=lambda d: shape[d])
         elements = -(-(rows.stop - rows.start) // step) * prod(shape) // size // shape[across]
-        most = max(1, min(shape[across] // WIDE_SHARE, FEW_ELEMENTS // elements))
-        some, others = self._two_combs(shape[across], most)
+        count = _count(shape[across], FEW_ELEMENTS // elements)
+        some, others = (self._comb(shape[across], count) for _ in range(2))
         return _index({dimension: rows, across: some}), _index({dimension: rows, across: others})
 
-    def _two_combs(self, size: int, most: int) -> tuple[slice, slice]:
-        """Two combs of the same number of indices."""
-        comb = self._comb(size, most)
-        count = len(range(*comb.indices(size)))
-        return comb, self._with(size, count)
-
-    def _comb(self, size: int, most: int) -> slice:
-        """Indices at equal distances, over more than half of `size`."""
-        return self._with(size, most if size >= 2 * most else 1 + self._below(min(size, most)))
-
-    def _with(self, size: int, count: int) -> slice:
-        if count == 1:
-            start = self._below(size)
-            return slice(start, start + 1)
-        longest = (size - 1) // (count - 1)
-        step = longest - self._below((longest + 1) // 2)
+    def _comb(self, size: int, count: int) -> slice:
+        """So many indices at equal distances, over more than half of `size`."""
+        longest = (size - 1) // max(count - 1, 1)
+        step = longest - self._below((longest + 1) // 2) if count > 1 else 1
         start = self._below(size - (count - 1) * step)
         return slice(start, start + (count - 1) * step + 1, step)
 
     def _below(self, limit: int) -> int:
         return int(self._random.random() * limit)
+
+
+def _count(size: int, most: int) -> int:
+    """How many of `size` indices change."""
+    return max(1, min(most, size // SHARE))
 
 
 def _index(slices: dict[int, slice]) -> Index:
@@ -283,7 +277,7 @@ class Watch:
     def _keep(self, number: int) -> Kept:
         """Copy parts of the outputs of a call. This does not wait for the device."""
         device = self._other_rows.device
-        changed = [torch.arange(x.rows.start, x.rows.stop, x.rows.step or 1, device=device) for x in self._written]
+        changed = [torch.arange(x.rows.start, x.rows.stop, x.rows.step, device=device) for x in self._written]
         rows = torch.cat([*changed, self._other_rows])
         inputs, outputs = self._shared.sets[number], self._calls[number].outputs(self._returned[number])
         if fault := malformed(self._expected, inputs, outputs):
