@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kbench.contract.origin import code_files
 from kbench.kernels import cuda_extension
+from kbench.kernels.whole_rows import dense_like
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,7 +66,7 @@ def rowwise(kernel: Launch) -> Callable[[Tensor], Tensor]:
     dtype."""
 
     def call(x: Tensor) -> Tensor:
-        y = x.new_empty(x.shape)
+        y = dense_like(x)
         kernel((x,), (y,))
         return y
 

@@ -46,8 +46,10 @@ def test_it_covers_the_cuda_sources_that_a_file_names_and_what_they_include() ->
 def test_it_covers_no_code_that_a_provider_does_not_run() -> None:
     assert files_of("gelu", "cuda") == {
         "providers_cuda.py", "gelu.cu", "device.cuh", "kernel.h", "binding.cpp", "cuda_source.py", "cuda_extension.py",
+        "whole_rows.py",
     }  # fmt: skip
-    assert files_of("gelu", "triton") == {"providers_triton.py", "triton_kernels.py", "triton_launch.py"}
+    gelu = {"providers_triton.py", "triton_kernels.py", "triton_launch.py", "whole_rows.py"}
+    assert files_of("gelu", "triton") == gelu
     assert files_of("swiglu", "triton") == {"providers_triton.py", "triton_kernels.py", "triton_launch.py"}
     assert "torch_fused.py" not in files_of("softmax", "cuda") | files_of("cross_entropy", "cuda")
     for operator in shipped():

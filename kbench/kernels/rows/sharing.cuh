@@ -45,26 +45,26 @@ inline int blocks_of_at_least(std::int64_t slice, std::int64_t bytes) {
 // Up to kFewRows rows do not fill the device, and the latency of a row counts: each has a warp or more to itself.
 constexpr int kFewRows = 2048;
 
-// Groups of threads for short rows, of up to `longest` bytes; no packs for longer ones. There is no barrier, and a warp has
-// several rows in flight. Lanes without elements take as many instructions as others, so there is a line for every few lengths.
+// Groups of at least `fewest` threads for short rows, of up to `longest` bytes; no packs for longer ones. There is no barrier,
+// and a warp has several rows in flight. Lanes without elements take as many instructions as others, so there is a line for every few lengths.
 constexpr std::int64_t kLongestShort = 1536;
 
-inline Sharing share_short_row(const Rows& rows, std::int64_t longest) {
+inline Sharing share_short_row(const Rows& rows, std::int64_t longest, int fewest = 8) {
   constexpr struct {
     int bytes, group, packs;
   } lines[] = {{128, 8, 1},  {256, 16, 1},  {384, 8, 3},   {512, 32, 1},
                {768, 16, 3}, {1024, 32, 2}, {1536, 32, 3}, {2048, 32, 4}};
   for (const auto& line : lines) {
     const bool fits = rows.bytes <= line.bytes && rows.bytes <= longest;
-    if (fits && (rows.count > kFewRows || line.group == 32)) return {line.group, line.packs, 1};
+    if (fits && line.group >= (rows.count > kFewRows ? fewest : kWarpSize)) return {line.group, line.packs, 1};
   }
   return {0, 0, 1};
 }
 
 // For an operator without vectors of the columns: cross-entropy and the backward pass of softmax.
-inline Sharing share_row(const Rows& rows) {
+inline Sharing share_row(const Rows& rows, int fewest = 8) {
   const int inputs = rows.inputs;
-  if (const Sharing sharing = share_short_row(rows, kLongestShort); sharing.packs) return sharing;
+  if (const Sharing sharing = share_short_row(rows, kLongestShort, fewest); sharing.packs) return sharing;
   const std::int64_t bytes = rows.all_inputs();
   const auto blocks_of = [&](std::int64_t slice) { return blocks_of_at_most(slice, bytes); };
   if (rows.count * bytes <= 8 * kMiB) {  // the device is not full: the more threads fetch a row, the sooner it arrives
@@ -180,16 +180,16 @@ cudaError_t launch_way(const RowsCall<T, Op>& call, Sharing sharing, Ways<WAYS..
   return launch_way<EDGES>(call, {sharing.group, sharing.packs, sharing.blocks}, Ways<WAYS...>());
 }
 
+constexpr Ways<Group<8, 1>, Group<16, 1>, Group<8, 3>, Group<16, 3>> parts_of_warps;
+constexpr Ways<Group<32, 1>, Group<32, 2>, Group<32, 3>, Block<1>, Block<2>, Block<4>> warps_and_blocks;
+
 // The ways of share_row; those of share_norm are these and Block<1, true> and Block<2, true>.
 template <int INPUTS>
 constexpr auto row_ways() {
-  constexpr Ways<Group<8, 1>, Group<16, 1>, Group<8, 3>, Group<32, 1>, Group<16, 3>, Group<32, 2>, Group<32, 3>, Block<1>,
-                 Block<2>, Block<4>>
-      ways;
   if constexpr (INPUTS == 1) {
-    return ways + Ways<Block<8>>();
+    return parts_of_warps + warps_and_blocks + Ways<Block<8>>();
   } else {
-    return ways;
+    return parts_of_warps + warps_and_blocks;
   }
 }
 

@@ -36,7 +36,7 @@ def cuda(
     kernel = SOURCE.kernel("add_rmsnorm", eps=eps, packs=packs, blocks=blocks)
 
     def call(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        y, h = x.new_empty(x.shape), x.new_empty(x.shape)
+        y, h = whole_rows.dense_like(x), whole_rows.dense_like(x)
         kernel((x, residual, weight), (y, h))
         return y, h
 
@@ -56,7 +56,7 @@ def cuda_in_place(case: Case, *, eps: float) -> Callable[..., Tensor]:
     kernel = SOURCE.kernel("add_rmsnorm", eps=eps)
 
     def call(x: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
-        y = x.new_empty(x.shape)
+        y = whole_rows.dense_like(x)
         kernel((x, residual, weight), (y, whole_rows.known_dense(residual)))
         return y
 

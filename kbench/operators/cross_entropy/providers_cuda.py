@@ -10,7 +10,7 @@ import torch
 
 from kbench.kernels.cuda_source import CudaSource
 from kbench.kernels.libraries import same_as
-from kbench.kernels.whole_rows import dense, known_dense
+from kbench.kernels.whole_rows import dense, dense_like, known_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def cuda_saving(logits: Tensor, labels: Tensor, *, blocks: int | None = None) ->
 @cross_entropy.backward("cuda", saves=cuda_saving)
 def cuda_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor) -> Tensor:
     """Reads the logits once, and writes their gradients once."""
-    d_logits = logits.new_empty(logits.shape)
+    d_logits = dense_like(logits)
     inputs = d_loss.contiguous(), dense(logits), labels.contiguous(), saved
     GRADIENTS.kernel("gradients")(inputs, (d_logits,))
     return d_logits
@@ -48,7 +48,7 @@ def cuda_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor)
 @cross_entropy.full("cuda")
 def cuda_full(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Reads the logits once, and writes their gradients once."""
-    d_logits = logits.new_empty(logits.shape)
+    d_logits = dense_like(logits)
     return _both(d_loss, dense(logits), labels, d_logits), d_logits
 
 

@@ -10,7 +10,7 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.kernels.libraries import same_as
 from kbench.kernels.triton_launch import Launcher
-from kbench.kernels.whole_rows import dense, known_dense
+from kbench.kernels.whole_rows import dense, dense_like, known_dense
 from kbench.operators.cross_entropy import triton_launches
 from kbench.operators.cross_entropy.operator import cross_entropy
 
@@ -38,7 +38,7 @@ def triton_saving(logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[
 
 @cross_entropy.backward("triton", saves=triton_saving)
 def triton_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, *, smoothing: float) -> Tensor:
-    d_logits = logits.new_empty(logits.shape)
+    d_logits = dense_like(logits)
     if _rows(logits):
         GRADIENTS((d_logits, d_loss.contiguous(), dense(logits), labels.contiguous(), saved), smoothing)
     return d_logits
@@ -47,7 +47,7 @@ def triton_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tenso
 @cross_entropy.full("triton")
 def triton_full(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[Tensor, Tensor]:
     """Reads the logits once, and writes their gradients once."""
-    d_logits = logits.new_empty(logits.shape)
+    d_logits = dense_like(logits)
     return _both(d_logits, d_loss, dense(logits), labels, smoothing), d_logits
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.kernels.cuda_source import CudaSource
+from kbench.kernels.whole_rows import dense_like
 from kbench.operators.rmsnorm.operator import rmsnorm
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
     kernel = SOURCE.kernel("rmsnorm", eps=eps, packs=packs, blocks=blocks)
 
     def call(x: Tensor, weight: Tensor) -> Tensor:
-        y = x.new_empty(x.shape)
+        y = dense_like(x)
         kernel((x, weight), (y,))
         return y
 

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.kernels import whole_rows
 from kbench.kernels.cuda_source import CudaSource, rowwise
+from kbench.kernels.whole_rows import dense, dense_like
 from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
@@ -65,6 +65,6 @@ def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> 
 def cuda_backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
     """`y * (dy - sum(dy * y))`. It reads y and dy once, unless rows are very long. Rows are shared as those of the norms."""
     y = saved[0]
-    dx = y.new_empty(y.shape)
-    SOURCE.kernel("softmax_backward")((whole_rows.dense(dy), y), (dx,))
+    dx = dense_like(y)
+    SOURCE.kernel("softmax_backward")((dense(dy), y), (dx,))
     return dx

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import whole_rows
 from kbench.kernels.triton_launch import Launcher, long_rows
+from kbench.kernels.whole_rows import dense, dense_like
 from kbench.operators.softmax import triton_launches
 from kbench.operators.softmax.operator import softmax
 
@@ -55,9 +55,9 @@ def triton(x: Tensor) -> Tensor:
 def triton_backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
     """`y * (dy - sum(dy * y))`. Reads y and dy once, unless rows are very long."""
     y = saved[0]
-    dx = y.new_empty(y.shape)
+    dx = dense_like(y)
     if dx.numel():
-        BACKWARD((dx, whole_rows.dense(dy), y))
+        BACKWARD((dx, dense(dy), y))
     return dx
 
 
@@ -65,4 +65,4 @@ def _output(x: Tensor) -> Tensor:
     """A dense output for x. Raises Unsupported if the elements of a row are not neighbours in memory."""
     if x.stride(1) != 1 and x.shape[1] > 1:
         raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
-    return x.new_empty(x.shape)
+    return dense_like(x)

@@ -47,13 +47,13 @@ struct CrossEntropyGradient {
   static constexpr float kPadding = -INFINITY;
   using Arguments = CrossEntropyArguments;
 
-  static Sharing share(const Rows& rows) { return share_row(rows); }
+  static Sharing share(const Rows& rows) { return share_row(rows, kWarpSize); }  // no vocabulary is shorter than a warp
   template <typename T, bool EDGES>
   static constexpr auto ways() {
     if constexpr (SAVED) {
-      return row_ways<inputs>();
+      return warps_and_blocks + Ways<Block<8>>();
     } else {
-      return row_ways<inputs>() + Ways<Block<1, true>, Block<2, true>>();
+      return warps_and_blocks + Ways<Block<8>, Block<1, true>, Block<2, true>>();
     }
   }
 
