@@ -51,32 +51,15 @@ def test_gelu_follows_approximate(name):
     assert judge("gelu", name, x, approximate="tanh") is None
 
 
-def test_eager_states_what_it_moves():
-    """5 MN + 2M elements read and 3 MN + 2M written, at 4 bytes."""
-    moved = operator("softmax").providers["torch-eager"].moved_bytes
-    assert moved is not None
-    assert moved(case_of("softmax", 10, 100, torch.float32)) == ((5000 + 20) + (3000 + 20)) * 4
-
-
-@pytest.mark.parametrize("op", [op for op, name in QUICK if name == "torch-jit"])
-def test_jit_is_scripted_afresh_for_every_case(op):
-    provider = operator(op).providers["torch-jit"]
-    first, second = (provider.bind(case_of(op, 4, n, torch.float32), {}) for n in (8, 9))
-    assert isinstance(first, torch.jit.ScriptFunction)
-    assert first is not second
-    assert "aten::exp" in str(first.graph) or "aten::tanh" in str(first.graph)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("op", [op for op, _ in providers("torch-compile")])
-def test_compile_starts_no_process(op):
+def test_compile_starts_no_process():
     """On a GPU Inductor wakes up a pool of compile processes; here the test does."""
     from torch._inductor import config as inductor_config  # importing it takes seconds, which other test processes save
     from torch._inductor.async_compile import AsyncCompile
 
     before = children()
     with inductor_config.patch(compile_threads=2):
-        assert judge(op, "torch-compile", normal(5, 65, dtype=torch.bfloat16)) is None
+        assert judge("softmax", "torch-compile", normal(5, 65, dtype=torch.bfloat16)) is None
         AsyncCompile.wakeup()
     assert children() == before
 
@@ -96,43 +79,11 @@ def test_compile_outlasts_a_sweep(monkeypatch, op):
     assert len(compiled) == 12
 
 
-@pytest.mark.slow
-def test_compile_takes_every_edge_input_in_one_case(monkeypatch):
-    definition = operator("softmax")
-    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", lambda graph, *_, **__: graph.forward)
-    case = case_of("softmax", 5, 33, torch.float32)
-    function = definition.providers["torch-compile"].bind(case, {})
-    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
-        for make in definition.edges.values():
-            (x,) = make(case, normal(5, 33))
-            torch.testing.assert_close(function(x), torch.softmax(x, -1), equal_nan=True)
-
-
 @pytest.mark.parametrize("function", [naive, *NAIVE.values()])
 def test_what_is_fused_computes_in_float32(function):
     """Rounded once: no element of a 16-bit result is more than half a unit, and float32's own error, off."""
     x = normal(4, 1000, dtype=torch.float16)
     assert torch.equal(function(x), function(x.float()).half())
-
-
-@pytest.mark.parametrize("n, declined", [(65536, False), (65537, True)])
-def test_liger_declines_long_rows(n, declined):
-    reason = operator("softmax").providers["liger"].declines(case_of("softmax", 4, n, torch.float32))
-    assert (reason is not None) is declined
-
-
-@pytest.mark.parametrize(
-    "n, dtype, declined",
-    [
-        (1004, torch.float32, False),
-        (1002, torch.float32, True),
-        (1000, torch.bfloat16, False),
-        (1004, torch.bfloat16, True),
-    ],
-)
-def test_quack_declines_rows_that_are_no_whole_vectors(n, dtype, declined):
-    reason = operator("softmax").providers["quack"].declines(case_of("softmax", 4, n, dtype))
-    assert (reason is not None) is declined
 
 
 def test_liger_against_the_reference():
@@ -155,10 +106,9 @@ def children() -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("M, N", [(33, 50257), (40, 32000)])
-def test_gradients_of_softmax_in_float16_may_come_from_values_that_are_evenly_spaced(M: int, N: int) -> None:
+def test_gradients_of_softmax_in_float16_may_come_from_values_that_are_evenly_spaced() -> None:
     """Below 6e-5, float16 holds the saved output with one error for all sizes. torch's own gradients are right there."""
-    case = operator("softmax").case("float16", M=M, N=N, mode="backward")
+    case = operator("softmax").case("float16", M=33, N=50257, mode="backward")
     definition, device = Definition(operator("softmax"), case), Device()
     inputs = Inputs(definition, device, 0).draw("random")
     stage = stage_of(definition, operator("softmax").providers["torch-native"], {})
