@@ -173,7 +173,7 @@ def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[F
     _, provider = without_provider(curve for points in of_bars for curve in points["curve"])
     text += f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
     body = max(heights) * math.ceil(len(page.panels) / columns)
-    title_width = width * (1 - bars.BESIDE if of_bars else 1)
+    title_width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns * (1 - bars.BESIDE if of_bars else 0.8)
     figure, grid_axes = make_page(
         len(page.panels), columns, body, title_of(page.whole(look.titled)), text,
         [below, lines.mark_entries(of_lines, of_bars, look)], look.theme,

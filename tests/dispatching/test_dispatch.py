@@ -73,18 +73,6 @@ def test_the_same_results_give_the_same_decision_in_any_order(tmp_path: Path) ->
     assert (shuffled.decision, shuffled.report_lines) == (ordered.decision, ordered.report_lines)
 
 
-def test_cases_in_which_every_provider_failed_are_named(tmp_path: Path) -> None:
-    cases = [rows(n, {"torch": 1.0, "mine": 2.0}) for n in (64, 128, 512)]
-    cases.insert(2, rows(256, {"torch": "error", "mine": "wrong"}))
-    found = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
-    line = (
-        "left out: 1 of 4 cases, because no provider has a trusted time there, for example softmax M=64 N=256 float32"
-    )
-    assert line in found.report_lines
-    emitted(found, tmp_path)
-    assert f"# L{line[1:]}." in (tmp_path / "dispatch.py").read_text()
-
-
 @pytest.mark.parametrize("sizes", [(64, 64), (0, 64)])
 def test_a_map_that_cannot_be_drawn_is_said_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sizes: tuple[int, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drawing import H200, Draw, caption, case, drawn_row, labels, legend, title
+from drawing import H200, Draw, caption, case, drawn_row, labels, title
 from matplotlib.colors import to_hex
 
 
@@ -24,12 +24,6 @@ def test_one_case_is_bars_sorted_by_speed_with_values(draw: Draw) -> None:
     assert figure.axes[0].get_xlim()[0] == 0
     [figure] = draw(*(drawn_row(case(32768), name, ms=speed) for name, speed in speeds.items()), metric="ms")
     assert names(figure) == ["naive", "middle", "best"]
-
-
-def test_the_interval_is_a_whisker(draw: Draw) -> None:
-    [figure] = draw(drawn_row(case(256)))
-    spans = {tuple(path.vertices[:, 0]) for lines in figure.axes[0].collections for path in lines.get_paths()}
-    assert spans == {(1800.0, 2200.0)}
 
 
 def test_parameters_are_bars_of_their_own(draw: Draw) -> None:
@@ -55,10 +49,3 @@ def test_whoever_has_no_time_stands_below_with_the_reason(draw: Draw) -> None:
     assert names(figure) == ["triton", "cheat", "oom", "unsupported", "wrong"]
     assert labels(figure.axes[0]) == ["2000", "suspect: 123456", "oom", "unsupported", "wrong"]
     assert figure.axes[0].get_xlim()[1] < 3000
-
-
-def test_overhead_bound_bars_are_hollow(draw: Draw) -> None:
-    [figure] = draw(drawn_row(case(256), "short", flags=("overhead-bound",)), drawn_row(case(256), "long"))
-    faces = dict(zip(names(figure), (to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches), strict=True))
-    assert faces["short"] == "#ffffff" != faces["long"]
-    assert legend(figure) == ["overhead-bound"]

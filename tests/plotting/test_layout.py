@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
-from drawing import H200, Draw, case, drawn_row, legend, points
+from drawing import Draw, case, drawn_row, legend, points
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -119,36 +118,3 @@ def test_cells_of_all_heatmaps_are_equally_high_and_hold_their_text(
     assert_tidy(figure)
     cells = [axes.get_window_extent().height / high for axes, high in zip(figure.axes, heights, strict=True)]
     assert max(cells) - min(cells) < 1
-
-
-def box_of(figure: Figure, panel: int, begin: str) -> Bbox:
-    """The box of the text in a panel that begins so, in pixels."""
-    boxes = written(figure)
-    return next(boxes[text] for text in figure.axes[panel].texts if text.get_text().startswith(begin))
-
-
-def crossed(figure: Figure, panel: int, box: Bbox) -> bool:
-    """Whether a line of a panel passes through a box."""
-    axes = figure.axes[panel]
-    return any(
-        line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False) for line in axes.lines
-    )
-
-
-def rising(*shares: float) -> list[dict[str, Any]]:
-    return [{"gbps": 4814.3 * share, "gbps_p20": None, "gbps_p80": None, "copy_fraction": share} for share in shares]
-
-
-@pytest.mark.parametrize("slow", [0.5, 0.1])
-@pytest.mark.parametrize("fast", [0.97, 0.6])
-@pytest.mark.parametrize("metric", ["gbps", "copy_fraction"])
-def test_the_name_of_the_cache_stands_where_no_line_passes(draw: Draw, slow: float, fast: float, metric: str) -> None:
-    rows: list[Row] = [
-        drawn_row(case(2**i, m), name, **fields)  # type: ignore[arg-type]
-        for name, share in (("slow", slow), ("fast", fast))
-        for m in (1, 2)
-        for i, fields in enumerate(rising(*[share] * 8), start=6)
-    ]
-    [figure] = draw(*rows, environment=H200, metric=metric)
-    assert not crossed(figure, 0, box_of(figure, 0, "fits in L2"))
-    assert_tidy(figure)

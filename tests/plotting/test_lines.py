@@ -12,7 +12,6 @@ from drawing import (
     Draw,
     caption,
     case,
-    copies,
     curves,
     drawn_row,
     labels,
@@ -21,14 +20,6 @@ from drawing import (
     sweep,
     title,
 )
-
-
-def test_tflops_have_the_large_matmul_as_their_ceiling_and_no_copy(draw: Draw) -> None:
-    for ceiling, shown in ((733.2, "733"), (0.0712, "0.0712")):
-        rows = sweep("triton", tflops=0.8 * ceiling, ceiling_tflops=ceiling)
-        [figure] = draw(*rows, *copies(gbps=4000.0), metric="tflops", environment=H200)
-        assert labels(figure.axes[0])[0] == f"large matmul {shown}"
-        assert figure.axes[0].get_ylabel() == "TFLOP/s" and len(curves(figure.axes[0])) == 1
 
 
 def test_the_theoretical_bandwidth_is_drawn_where_it_does_not_press_the_data_flat(draw: Draw) -> None:
@@ -129,15 +120,6 @@ def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Dra
     [figure] = draw(*sweep("triton", gbps_p80=1e6))
     bottom, top = figure.axes[0].get_ylim()
     assert bottom == 0 and 2000 < top < 3000
-
-
-def test_shares_have_a_line_at_one(draw: Draw) -> None:
-    for metric in ("speedup", "copy_fraction"):
-        [figure] = draw(*sweep("triton", **{metric: 0.4}), *copies(), metric=metric)
-        levels = [line.get_ydata()[0] for line in figure.axes[0].lines if len(line.get_ydata()) == 2]  # type: ignore[index]
-        assert levels == [1]
-        assert figure.axes[0].get_ylim()[1] > 1
-        assert curves(figure.axes[0]) == [[(n, 0.4) for n in NS]]  # and not the copy, which the share is of
 
 
 def test_errors_are_drawn_for_checked_rows_too_and_may_be_zero(draw: Draw) -> None:

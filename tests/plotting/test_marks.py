@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from drawing import NS, Draw, caption, case, curves, drawn_row, labels, legend, marks, sweep
+from drawing import NS, Draw, caption, case, curves, drawn_row, legend, marks, sweep
 from matplotlib.colors import to_hex
 
 from kbench.plotting.style import LIGHT, MARK_SHAPES, QUESTION_MARK, styles
@@ -72,23 +72,3 @@ def test_what_is_nowhere_in_the_picture_is_in_the_caption(draw: Draw) -> None:
     assert "not drawn: 15 of 20 rows" in text
     assert "10 without gbps (impossible, lost)" in text and "5 unavailable (liger)" in text
     assert "15 of 15 rows noisy" not in text and "5 of 15 rows noisy" in text
-
-
-def test_many_names_in_the_caption_are_cut(draw: Draw) -> None:
-    [figure] = draw(*sweep("triton"), *sweep(*(f"p{i}" for i in range(30)), status="unavailable"))
-    assert "p0, p1, p2, p3, p4, p5, p6, p7 and 22 more" in caption(figure)
-
-
-def test_marks_without_an_x_and_labels_do_not_disturb_each_other(draw: Draw) -> None:
-    swept = [drawn_row(case(256), "row", f"w={w}", status="wrong" if w == 4 else "ok") for w in range(1, 11)]
-    [figure] = draw(*swept, drawn_row(case(256), "row", status="wrong"), x="w")
-    assert figure.axes[0].get_xlabel() == "w"
-    assert labels(figure.axes[0]) == ["row[w=*]"]
-    assert "not drawn: 1 of 11 rows: 1 wrong (row)" in caption(figure)
-
-
-def test_a_failure_in_the_middle_is_explained_beside_labelled_lines(draw: Draw) -> None:
-    rows = [drawn_row(case(n), "cuda", gbps=900.0, status="wrong" if n == 1024 else "ok") for n in NS]
-    [figure] = draw(*rows, *sweep("triton"))
-    assert labels(figure.axes[0]) == ["cuda", "triton"]
-    assert legend(figure) == ["wrong"]

@@ -6,7 +6,7 @@ import pytest
 from drawing import NS, Draw, case, drawn_row, labels, legend, sweep
 from matplotlib.text import Text
 
-from kbench.plotting.names import LONGEST_SHOWN_NAME, four_digits, natural, shorten
+from kbench.plotting.names import LONGEST_SHOWN_NAME, four_digits, shorten
 
 ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
 
@@ -44,10 +44,6 @@ def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(
     assert len(shown) <= LONGEST_SHOWN_NAME and shown.startswith("very-") and shown.endswith("a")
     alike = [f"{long}{i}{long}" for i in (1, 2)]
     assert shorten(alike) == {name: name for name in alike}
-
-
-def test_names_are_sorted_as_people_count() -> None:
-    assert natural(["w=16", "w=4", "a", "w=8"]) == ["a", "w=4", "w=8", "w=16"]
 
 
 def test_numbers_are_written_without_exponents() -> None:

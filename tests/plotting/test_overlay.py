@@ -45,13 +45,6 @@ def test_the_caption_says_what_each_was_measured_on(two: tuple[Path, Path]) -> N
     assert title(figure) == "softmax · float32 · M=4096"
 
 
-def test_bars_of_files_stand_together(two: tuple[Path, Path]) -> None:
-    figures = draw_files(*two, kind="bars", where="N=256")
-    names = [tick.get_text() for tick in figures[0].axes[0].get_yticklabels()]
-    assert names == ["cuda · new", "quack · new", "triton · new", "cuda · old", "triton · old"]
-    assert legend(figures[0]) == []
-
-
 def test_a_heatmap_has_a_panel_per_file_and_lines_may_have(two: tuple[Path, Path]) -> None:
     assert panels(draw_files(*two, kind="heatmap")[0]) == ["new", "old"]
     assert panels(draw_files(*two, by=["file"])[0]) == ["new", "old"]
