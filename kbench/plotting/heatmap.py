@@ -17,7 +17,7 @@ from kbench.errors import ResultsError, UsageError
 from kbench.plotting.along import most_values, numeric
 from kbench.plotting.look import Look
 from kbench.plotting.names import BARE_COLUMNS, natural, size_text
-from kbench.plotting.scales import logarithmic, short
+from kbench.plotting.scales import short, ticks
 from kbench.plotting.sheet import LegendEntry, text_width
 from kbench.plotting.style import mix
 from kbench.text.words import plural
@@ -99,7 +99,7 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, width: float) -> None:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    _label_x(axes, panel, look, xs, _ticks(xs, max(2, int(width // TICK_WIDTH))))
+    _label_x(axes, panel, look, xs, ticks(xs, max(2, int(width // TICK_WIDTH))))
     axes.set_yticks(range(len(ys)), [y if isinstance(y, str) else size_text(y) for y in ys] if look.y else [""])
     axes.set_ylabel("" if look.y in BARE_COLUMNS else look.y)
     room = width / len(xs)
@@ -130,11 +130,11 @@ def _brightness(colour: str) -> float:
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
 
-def _label_x(axes: Axes, panel: pd.DataFrame, look: Look, xs: list[float], ticks: list[float]) -> None:
+def _label_x(axes: Axes, panel: pd.DataFrame, look: Look, xs: list[float], shown: list[float]) -> None:
     """Label x with a line of sizes, and below it a line for each axis that goes with x, with its name before it."""
     sizes: Any = panel.drop_duplicates("x").set_index("x")
-    texts = ["\n".join([short(x), *(short(float(sizes.loc[x, name])) for name in look.paired)]) for x in ticks]
-    axes.set_xticks([xs.index(x) for x in ticks], texts, fontsize=TICK_SIZE)
+    texts = ["\n".join([short(x), *(short(float(sizes.loc[x, name])) for name in look.paired)]) for x in shown]
+    axes.set_xticks([xs.index(x) for x in shown], texts, fontsize=TICK_SIZE)
     if not look.paired:
         axes.set_xlabel(look.x)
         return
@@ -154,15 +154,6 @@ def has_room(panel: pd.DataFrame, look: Look, width: float, size: float) -> bool
     """Whether every cell is wide enough for every winner's name and margin in this font size."""
     longest = max(text_width(text, size) for text in ["1.00x", *(look.names[curve] for curve in panel["curve"])])
     return longest < 0.95 * width / panel["x"].nunique()
-
-
-def _ticks(xs: list[float], most: int) -> list[float]:
-    """All values. Where they are too many: multiples of a power of two, or else every n-th value."""
-    for step in () if logarithmic(xs) else (2**k for k in range(40)):
-        chosen = [x for x in xs if x % step == 0] if len(xs) > most else xs
-        if 2 <= len(chosen) <= most:
-            return chosen
-    return xs[:: math.ceil(len(xs) / most)]
 
 
 def legend(cells: pd.DataFrame, look: Look) -> list[LegendEntry]:

@@ -6,7 +6,7 @@ import itertools
 import math
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from kbench.plotting.sheet import text_width
 
@@ -29,19 +29,22 @@ def scale_x(axes: Axes, values: list[float], width: float) -> None:
     else:
         margin = 0.025 * (values[-1] - values[0])
         axes.set_xlim(values[0] - margin, values[-1] + margin)
-        if all(value % 64 == 0 for value in values):
-            step = 2 ** math.ceil(math.log2((values[-1] - values[0]) / max(2, room - 1)))
-            axes.xaxis.set_major_locator(MultipleLocator(step))
-        else:
-            axes.xaxis.set_major_locator(MaxNLocator(max(2, room - 1)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    if not by_factors or len(values) <= room or _powers(values):  # else matplotlib's ticks at powers of two
+        axes.xaxis.set_major_locator(FixedLocator(_apart(ticks(values, room), room)))
     axes.xaxis.set_minor_locator(NullLocator())
-    if len(values) <= room or _powers(values) or 0 < values[0] < 1:
-        axes.xaxis.set_major_locator(FixedLocator(_apart(values[:: math.ceil(len(values) / room)], room)))
 
 
 def _stepped_text(size: float) -> str:
     return f"{size:g}" if size < 1e6 else short(size)
+
+
+def ticks(values: list[float], most: int) -> list[float]:
+    """All values. Where they are too many: multiples of a power of two, or else every n-th value."""
+    if len(values) <= most:
+        return values
+    multiples = ([value for value in values if value % 2**k == 0] for k in range(40)) if not logarithmic(values) else ()
+    return next((sizes for sizes in multiples if 2 <= len(sizes) <= most), values[:: math.ceil(len(values) / most)])
 
 
 def _apart(values: list[float], room: int) -> list[float]:
