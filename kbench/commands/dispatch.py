@@ -70,17 +70,17 @@ def dispatch(
     sources = newest_results(files)
     if out is not None:
         check_not_read("--out", out, sources)
-    found = find(sources, options, where)
-    providers = ", ".join(found.decision.providers)
-    print(f"providers: {providers}; {found.decision.general} has a trusted time in every case")
-    for line in function_lines(found.decision, found.evidence):
+    dispatched = find(sources, options, where)
+    providers = ", ".join(dispatched.decision.providers)
+    print(f"providers: {providers}; {dispatched.decision.general} has a trusted time in every case")
+    for line in function_lines(dispatched.decision, dispatched.evidence):
         print(line)
-    for line in found.report_lines:
+    for line in dispatched.report_lines:
         print(line)
-    for path in found.write(out) if out is not None else []:
+    for path in dispatched.write(out) if out is not None else []:
         print(path)
-    for warning in found.warnings:
+    for warning in dispatched.warnings:
         terminal.warn(warning)
-    if out is not None and not found.panels:
+    if out is not None and not dispatched.panels:
         terminal.warn("no map was drawn: a map needs a size that varies and is never 0")
     return ExitStatus.OK

@@ -91,7 +91,7 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
     whose name cannot be an argument; ResultsError if noise hides the winners, or if nothing was timed.
     """
     _check_one_operator_and_device(sources)
-    found: dict[Case, dict[str, tuple[float, float]]] = {}
+    regrets_of: dict[Case, dict[str, tuple[float, float]]] = {}
     origins: dict[Case, str] = {}
     for source in sources:
         if source.analysis.noise.too_noisy:
@@ -100,19 +100,19 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
             origin = f"{source.path} ({', '.join(filter(None, key[1:]))})"
             if not (regrets := _regrets(source.analysis, key)):
                 continue
-            if key.case in found:
+            if key.case in regrets_of:
                 raise UsageError(
                     f"{key.case.label} was measured twice: in {origins[key.case]} and in {origin}; choose one of them with "
                     "--where timer=NAME or --where cache=NAME, or name one of the files"
                 )
-            found[key.case], origins[key.case] = regrets, origin
-    if not found:
+            regrets_of[key.case], origins[key.case] = regrets, origin
+    if not regrets_of:
         named = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{named}: no provider has a time that can be trusted; kbench show says why")
-    cases = sorted(found, key=_place)  # not in the order of the files: the same tree for any
+    cases = sorted(regrets_of, key=_place)  # not in the order of the files: the same tree for any
     arguments, fixed = _arguments(cases)
-    names = sorted({name for regrets in found.values() for name in regrets})
-    table = np.array([[found[case].get(name, (math.inf, math.inf)) for name in names] for case in cases])
+    names = sorted({name for regrets in regrets_of.values() for name in regrets})
+    table = np.array([[regrets_of[case].get(name, (math.inf, math.inf)) for name in names] for case in cases])
     rows = [row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER]
     return Evidence(
         operator=cases[0].operator,
@@ -124,8 +124,8 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
         providers=tuple(names),
         measured=table[:, :, 0],
         decided=table[:, :, 1],
-        omitted=tuple({row.case: row.case.label for row in rows if row.case not in found}.values()),
-        gaps=_gaps(sources, names, {case: found[case] for case in cases}),
+        omitted=tuple({row.case: row.case.label for row in rows if row.case not in regrets_of}.values()),
+        gaps=_gaps(sources, names, {case: regrets_of[case] for case in cases}),
     )
 
 

@@ -30,6 +30,12 @@ BESIDE = 0.45
 NAME, SMALL_NAME = 12.0, 9.5
 """Font sizes of names, in points."""
 
+AROUND_INCHES, LEAST_INCHES = 0.9, 1.6
+"""The title and axis of a panel, and the least height of one."""
+
+PEAK_PAD = 17.0
+"""Distance in points between a panel and its title where the name of the theoretical bandwidth stands between them."""
+
 VALUE_ROOM = 0.14
 """Room for the value beside the longest bar, as a share of the axis."""
 
@@ -84,6 +90,10 @@ class BarRows:
         lines = max((1 + _broken(name, width, size).count("\n") for panel in names for name in panel), default=1)
         return cls(columns, max(0.2 if many else 0.31, 0.17 * lines), size, width)
 
+    def height(self, panels: Sequence[pd.DataFrame], look: Look) -> float:
+        """The height of a panel of these, with its title and axis, in inches."""
+        return max(LEAST_INCHES, AROUND_INCHES + self.inches * max(len(bars(panel, look)) for panel in panels))
+
 
 def _broken(name: str, width: float, size: float) -> str:
     """A name in lines that fit into a width. They end after commas where they can."""
@@ -124,8 +134,9 @@ def extent_of(panel: pd.DataFrame, look: Look) -> tuple[float, float]:
     return 0.0, peak if peak and top > peak / 2 else top
 
 
-def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float, rows: BarRows) -> None:
-    """Draw bars that begin at zero, each with its value beside it and its band as a whisker."""
+def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float, rows: BarRows) -> float | None:
+    """Draw bars that begin at zero, each with its value beside it and its band as a whisker. Returns the distance of the title
+    in points; None: the usual."""
     theme, drawn, names = look.theme, bars(panel, look), bar_names(panel, look)
     longest = max((max(bar.value, min(bar.high, top)) for bar in drawn if bar.value is not None), default=top)
     axes.set_xlim(0, max(1.03 * top, longest + VALUE_ROOM * top))
@@ -148,6 +159,7 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float, rows: BarRows)
     axes.set_yticks(range(len(names)), [_broken(name, rows.width, rows.size) for name in names], fontsize=rows.size)
     for place, bar in enumerate(drawn):
         _draw_bar(axes, place, bar, look, top, rows.size)
+    return PEAK_PAD if peak and peak <= top else None
 
 
 def _draw_bar(axes: Axes, place: int, bar: Bar, look: Look, top: float, size: float) -> None:

@@ -53,10 +53,10 @@ def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
     drawn["model"] = drawn["model"].str.replace(";", ", ")
     if not ((drawn["role"] == Role.PROVIDER) & (drawn["kind"] == VALUE)).any():
         counts = drawn.loc[drawn["role"] == Role.PROVIDER, "status"].value_counts().sort_index()
-        found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
+        outcomes = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
         advice = _advice(set(counts.index))
-        raise ResultsError(f"{where}: no row has {metric.name} to plot ({found}); {advice}")
+        raise ResultsError(f"{where}: no row has {metric.name} to plot ({outcomes}); {advice}")
     return drawn
 
 
@@ -85,8 +85,8 @@ def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
     enough = values >= 0 if metric.may_be_zero else values > 0
     if metric.timed:  # an edited row can have a speed and no time
         enough &= (rows["ms"] > 0) & (rows["ms"] < math.inf)
-    known = enough & (values < math.inf) & rows["status"].isin([status.value for status in metric.statuses])
-    return rows["status"].map(KIND_OF_STATUS).fillna(ABSENT).mask(known, VALUE)
+    has_value = enough & (values < math.inf) & rows["status"].isin([status.value for status in metric.statuses])
+    return rows["status"].map(KIND_OF_STATUS).fillna(ABSENT).mask(has_value, VALUE)
 
 
 def fixed_columns(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[str]:
@@ -122,19 +122,19 @@ def _points_of(source: ResultsFile, metric: Metric) -> pd.DataFrame:
     shown = (curves != "") & ((curves != COPY_CURVE) | metric.has_copy | (source.frame["role"] == Role.PROVIDER))
     rows = source.frame[shown]
     kind = kinds_of(rows, metric)
-    known = kind == VALUE
+    has_value = kind == VALUE
     ends = (metric.column, f"{metric.column}_p20", f"{metric.column}_p80")
     spread = metric.scale * rows[[name for name in ends if name in rows]]
-    value = metric.scale * rows[metric.column].where(known)
+    value = metric.scale * rows[metric.column].where(has_value)
     flags = rows["flags"].map(lambda flags: set(flags.split(";")) if metric.timed else set())
-    suspect = flags.map(lambda raised: Flag.SUSPECT in raised).astype(bool) & known
+    suspect = flags.map(lambda raised: Flag.SUSPECT in raised).astype(bool) & has_value
     drawn: pd.DataFrame = rows.assign(
         file=source.label,
         curve=curves[shown],
         kind=kind,
         value=value.mask(suspect),
-        low=spread.min(axis=1).where(known & ~suspect),
-        high=spread.max(axis=1).where(known & ~suspect),
+        low=spread.min(axis=1).where(has_value & ~suspect),
+        high=spread.max(axis=1).where(has_value & ~suspect),
         claimed=value.where(suspect),
         suspect=suspect,
         hollow=flags.map(lambda raised: not raised.isdisjoint(HOLLOW)).astype(bool),

@@ -46,17 +46,11 @@ BESIDE_WIDTH = 170
 LINES_INCHES, LINES_IN_COLUMNS_INCHES, AROUND_LINES_INCHES = 4.1, 3.3, 0.75
 """The height of a panel of lines with its title and axis, and what these two take of it."""
 
-AROUND_BARS_INCHES, LEAST_BARS_INCHES = 0.9, 1.6
-"""The title and axis of a panel of bars, and the least height of one."""
-
 CELL_INCHES, AROUND_CELLS_INCHES, LEAST_CELLS_INCHES, PAIRED_AXIS_INCHES = 0.46, 0.85, 1.25, 0.2
 """A row of cells of a map of winners, its title and axis, its least height, and the line of an axis that goes with x."""
 
 MANY_SIZES = 16
 """A map of winners with more columns has the largest page width."""
-
-PEAK_PAD = 17
-"""Distance in points between a panel and its title where the name of the theoretical bandwidth stands between them."""
 
 
 @dataclass(frozen=True)
@@ -147,51 +141,47 @@ def _draw_winners(
 
 def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
     """A page of lines. A panel where nothing runs along x has bars, and all panels have them with `bars_only`."""
-    as_bars = [bars_only or not lines.is_line(panel.points) for panel in page.panels]
-    of_lines = [panel.points for panel, bar in zip(page.panels, as_bars, strict=True) if not bar]
-    of_bars = [panel.points for panel, bar in zip(page.panels, as_bars, strict=True) if bar]
+    of_lines = [panel.points for panel in page.panels if not bars_only and lines.is_line(panel.points)]
+    of_bars = [panel.points for panel in page.panels if bars_only or not lines.is_line(panel.points)]
     look = look if of_lines else look.by_provider()
-    columns, _ = grid(len(page.panels))
-    rows = bars.BarRows.of(of_bars, look, columns)
+    rows = bars.BarRows.of(of_bars, look, grid(len(page.panels))[0])
     columns = rows.columns
-    width = panel_width(columns)
-    most_bars = max((len(bars.bars(points, look)) for points in of_bars), default=0)
-    heights = [max(LEAST_BARS_INCHES, rows.inches * most_bars + AROUND_BARS_INCHES)] if of_bars else []
-    heights += [LINES_INCHES if columns == 1 else LINES_IN_COLUMNS_INCHES] if of_lines else []
-
+    height = rows.height(of_bars, look) if of_bars else 0.0
+    height = max(height, (LINES_INCHES if columns == 1 else LINES_IN_COLUMNS_INCHES) if of_lines else 0.0)
     strip = max(map(lines.strip_of, of_lines), default=0.0)
     log = any(lines.wants_log(points, look) for points in of_lines)  # the same for all panels of a page
     edges = lines.cache_edges(of_lines, look)
     extents = [lines.extent_of(points, look, edge, log=log) for points, edge in zip(of_lines, edges, strict=True)]
-    extents = _shared(extents, look)
-    tops = _shared([bars.extent_of(points, look) for points in of_bars], look)
+    frames = iter(zip(_shared(extents, look), edges, strict=True))
+    tops = iter(_shared([bars.extent_of(points, look) for points in of_bars], look))
 
     ends = lines.ends_of(of_lines[0], look) if of_lines and len(page.panels) == 1 else {}
     curves = lines.curve_entries(of_lines, look) if of_lines and not ends else []
     beside = bool(curves) and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
-    below = [] if beside else curves
     _, provider = without_provider(curve for points in of_bars for curve in points["curve"])
     text += f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
-    body = max(heights) * math.ceil(len(page.panels) / columns)
-    title_width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns * (1 - bars.BESIDE if of_bars else 0.8)
     figure, grid_axes = make_page(
-        len(page.panels), columns, body, title_of(page.whole(look.titled)), text,
-        [below, lines.mark_entries(of_lines, of_bars, look)], look.theme,
-    )  # fmt: skip
+        len(page.panels),
+        columns,
+        height * math.ceil(len(page.panels) / columns),
+        title_of(page.whole(look.titled)),
+        text,
+        [[] if beside else curves, lines.mark_entries(of_lines, of_bars, look)],
+        look.theme,
+    )
+    title_width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns * (1 - bars.BESIDE if of_bars else 0.8)
     drawn_curves: list[lines.DrawnCurve] = []
-    for axes, panel, bar in zip(grid_axes, page.panels, as_bars, strict=True):
-        pad = None
+    for axes, panel in zip(grid_axes, page.panels, strict=True):
+        bar, pad = bars_only or not lines.is_line(panel.points), None
         if bar:
-            top, peak = tops.pop(0)[1], look.peak(panel.points)
-            bars.draw(axes, panel.points, look, top, rows)
-            pad = PEAK_PAD if peak and peak <= top else None
+            _, top = next(tops)
+            pad = bars.draw(axes, panel.points, look, top, rows)
         else:
-            extent = extents.pop(0)
-            drawn_curves += lines.draw(axes, panel.points, look, extent, strip, width, edges.pop(0))
-            height = (max(heights) - AROUND_LINES_INCHES) * (1 - strip) * POINTS_PER_INCH
-            lines.draw_names(axes, ends, look, extent, height)
-        title = title_of(_where(panel, page, look, bar))
-        axes.set_title(wrap(title, title_width, 12), loc="left", pad=pad)
+            extent, edge = next(frames)
+            drawn_curves += lines.draw(axes, panel.points, look, extent, strip, panel_width(columns), edge)
+            points_high = (height - AROUND_LINES_INCHES) * (1 - strip) * POINTS_PER_INCH
+            lines.draw_names(axes, ends, look, extent, points_high)
+        axes.set_title(wrap(title_of(_where(panel, page, look, bar)), title_width, 12), loc="left", pad=pad)
     if beside:
         legend_beside(figure, curves)
     return figure, drawn_curves

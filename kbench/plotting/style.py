@@ -178,7 +178,7 @@ def styles(curves: Collection[str], theme: Theme) -> dict[str, Style]:
         provider = provider_of(curve)
         waiting.append((turns[provider], order.get(provider, len(order)), curve))
         turns[provider] += 1
-    found: dict[str, Style] = {}
+    chosen: dict[str, Style] = {}
     free: list[int] = []
     for number, (_, _, curve) in enumerate(sorted(waiting, key=lambda entry: entry[:2])):
         turn = number // count
@@ -187,8 +187,8 @@ def styles(curves: Collection[str], theme: Theme) -> dict[str, Style]:
         wanted = KNOWN.get(provider, zlib.crc32(provider.encode("utf-8", "replace")) % count)
         place = min(free, key=lambda place: (place - wanted) % count)
         free.remove(place)
-        found[curve] = Style(theme.colours[place], [*MARKERS][(place + 3 * turn) % count], LINES[turn % len(LINES)])
-    return found
+        chosen[curve] = Style(theme.colours[place], [*MARKERS][(place + 3 * turn) % count], LINES[turn % len(LINES)])
+    return chosen
 
 
 def provider_of(curve: str) -> str:

@@ -43,7 +43,8 @@ def comparison_part(comparison: Comparison) -> dict[str, Any]:
             *comparison.notes,
         ],
         "differences": [
-            (found.name, found.old, found.new, report.WEIGHTS[found.weight]) for found in comparison.differences
+            (difference.name, difference.old, difference.new, report.WEIGHTS[difference.weight])
+            for difference in comparison.differences
         ],
         "pictures": [inline_svg(picture) for picture in pictures],
         "table": page_table(columns, ["verdict", "provider", "dtype"]),

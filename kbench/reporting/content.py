@@ -96,41 +96,41 @@ def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: s
 
 
 def _summary(source: ResultsFile) -> dict[str, Any]:
-    found = source.analysis
-    members = [row for row in found.rows if row.role == Role.PROVIDER]
+    analysis = source.analysis
+    members = [row for row in analysis.rows if row.role == Role.PROVIDER]
     facts = {
         "operators": _different(row.case.operator for row in members),
         "cases": len({row.case for row in members}),
-        "providers": len(found.standings),
+        "providers": len(analysis.standings),
         "dtypes": _different(row.case.dtype for row in members),
-        "rows": counts(found.rows),
-        "sessions": len({row.session for row in found.rows}),
+        "rows": counts(analysis.rows),
+        "sessions": len({row.session for row in analysis.rows}),
         "devices": _different(row.device for row in members),
         "dates": _different(sorted(row.started_at[:10] for row in members)),
     }
-    details = details_table(found)
+    details = details_table(analysis)
     return facts | {
         "file": source.label,
         "facts": facts,
-        "headline": found.headline(),
-        "baseline": found.baseline,
-        "caveats": [*caveats(found), *source.warnings],
-        "standings": _standings(found, members),
+        "headline": analysis.headline(),
+        "baseline": analysis.baseline,
+        "caveats": [*caveats(analysis), *source.warnings],
+        "standings": _standings(analysis, members),
         "winners_title": details.title,
         "winners": page_table(dict(zip(details.header, zip(*details.rows, strict=True), strict=True)))
-        if details.rows and _has_rivals(found)
+        if details.rows and _has_rivals(analysis)
         else None,
     }
 
 
-def _standings(found: Analysis, members: Sequence[Row]) -> PageTable:
+def _standings(analysis: Analysis, members: Sequence[Row]) -> PageTable:
     """The table of providers of `kbench show`, with the providers that have no time, and with flags."""
-    table = standings_table(found)
-    untimed = [line.configuration_name for line in found.standings if not line.timed]
+    table = standings_table(analysis)
+    untimed = [line.configuration_name for line in analysis.standings if not line.timed]
     nothing = {"fastest": "0", "tied": "0", "cases": "0"}
     rows = [*table.rows, *([name, *(nothing.get(head, "-") for head in table.header[1:])] for name in untimed)]
     columns = dict(zip(table.header, zip(*rows, strict=True), strict=True)) if rows else {}
-    places = ("fastest", "tied") if not _has_rivals(found) else ()
+    places = ("fastest", "tied") if not _has_rivals(analysis) else ()
     renamed = {"tied": "tied for fastest", "?": "unclear"}
     shown = {renamed.get(head, head): cells for head, cells in columns.items() if head not in places}
     return page_table({**shown, "flags": [_flags(name, members) for name in columns.get("provider", ())]})
@@ -141,9 +141,9 @@ def _flags(provider: str, members: Sequence[Row]) -> str:
     return ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
 
 
-def _has_rivals(found: Analysis) -> bool:
+def _has_rivals(analysis: Analysis) -> bool:
     """Whether more than one provider was timed."""
-    return sum(line.timed > 0 for line in found.standings) > 1
+    return sum(line.timed > 0 for line in analysis.standings) > 1
 
 
 def _different(words: Iterable[str]) -> str:
@@ -227,5 +227,5 @@ def _lost(members: Iterable[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
 def _glossary(rows: Iterable[Row]) -> dict[str, str]:
     """The explanations of `kbench explain` for the statuses and flags that occur."""
     seen = {word for row in rows for word in (row.status.value, *row.flags)}
-    known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in ALWAYS_EXPLAINED]
-    return {word: found.text if (found := explain.find_explanation(word)) else "" for word in known}
+    words = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in ALWAYS_EXPLAINED]
+    return {word: explanation.text if (explanation := explain.find_explanation(word)) else "" for word in words}

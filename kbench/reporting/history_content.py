@@ -53,22 +53,22 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> PageTab
         "95 % interval": [interval(change.ci) if change.ci else "" for change in changes],
         "old (µs)": [number(change.old_ms, microseconds) for change in changes],
         "new (µs)": [number(change.new_ms, microseconds) for change in changes],
-        "moved": ["; ".join(filter(None, [moved_text([each]), baseline_text(each)])) for each in changes],
+        "moved": ["; ".join(filter(None, [moved_text([change]), baseline_text(change)])) for change in changes],
         "reason": [change.reason for change in changes],
     }
     return page_table(columns, ["kind", "machine", "operator", "provider"])
 
 
 def _series(series: Sequence[Series]) -> PageTable:
-    """A row for each series."""
-    levels = [[level for *_, level in each.segments] for each in series]
-    last = [each.points[-1] for each in series]
+    """A row for member series."""
+    levels = [[level for *_, level in member.segments] for member in series]
+    last = [member.points[-1] for member in series]
     columns = {
-        **_identity([each.key for each in series]),
+        **_identity([member.key for member in series]),
         "now (µs)": [microseconds(math.exp(own[-1])) if own else "" for own in levels],
         "since first": [format_change(math.exp(own[-1] - own[0])) if own else "" for own in levels],
-        "noise (%)": [number(100 * each.noise, "{:.1f}".format) for each in series],
-        "runs": [str(len(each.points)) for each in series],
+        "noise (%)": [number(100 * member.noise, "{:.1f}".format) for member in series],
+        "runs": [str(len(member.points)) for member in series],
         "status": [point.status for point in last],
         "last run": [day(point.started_at) for point in last],
         "reason": [point.reason for point in last],
