@@ -76,18 +76,18 @@ def judge_pairs(
 
     `drifts` has the drift of the machine by device.
     """
-    untimed = [_judge_without_times(pair, options) for pair in pairs]
-    timed = [place for place, judgement in enumerate(untimed) if judgement is None]
-    changes, interval = _changes([pairs[place] for place in timed], drifts, options)
-    change_at = dict(zip(timed, changes, strict=True))
-    tested = {place: change.p for place, change in change_at.items() if change.p is not None}
-    q_at = dict(zip(tested, map(float, stats.discoveries(list(tested.values()))), strict=True))
+    judgements = [_judge_without_times(pair, options) for pair in pairs]
+    compared = [pair for pair, judgement in zip(pairs, judgements, strict=True) if judgement is None]
+    changes, interval = _changes(compared, drifts, options)
+    change_of = {change.pair.key: change for change in changes}
+    p_of = {key: change.p for key, change in change_of.items() if change.p is not None}
+    q_of = dict(zip(p_of, map(float, stats.discoveries(list(p_of.values()))), strict=True))
     rows = []
-    for place, (pair, judgement) in enumerate(zip(pairs, untimed, strict=True)):
+    for pair, judgement in zip(pairs, judgements, strict=True):
         if judgement is not None:
             rows.append(JudgedRow(pair.key, pair.old, pair.new, *judgement))
             continue
-        change, q = change_at[place], q_at.get(place)
+        change, q = change_of[pair.key], q_of.get(pair.key)
         verdict, reasons = _judge_change(change, q, options)
         ratio, ci = options.ratio(change.effect), options.interval(change.effect, change.half_width)
         reasons += _what_ran(pair, changed=verdict in (Verdict.SLOWER, Verdict.FASTER))
@@ -108,30 +108,27 @@ def _changes(
 ) -> tuple[list[Change], tuple[float, float] | None]:
     """The changes of the pairs, in their order, and the interval of their geometric mean, which is None unless all pairs have
     several sessions."""
-    drift = [drift_of(pair.key.case, drifts) for pair in pairs]
-    replicated = [place for place, pair in enumerate(pairs) if pair.sessions > 1]
-    if not replicated:
-        return [_of_one_session(*each, options) for each in zip(pairs, drift, strict=True)], None
-    logs = [_log_times(pairs[place], drift[place], options) for place in replicated]
-    old, new = (_matrix(side) for side in zip(*logs, strict=True))
-    weights = np.array([pairs[place].weight or 1.0 for place in replicated])
-    effects = stats.estimate_effects(
-        old,
-        new,
-        np.array([pairs[place].timer_step for place in replicated]),
-        weights / weights.max(),
-        np.array([drift[place].scatter for place in replicated]),
-    )
-    estimates = zip(effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
-    estimate_at = dict(zip(replicated, estimates, strict=True))
-    changes = [
-        Change(pair, drift[place], *map(float, estimate_at[place]))
-        if place in estimate_at
-        else _of_one_session(pair, drift[place], options)
-        for place, pair in enumerate(pairs)
-    ]
-    whole = len(replicated) == len(pairs)
-    return changes, options.interval(effects.mean, effects.mean_half_width) if whole else None
+    drift_at = {pair.key: drift_of(pair.key.case, drifts) for pair in pairs}
+    replicated = [pair for pair in pairs if pair.sessions > 1]
+    estimates, interval = {}, None
+    if replicated:
+        logs = [_log_times(pair, drift_at[pair.key], options) for pair in replicated]
+        old, new = (_matrix(side) for side in zip(*logs, strict=True))
+        weights = np.array([pair.weight or 1.0 for pair in replicated])
+        effects = stats.estimate_effects(
+            old,
+            new,
+            np.array([pair.timer_step for pair in replicated]),
+            weights / weights.max(),
+            np.array([drift_at[pair.key].scatter for pair in replicated]),
+        )
+        columns = effects.effect, effects.half_width, effects.p, effects.sd
+        for pair, *estimate in zip(replicated, *columns, strict=True):
+            estimates[pair.key] = Change(pair, drift_at[pair.key], *map(float, estimate))
+        if len(replicated) == len(pairs):
+            interval = options.interval(effects.mean, effects.mean_half_width)
+    changes = [estimates.get(pair.key) or _of_one_session(pair, drift_at[pair.key], options) for pair in pairs]
+    return changes, interval
 
 
 def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change:
