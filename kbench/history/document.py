@@ -52,7 +52,8 @@ def _change(change: HistoryChange, report: HistoryReport) -> dict[str, Any]:
         "ratio": change.ratio,
         "ci": change.ci,
         "moved": {
-            **asdict(change.moved),
+            **{kind: list(map(asdict, properties)) for kind, properties in change.moved.properties.items()},
+            "copies": change.moved.copies,
             "baseline": {"provider": baseline[0], "ratio": baseline[1]} if baseline else None,
         },
     }

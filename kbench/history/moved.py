@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kbench.history.timeline import RunPoint, Series, Timeline
 
@@ -48,25 +48,16 @@ class MovedProperty:
 class Moved:
     """What moved with a change.
 
-    code      the git commits, if both are known, and the hash of the provider's code
-    baseline  the name of the baseline, and its own change as a ratio
-    machine   driver, limits and the UUID of the device
-    copies    by what ratio the copies of the machine became slower, which kbench subtracts; None if by less than the margin
-    stack     versions of packages, of CUDA and of Python
-    settings  settings of the measurement and environment variables
+    properties  by kind. code: the git commits, if both are known, and the hash of the provider's code. machine: driver, limits
+                and the UUID of the device. stack: versions of packages, of CUDA and of Python. settings: those of the
+                measurement and environment variables
+    baseline    the name of the baseline, and its own change as a ratio
+    copies      by what ratio the copies of the machine became slower, which kbench subtracts; None if by less than the margin
     """
 
-    code: tuple[MovedProperty, ...] = ()
+    properties: Mapping[str, tuple[MovedProperty, ...]] = field(default_factory=dict)
     baseline: tuple[str, float] | None = None
-    machine: tuple[MovedProperty, ...] = ()
     copies: float | None = None
-    stack: tuple[MovedProperty, ...] = ()
-    settings: tuple[MovedProperty, ...] = ()
-
-    @property
-    def code_text(self) -> str:
-        """The commits, or the hashes of the code if the commits are not known; "" if the code is the same."""
-        return self.code[0].text if self.code else ""
 
 
 NOTHING = Moved()
@@ -75,43 +66,33 @@ NOTHING = Moved()
 def moved_with(timeline: Timeline, series: Series, neighbours: Neighbours, around: Neighbours, margin: float) -> Moved:
     """What differs between the points around all places at which a change may lie. `neighbours` are those of its likely place.
     `margin` is the smallest change of the machine's level that is named, as a share."""
-    properties = _moved_properties(timeline, *around)
     return Moved(
-        code=_moved_code(timeline, *around),
-        baseline=_moved_baseline(timeline, series, around),
-        machine=(*properties["machine"], *_moved_device(*around)),
-        copies=_moved_copies(timeline, series.key.machine, neighbours, margin),
-        stack=properties["stack"],
-        settings=properties["settings"],
+        _moved_properties(timeline, *around),
+        _moved_baseline(timeline, series, around),
+        _moved_copies(timeline, series.key.machine, neighbours, margin),
     )
 
 
-def _facts(timeline: Timeline, point: RunPoint) -> Mapping[str, str]:
-    return timeline.runs[point.run].facts.get(point.row.env_id, {})
-
-
 def _moved_properties(timeline: Timeline, old: RunPoint, new: RunPoint) -> dict[str, tuple[MovedProperty, ...]]:
-    """The properties that differ, by the field of `Moved` that they belong to. None if one side has no properties, because its
-    environment is not known."""
-    before, after = _facts(timeline, old), _facts(timeline, new)
-    groups: dict[str, tuple[MovedProperty, ...]] = {"machine": (), "stack": (), "settings": ()}
+    """The properties that differ, by kind. Those of an environment count only if both are known."""
+    runs = timeline.runs[old.run], timeline.runs[new.run]
+    kinds: dict[str, list[MovedProperty]] = {"code": [], "machine": [], "stack": [], "settings": []}
+    if old.row.source_hash != new.row.source_hash and old.row.source_hash and new.row.source_hash:
+        commits = runs[0].commit, runs[1].commit
+        if all(commits) and commits[0] != commits[1]:
+            kinds["code"].append(MovedProperty(COMMIT, *commits))
+        kinds["code"].append(MovedProperty("source_hash", old.row.source_hash, new.row.source_hash))
+    before, after = (run.facts.get(point.row.env_id, {}) for run, point in zip(runs, (old, new), strict=True))
     for name in dict.fromkeys([*before, *after]) if before and after else ():
         values = before.get(name) or GONE, after.get(name) or GONE
         if values[0] != values[1] and name not in NOT_CAUSES:
             top = name.partition(".")[0]
-            groups["stack" if top in STACK else "settings" if top in SETTINGS else "machine"] += (
-                MovedProperty(name, *values),
-            )
-    return groups
-
-
-def _moved_code(timeline: Timeline, old: RunPoint, new: RunPoint) -> tuple[MovedProperty, ...]:
-    hashes = old.row.source_hash, new.row.source_hash
-    if hashes[0] == hashes[1] or not all(hashes):
-        return ()
-    commits = timeline.runs[old.run].commit, timeline.runs[new.run].commit
-    code = MovedProperty("source_hash", *hashes)
-    return (MovedProperty(COMMIT, *commits), code) if all(commits) and commits[0] != commits[1] else (code,)
+            kind = "stack" if top in STACK else "settings" if top in SETTINGS else "machine"
+            kinds[kind].append(MovedProperty(name, *values))
+    uuids = old.row.device_uuid, new.row.device_uuid
+    if uuids[0] != uuids[1] and all(uuids):
+        kinds["machine"].append(MovedProperty("device UUID", *uuids))
+    return {kind: tuple(properties) for kind, properties in kinds.items()}
 
 
 def _moved_baseline(timeline: Timeline, series: Series, around: Neighbours) -> tuple[str, float] | None:
@@ -138,11 +119,6 @@ def _moved_copies(timeline: Timeline, machine: str, neighbours: Neighbours, marg
         return None
     change = statistics.median(after) - statistics.median(before)
     return math.exp(change) if abs(change) >= math.log1p(margin) else None
-
-
-def _moved_device(old: RunPoint, new: RunPoint) -> tuple[MovedProperty, ...]:
-    uuids = old.row.device_uuid, new.row.device_uuid
-    return (MovedProperty("device UUID", *uuids),) if uuids[0] != uuids[1] and all(uuids) else ()
 
 
 def _short_commit(commit: str) -> str:

@@ -74,9 +74,8 @@ def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
     """The changes by run and machine, and by what moved with them except the baseline of their case."""
     groups: dict[object, list[HistoryChange]] = {}
     for change in changes:
-        moved = change.moved
-        shared = moved.code_text, moved.machine, moved.stack, moved.settings
-        groups.setdefault((change.event_run, change.series.key.machine, shared), []).append(change)
+        shared = {**change.moved.properties, "code": change.moved.properties.get("code", ())[:1]}
+        groups.setdefault((change.event_run, change.series.key.machine, *shared.items()), []).append(change)
     return list(groups.values())
 
 
@@ -88,10 +87,9 @@ def day(moment: str) -> str:
 def moved_text(changes: Sequence[HistoryChange]) -> str:
     """What moved with all changes of an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing did; "" if only a baseline
     moved."""
-    moved = changes[0].moved
-    kinds = {"machine": moved.machine, "stack": moved.stack, "settings": moved.settings}
-    texts = [f"code: {moved.code_text}"] if moved.code else []
-    texts += [f"{name}: {_few(properties)}" for name, properties in kinds.items() if properties]
+    kinds = changes[0].moved.properties
+    # the hash of the code says nothing beside the commits
+    texts = [f"{kind}: {_few(few[:1] if kind == 'code' else few)}" for kind, few in kinds.items() if few]
     if ratio := next((change.moved.copies for change in changes if change.moved.copies), None):
         became = f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}"
         texts.append(f"machine: the copy control became {became}, which is subtracted")

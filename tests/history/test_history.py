@@ -40,7 +40,7 @@ def test_a_provider_whose_code_changed_is_another_event_than_one_whose_code_did_
 
     report = judged(20, night)
     for change in report.changes:
-        hashes = [(moved.old, moved.new) for moved in change.moved.code if moved.name == "source_hash"]
+        hashes = [(moved.old, moved.new) for moved in change.moved.properties["code"] if moved.name == "source_hash"]
         assert hashes == ([("aaa", "bbb")] if change.series.key.provider == "mine" else [])
     for event in text_of(report).split("\n\n"):
         assert ("code: commit" in event) == (" mine" in event)
@@ -66,7 +66,7 @@ def test_a_step_of_the_copies_and_another_device_of_a_pool_are_named() -> None:
     report = judged(20, night)
     assert {change.series.key.provider for change in report.changes} == {"mine"}
     for change in report.changes:
-        assert [each.text for each in change.moved.machine] == ["device UUID GPU-1 -> GPU-2"]
+        assert [each.text for each in change.moved.properties["machine"]] == ["device UUID GPU-1 -> GPU-2"]
         assert change.moved.copies == pytest.approx(1.05, abs=0.01)
     text = r"device UUID GPU-1 -> GPU-2; machine: the copy control became [45]\.\d% slower, which is subtracted"
     assert re.search(text, text_of(report))
