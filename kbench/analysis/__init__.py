@@ -1,12 +1,12 @@
 """Who wins, by how much, and whether that is more than noise: defined once, for run, show, compare, plot and report.
 
-    found = analyse(rows, baseline)      # rows of one file, controls included; baseline: the config's, None to find it
-    found.noise.floor                    # a share: 95 % of the pairs of the same code differ by less; None: not known
-    found.noise.too_noisy                # then kbench ranks no provider, and found.noise.sentence() says why
-    found.winners                        # a Winner per case: configuration_name, tied, unclear, margin
-    found.standings                      # a Standing per configuration: geomean, faster/tied/slower/unclear, sole, shared
-    found.headline()                     # one sentence: "cuda is fastest in 33 of 60 cases and tied in 19 more; ..."
-    found.compare_pair(key, old, new)    # two configurations of a case: a PairwiseComparison with outcome, ratio, half_width
+    analysis = analyse(rows, baseline)   # rows of one file, controls included; baseline: the config's, None to find it
+    analysis.noise.floor                 # a share: 95 % of the pairs of the same code differ by less; None: not known
+    analysis.noise.too_noisy             # then kbench ranks no provider, and analysis.noise.sentence() says why
+    analysis.winners                     # a Winner per case: configuration_name, tied, unclear, margin
+    analysis.standings                   # a Standing per configuration: geomean, faster/tied/slower/unclear, sole, shared
+    analysis.headline()                  # one sentence: "cuda is fastest in 33 of 60 cases and tied in 19 more; ..."
+    analysis.compare_pair(key, old, new) # two configurations of a case: a PairwiseComparison with outcome, ratio, half_width
 
 The rule for two configurations of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case in
 `winners.py`. Nothing here imports pandas, numpy or scipy: the end of a run must not wait for them.
@@ -56,8 +56,8 @@ class Analysis:
     def compare_pair(self, key: CaseKey, old: str, new: str) -> PairwiseComparison:
         """The comparison of the second configuration of a case with the first. Raises KeyError if one of them was not timed."""
         configurations = self.cases[key]
-        found = difference(configurations[old], configurations[new])
-        return judge_difference(found, self.noise.at(key), ticks_of(configurations[old] + configurations[new]))
+        apart = difference(configurations[old], configurations[new])
+        return judge_difference(apart, self.noise.at(key), ticks_of(configurations[old] + configurations[new]))
 
     @cached_property
     def models(self) -> dict[CaseKey, str]:
@@ -68,8 +68,8 @@ class Analysis:
     @cached_property
     def weights(self) -> dict[CaseKey, float]:
         """How often each case occurs, if the rows have weights; otherwise empty."""
-        known = {key: weight_of(rows) for key, rows in self._timed_rows.items()}
-        return {} if set(known.values()) <= {None} else {key: weight or 1.0 for key, weight in known.items()}
+        weights = {key: weight_of(rows) for key, rows in self._timed_rows.items()}
+        return {} if set(weights.values()) <= {None} else {key: weight or 1.0 for key, weight in weights.items()}
 
     @cached_property
     def _timed_rows(self) -> dict[CaseKey, list[Row]]:
@@ -97,5 +97,5 @@ class Analysis:
 
 def analyse(rows: Sequence[Row], baseline: str | None = None) -> Analysis:
     """The analysis of the rows of one file, controls included. `baseline` is the configuration that speed-ups are over."""
-    known = baseline_of(rows, baseline)
-    return Analysis(rows, known, by_case(rows), noise_of(rows, known))
+    over = baseline_of(rows, baseline)
+    return Analysis(rows, over, by_case(rows), noise_of(rows, over))

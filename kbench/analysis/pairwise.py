@@ -108,16 +108,16 @@ def paired_difference(old: Times, new: Times) -> TimeDifference:
     return TimeDifference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
 
 
-def judge_difference(found: TimeDifference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
+def judge_difference(apart: TimeDifference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
     """The outcome of a difference. `ticks` is the resolution of the clock, in log time: a smaller difference never counts."""
-    size = abs(found.effect)
-    if found.agree and size > max(limits.proof, ticks, found.half_width):
-        outcome = Outcome.SLOWER if found.effect > 0 else Outcome.FASTER
-    elif size + found.half_width <= max(limits.floor, ticks, TIE):
+    size = abs(apart.effect)
+    if apart.agree and size > max(limits.proof, ticks, apart.half_width):
+        outcome = Outcome.SLOWER if apart.effect > 0 else Outcome.FASTER
+    elif size + apart.half_width <= max(limits.floor, ticks, TIE):
         outcome = Outcome.TIE
     else:
         outcome = Outcome.UNCLEAR
-    return PairwiseComparison(outcome, math.exp(found.effect), found.half_width, found.sessions)
+    return PairwiseComparison(outcome, math.exp(apart.effect), apart.half_width, apart.sessions)
 
 
 def _times(rows: Sequence[Row]) -> Times:

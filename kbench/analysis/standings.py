@@ -75,7 +75,7 @@ def standings(
     """The standing of every provider's configuration, the highest geometric mean first, providers without one last."""
     sole, shared, undecided = places(winners)
     suspect = suspects(rows)
-    found = []
+    lines = []
     for name in dict.fromkeys(row.configuration_name for row in rows if row.role == Role.PROVIDER):
         own = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == name]
         timed = [key for key, configurations in cases.items() if name in configurations]
@@ -83,7 +83,7 @@ def standings(
         copies = [row.copy_fraction for row in own if row.copy_fraction is not None]
         lights = [row.sol for row in own if row.sol is not None]
         errors = [row.max_ulp for row in own if row.max_ulp is not None and not row.status.failed]
-        found.append(
+        lines.append(
             Standing(
                 name,
                 {key: compare(key, baseline, name) for key in against if baseline is not None},
@@ -99,7 +99,7 @@ def standings(
                 weights,
             )
         )
-    return sorted(found, key=lambda each: -(_rank(each, baseline)))
+    return sorted(lines, key=lambda each: -(_rank(each, baseline)))
 
 
 def _rank(standing: Standing, baseline: str | None) -> float:
@@ -122,11 +122,11 @@ def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Count
 
 
 def fastest_sentence(
-    winners: Sequence[Winner], found: Sequence[Standing], baseline: str | None, noise: Noise, cases: int
+    winners: Sequence[Winner], lines: Sequence[Standing], baseline: str | None, noise: Noise, cases: int
 ) -> str:
     """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).`"""
     if not winners:
-        if any(each.suspect for each in found):
+        if any(each.suspect for each in lines):
             return (
                 "Every provider is suspect in every case in which it was timed: it is faster than possible (kbench explain "
                 "suspect)."
@@ -135,8 +135,8 @@ def fastest_sentence(
     if noise.too_noisy:
         text = noise.sentence()
         return f"{text[0].upper()}{text[1:]}."
-    if len(found) == 1:
-        [only] = found
+    if len(lines) == 1:
+        [only] = lines
         timed = f"{only.configuration_name} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
         if only.suspect:
             timed += f", but the times of {plural(only.suspect, 'case')} are suspect"
@@ -146,7 +146,7 @@ def fastest_sentence(
         return (
             f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
         )
-    best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
+    best = max(lines, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
     only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
     if best.sole:

@@ -53,7 +53,7 @@ def winner(key: CaseKey, configurations: RowsByConfiguration, compare: ComparePa
     times = {name: median(row.ms or math.inf for row in rows) for name, rows in configurations.items()}
     best = min(times, key=lambda name: times[name])
     against = {name: compare(key, best, name) for name in configurations if name != best}
-    if beaten := [name for name, found in against.items() if found.outcome is Outcome.FASTER]:
+    if beaten := [name for name, pair in against.items() if pair.outcome is Outcome.FASTER]:
         best = min(beaten, key=lambda name: against[name].ratio)
         against = {name: compare(key, best, name) for name in configurations if name != best}
     ranked = sorted(against, key=lambda name: against[name].ratio)

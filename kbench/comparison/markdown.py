@@ -66,7 +66,7 @@ def _parts(comparison: Comparison) -> Iterator[tuple[list[str], list[str], list[
         *comparison.notes,
     ]
     yield [], [f"- {escape(note)}" for note in notes], [""]
-    different = [(each.name, each.old, each.new, report.WEIGHTS[each.weight]) for each in comparison.differences]
+    different = [(row.name, row.old, row.new, report.WEIGHTS[row.weight]) for row in comparison.differences]
     yield _head(Table(("not the same", "old", "new", ""), different)), [_line(cells) for cells in different], [""]
     for changed, rows in report.sections(comparison.rows):
         table = report.row_table(rows, comparison, common)

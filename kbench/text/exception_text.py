@@ -52,8 +52,8 @@ def written_at(function: Any, fallback: str = "") -> str:
 
 def describe_exception(error: BaseException, fallback: str = "") -> str:
     """An exception in one line, with the place in the provider's code that raised it, or `fallback` if no such code ran."""
-    error, found = _in_kernel(error), location(error, fallback)
-    place = "" if found.startswith(_callers()) else Path(found).name  # a place in kbench tells the user nothing
+    error, raised_at = _in_kernel(error), location(error, fallback)
+    place = "" if raised_at.startswith(_callers()) else Path(raised_at).name  # a place in kbench tells the user nothing
     return f"{type(error).__name__}: {message(error)}" + (f" at {place}" if place else "")
 
 
