@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "revisions": "comparison errors execute files interrupts launches results",
     "sources": "config contract errors files protocol text",
     "sources/problems": "contract files protocol results sources text",
-    "sources/scripts": "contract results text",
+    "sources/scripts": "results text",
     "summary": "analysis results text",
     "templates": "__init__",
     "text": "",

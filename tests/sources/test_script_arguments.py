@@ -13,38 +13,38 @@ from kbench.sources.scripts.bench_call import BenchCall, Timing
 from kbench.sources.scripts.reported import counted_work
 
 
-def kinds(**values: object) -> dict[str, tuple[str, list[object]]]:
-    """The kind and the values of each column, for arguments that are given as lists of values."""
-    count = max(len(each) for each in values.values())  # type: ignore[arg-type]
-    points = [{name: each[n % len(each)] for name, each in values.items()} for n in range(count)]  # type: ignore[index,arg-type]
-    return {column.name: (column.kind, list(column.values)) for column in argument_columns(points)}
-
-
-def test_whole_numbers_are_axes_and_other_numbers_are_scalars() -> None:
-    found = kinds(M=[256, 512], N=[np.int64(3)], eps=[1e-5, 1], offset=[-1, 2], causal=[True, False])
-    assert found == {
-        "M": ("axis", [256, 512]),
-        "N": ("axis", [3]),
-        "eps": ("scalar", [1e-5, 1.0]),
-        "offset": ("scalar", [-1, 2]),
-        "causal": ("scalar", [True, False]),
+def cells(**values: list[object]) -> dict[str, list[object]]:
+    """What stands in each column, for arguments that are given as lists of values."""
+    points = [dict(zip(values, point, strict=True)) for point in zip(*values.values(), strict=True)]
+    return {
+        column.name: [column.value(point[column.argument]) for point in points] for column in argument_columns(points)
     }
+
+
+def test_numbers_stay_numbers_and_of_a_mixture_all_are_floats() -> None:
+    columns = cells(M=[256, 512], N=[np.int64(3), np.int64(4)], eps=[1e-5, 1], offset=[-1, 2], causal=[True, False])
+    assert columns == {"M": [256, 512], "N": [3, 4], "eps": [1e-5, 1.0], "offset": [-1, 2], "causal": [True, False]}
+    assert [type(column[1]) for column in columns.values()] == [int, int, float, int, bool]
+
+
+def test_a_later_value_of_another_kind_is_a_word() -> None:
+    [column] = argument_columns([{"N": 3}])
+    assert (column.value(4), column.value("auto"), column.value(None)) == (4, "auto", "None")
 
 
 def test_arrays_among_the_arguments_are_told_apart() -> None:
     first, second = np.arange(3), np.arange(4)
-    [column] = argument_columns([{"sizes": first}, {"sizes": second}])
-    assert column.value(first) != column.value(second) and not column.knows(np.arange(5))
+    one, other = cells(sizes=[first, second])["sizes"]
+    assert one != other
 
 
 def test_the_first_dtype_is_that_of_the_case_and_others_are_words() -> None:
-    found = kinds(dtype=[torch.float16, torch.bfloat16], out=["fp32", "fp16"], kind=["dtype"])
-    assert found["dtype"] == ("dtype", ["float16", "bfloat16"])
-    assert found["out"] == ("choice", ["fp32", "fp16"])
+    columns = cells(dtype=[torch.float16, torch.bfloat16], out=["fp32", "fp16"], kind=["dtype", "dtype"])
+    assert columns["dtype"] == ["float16", "bfloat16"] and columns["out"] == ["fp32", "fp16"]
 
 
 def test_a_name_that_kbench_uses_gets_an_underscore() -> None:
-    assert list(kinds(provider=[1], mode=["a"], ms=[2], N=[3])) == ["provider_", "mode_", "ms_", "N"]
+    assert list(cells(provider=[1], mode=["a"], ms=[2], N=[3])) == ["provider_", "mode_", "ms_", "N"]
 
 
 def test_objects_become_words_that_no_reader_takes_for_something_else() -> None:

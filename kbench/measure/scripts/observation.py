@@ -48,19 +48,19 @@ class _Operations(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, kinds: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None
     ) -> Any:
-        found = function(*arguments, **(named or {}))
+        returned = function(*arguments, **(named or {}))
         name = function._schema.name
         source = arguments[1] if name == "aten::copy_" and len(arguments) > 1 else arguments[0] if arguments else None
         if isinstance(source, Tensor):
             self.copied |= name in COPY_OPERATIONS and place(source) in self.held
-            made = arguments[0] if name == "aten::copy_" else found
+            made = arguments[0] if name == "aten::copy_" else returned
             self.from_host |= (
                 name in ("aten::copy_", "aten::_to_copy")
                 and isinstance(made, Tensor)
                 and source.device.type == "cpu"
                 and made.device.type != "cpu"
             )
-        return found
+        return returned
 
 
 def place(tensor: Tensor) -> int:
@@ -73,9 +73,9 @@ def place(tensor: Tensor) -> int:
 
 def lies_in(returned: Any, held: Iterable[Tensor]) -> bool:
     """Whether a tensor that a closure returned lies in the memory of one that it holds."""
-    known = {place(tensor) for tensor in held} - {0}
+    places = {place(tensor) for tensor in held} - {0}
     values = values_of(returned)
-    return any(isinstance(value, Tensor) and place(value) in known for value in values)
+    return any(isinstance(value, Tensor) and place(value) in places for value in values)
 
 
 def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Device) -> Observation:
@@ -83,17 +83,17 @@ def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Devi
     observation if the profiler cannot run, as where the program profiles itself."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs each start and stop to stderr
-    found = profile(activities=activities, acc_events=True)  # without it, torch warns that it keeps one cycle only
+    profiler = profile(activities=activities, acc_events=True)  # without it, torch warns that it keeps one cycle only
     try:
-        found.start()
+        profiler.start()
     except RuntimeError:
         return Observation()
     try:
         closure()
         device.synchronize()
     finally:
-        found.stop()
-    events = found.events() or []
+        profiler.stop()
+    events = profiler.events() or []
     operations = [event.name for event in events if event.name.startswith("aten::")]
     on_device = [event.name for event in events if "cuda" in str(event.device_type).lower()]
     noticed = []

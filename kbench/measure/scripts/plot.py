@@ -81,8 +81,6 @@ class Plot:
         if key not in self._columns:
             fixed = {name: value for name, value in given.items() if name not in self.benchmark.x_names}
             self._columns[key] = argument_columns([given, *({**given, **x, **fixed} for x in self._points())])
-        if not all(column.knows(given[column.argument]) for column in self._columns[key]):
-            self._columns[key] = argument_columns([given])
         return self._columns[key]
 
     def _points(self) -> list[dict[str, Any]]:

@@ -47,6 +47,8 @@ class ScriptSwitches:
         """In a new thread: it has what the main one has."""
         with torch.inference_mode(self._inference):
             settings.write(self._thread)
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()  # gives this thread the context of the device, which a launch of Triton needs
             yield
 
     def left(self) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
-"""The arguments of a script's function as columns of a case: sizes, numbers, words, and a dtype.
+"""The arguments of a script's function as columns of a case: numbers, words, and a dtype.
 
-An argument may be any object. A word stands for each that is neither a size nor a number, and the column remembers which.
+An argument may be any object. A word stands for each that is no number, and the column remembers which.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
-from kbench.contract.sizes import axes_of
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, LIKE_NUMBER, Value
 from kbench.results.names import fault, taken
 from kbench.text.printable import FORMULA_SIGNS
 
 LONGEST_WORD = 60
-LARGEST_SIZE = 2**62
+LARGEST_NUMBER = 2**62
+
+Number = type[bool] | type[int] | type[float]
 
 
 @dataclass(frozen=True)
@@ -27,65 +28,52 @@ class ArgumentColumn:
 
     argument  its name in the script
     name      the name of the column: the same, unless a column of the results has it already
-    kind      `axis` (sizes), `scalar` (numbers or booleans), `choice` (words) or `dtype`
-    values    what a case holds, with the object that the function is given
+    number    the type of its values, if they are numbers or booleans
+    words     the objects of a column of words, by their words
     """
 
     argument: str
     name: str
-    kind: str
-    values: dict[Value, Any] = field(default_factory=dict)
-
-    def knows(self, given: Any) -> bool:
-        """Whether a value of a case stands for this object."""
-        return any(_same(known, given) for known in self.values.values())
+    number: Number | None = None
+    words: dict[str, Any] = field(default_factory=dict)
 
     def value(self, given: Any) -> Value:
-        """The value of a case that stands for this object."""
-        return next(value for value, known in self.values.items() if _same(known, given))
+        """The value of a case that stands for an object."""
+        if self.name == "dtype":
+            return dtype_of(given)
+        if self.number and _number_type([given]):
+            return self.number(_plain(given))
+        name = word(given, self.words)
+        self.words[name] = given
+        return name
 
 
 def argument_columns(points: Sequence[Mapping[str, Any]]) -> list[ArgumentColumn]:
     """The columns of some points, in the order of their arguments."""
-    names = list(dict.fromkeys(name for point in points for name in point))
-    found: list[ArgumentColumn] = []
-    for name in names:
-        values = [point[name] for point in points if name in point]
-        found.append(_column(name, values, {each.name for each in found}))
-    return found
+    columns: dict[str, ArgumentColumn] = {}
+    for argument in dict.fromkeys(name for point in points for name in point):
+        values = [point[argument] for point in points if argument in point]
+        name = argument
+        if "dtype" not in columns and all(map(dtype_of, values)):
+            name = "dtype"
+        else:
+            while name in columns or name == "dtype" or taken(name) or fault(name):
+                name += "_"
+        columns[name] = ArgumentColumn(argument, name, _number_type(values))
+    return list(columns.values())
 
 
-def _column(argument: str, values: Sequence[Any], used: set[str]) -> ArgumentColumn:
-    dtypes = [dtype_of(value) for value in values]
-    if all(dtypes) and "dtype" not in used:
-        return ArgumentColumn(argument, "dtype", "dtype", dict(zip(dtypes, values, strict=True)))
-    name = argument
-    while name in used or name == "dtype" or taken(name) or fault(name):
-        name += "_"
-    plain = [_plain(value) for value in values]
-    if all(type(value) is int and 0 <= value <= LARGEST_SIZE for value in plain) and _is_axis(name):
-        return ArgumentColumn(argument, name, "axis", dict(zip(plain, values, strict=True)))
-    if all(isinstance(value, bool) for value in plain):
-        return ArgumentColumn(argument, name, "scalar", dict(zip(plain, values, strict=True)))
-    if all(type(value) in (int, float) and abs(value) < LARGEST_SIZE for value in plain):
-        made = int if all(type(value) is int for value in plain) else float
-        return ArgumentColumn(argument, name, "scalar", dict(zip(map(made, plain), values, strict=True)))
-    words: dict[Value, Any] = {}
-    for value in values:
-        words[word(value, words)] = value
-    return ArgumentColumn(argument, name, "choice", words)
+def _number_type(values: Sequence[Any]) -> Number | None:
+    """The type that all values have as numbers; None if one of them is no number."""
+    kinds = {type(value) for value in map(_plain, values)}
+    if not kinds <= {int, float, bool} or any(abs(_plain(value)) >= LARGEST_NUMBER for value in values):
+        return None
+    return bool if kinds == {bool} else None if bool in kinds else int if kinds == {int} else float
 
 
 def _plain(value: Any) -> Any:
     """The Python number that a number of numpy stands for; anything else as it is."""
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") and not value.shape else value
-
-
-def _is_axis(name: str) -> bool:
-    try:
-        return bool(axes_of(name))
-    except ValueError:
-        return False
 
 
 def dtype_of(value: Any) -> str | None:
@@ -95,7 +83,7 @@ def dtype_of(value: Any) -> str | None:
     return text if text in ITEMSIZE else None
 
 
-def word(value: Any, others: Mapping[Value, Any]) -> str:
+def word(value: Any, others: Mapping[str, Any]) -> str:
     """A word for an object: its text without signs that a config or a CSV could misread. Objects whose words are the same get
     numbers, unless they are equal."""
     text = value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)
@@ -105,11 +93,11 @@ def word(value: Any, others: Mapping[Value, Any]) -> str:
     text = "".join(sign for sign in text if sign.isprintable())
     if LIKE_NUMBER.fullmatch(text) or text.lower() in ("true", "false"):
         text = f"'{text}'"  # a reader of the CSV would take it for a number or a boolean
-    found, number = text, 1
-    while found in others and not _same(others[found], value):
+    name, number = text, 1
+    while name in others and not _same(others[name], value):
         number += 1
-        found = f"{text}-{number}"
-    return found
+        name = f"{text}-{number}"
+    return name
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -121,7 +109,7 @@ def _same(a: Any, b: Any) -> bool:
 
 def words_of(values: Iterable[Any]) -> dict[str, Any]:
     """A different word for each object, in the same order."""
-    found: dict[Value, Any] = {}
+    words: dict[str, Any] = {}
     for value in values:
-        found[word(value, found)] = value
-    return {str(each): value for each, value in found.items()}
+        words[word(value, words)] = value
+    return words

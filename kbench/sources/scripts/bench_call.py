@@ -129,5 +129,5 @@ def place_of(frame: FrameType | None) -> str:
     own = frame
     while own is not None and in_library(own.f_code.co_filename):
         own = own.f_back
-    found = own or frame
-    return f"{Path(found.f_code.co_filename).name}:{found.f_lineno}" if found else ""
+    caller = own or frame
+    return f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}" if caller else ""

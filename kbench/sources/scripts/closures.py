@@ -23,10 +23,10 @@ MOST_ITEMS = 100
 
 def held_tensors(closure: Callable[..., Any]) -> dict[str, Tensor]:
     """The tensors that a closure holds, by the names of the variables: `x`, `inputs[0]`, `layer.weight`."""
-    found: dict[int, tuple[str, Tensor]] = {}
+    tensors: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in _tensors("", closure, DEPTH):
-        found.setdefault(id(tensor), (name, tensor))
-    return dict(found.values())
+        tensors.setdefault(id(tensor), (name, tensor))
+    return dict(tensors.values())
 
 
 def dtype_of_largest(closure: Callable[..., Any]) -> torch.dtype | None:
@@ -47,13 +47,13 @@ def label_of(closure: Callable[..., Any]) -> str:
     own = [closure.__name__] if closure.__name__ != "<lambda>" else []
     if own and in_library(code.co_filename):
         return own[0]
-    known = dict(_parts("", closure)) | {
+    variables = dict(_parts("", closure)) | {
         name: value for name, value in closure.__globals__.items() if name in code.co_names
     }
-    values = [known[name] for name in (*code.co_freevars, *code.co_names) if name in known]
-    functions = [_name(value) for value in values if _is_function(value)] + list(_functions_of_modules(code, known))
+    values = [variables[name] for name in (*code.co_freevars, *code.co_names) if name in variables]
+    functions = [_name(value) for value in values if _is_function(value)] + list(_functions_of_modules(code, variables))
     dicts = [value for value in values if isinstance(value, dict)]
-    keys = [word for word in code.co_consts if isinstance(word, str) and any(word in one for one in dicts)]
+    keys = [word for word in code.co_consts if isinstance(word, str) and any(word in names for names in dicts)]
     words = [value for value in values if isinstance(value, str)] or keys
     return " ".join(dict.fromkeys([*own, *functions] or words))
 
@@ -70,15 +70,15 @@ def _is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, (type, Tensor)) and bool(_name(value))
 
 
-def _functions_of_modules(code: CodeType, known: Mapping[str, Any]) -> Iterator[str]:
+def _functions_of_modules(code: CodeType, variables: Mapping[str, Any]) -> Iterator[str]:
     """The names of functions that code reads from modules: `relu` for `F.relu`, `linear` for `torch.nn.functional.linear`."""
     modules: list[ModuleType] = []
     for name in code.co_names:
         of_modules = (getattr(module, name) for module in reversed(modules) if hasattr(module, name))
-        value = known[name] if name in known else next(of_modules, None)
+        value = variables[name] if name in variables else next(of_modules, None)
         if isinstance(value, ModuleType):
             modules.append(value)
-        elif name not in known and _is_function(value):
+        elif name not in variables and _is_function(value):
             yield _name(value)
 
 
