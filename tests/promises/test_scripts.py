@@ -249,6 +249,14 @@ def test_a_closure_that_raises_raises_in_the_program_and_is_the_reason_of_its_ro
     assert [row["status"] for row in providers_of(program_run / "results" / "loop.csv")].count("error") == 1
 
 
+def test_run_measures_the_calls_of_a_script_without_a_plot_as_exec_does(program_run: Path, folder: Path) -> None:
+    for name in ("loop.py", "helper.py"):
+        (folder / name).write_text((program_run / name).read_text())
+    assert run_kbench("run", "loop.py", "--no-plot", "--", "0", folder=folder).code == 1  # one of its calls raises
+    by_run, by_exec = (providers_of(where / "results" / "loop.csv") for where in (folder, program_run))
+    assert [(row["provider"], row["order"]) for row in by_run] == [(row["provider"], row["order"]) for row in by_exec]
+
+
 def test_exec_of_a_program_that_does_not_exist_names_it(folder: Path, kbench_process: Kbench) -> None:
     ended = kbench_process("exec", "--", "no-such-program")
     assert ended.code == 2 and "no-such-program" in ended.err

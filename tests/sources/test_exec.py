@@ -19,8 +19,6 @@ from kbench.sources.scripts.closures import label_of
 
 pytest.importorskip("triton")
 
-SCRIPTS = Path(__file__).parent / "scripts"
-
 
 def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
     with (folder / "results" / f"{name}.csv").open() as file:
@@ -110,28 +108,6 @@ def test_a_fork_is_a_session_and_a_call_that_raises_is_a_row_with_the_reason(kbe
 
 
 @pytest.mark.slow
-def test_a_program_whose_only_call_raises_measures_nothing(kbench: Kbench, tmp_path: Path) -> None:
-    text = "from kbench import do_bench\ntry:\n    do_bench(lambda: 1 / 0)\nexcept ZeroDivisionError:\n    pass\n"
-    (tmp_path / "fails.py").write_text(text)
-    run = kbench("exec", "--", sys.executable, "fails.py")
-    assert run.returncode == 3 and "1 error: results/fails.csv" in run.stdout
-    [row] = rows_of(tmp_path, "fails")
-    assert (
-        row["status"] == "error" and not row["ms"] and row["reason"].startswith("ZeroDivisionError: division by zero")
-    )
-
-
-@pytest.mark.slow
-def test_a_program_that_calls_no_do_bench_measures_nothing_and_keeps_its_exit_code(
-    kbench: Kbench, tmp_path: Path
-) -> None:
-    run = kbench("exec", "--", sys.executable, SCRIPTS / "plain_loops.py", "memory", "16")
-    assert run.returncode == 4
-    assert "warning: " in run.stderr and "ended with exit code 4" in run.stderr and "nothing was measured" in run.stderr
-    assert not (tmp_path / "results" / "plain_loops.csv").exists()
-
-
-@pytest.mark.slow
 def test_the_warning_says_why_no_call_gave_a_time(kbench: Kbench, tmp_path: Path) -> None:
     text = """
 import os
@@ -161,13 +137,6 @@ def test_a_command_in_one_pair_of_quotes_is_told_so(kbench: Kbench) -> None:
     run = kbench("exec", "--", "python bench.py 'a")
     assert run.returncode == 2
     assert "give the program and its arguments as separate words, not as one word in quotes" in run.stderr
-
-
-@pytest.mark.slow
-def test_run_measures_a_script_without_plots_in_place(kbench: Kbench, tmp_path: Path) -> None:
-    run = kbench("run", SCRIPTS / "plain_loops.py", "--", "speed", "8")
-    assert run.returncode == 0, run.stderr
-    assert len(rows_of(tmp_path, "plain_loops")) == 4
 
 
 DROP_IN = """

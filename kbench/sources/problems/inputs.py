@@ -57,7 +57,7 @@ class _HostDraw:
         return torch.randn(shape).to(getattr(torch, dtype or "float32"))
 
     def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> Tensor:
-        return torch.rand(shape).mul_(high - low).add_(low).to(getattr(torch, dtype or "float32"))
+        return torch.empty(shape).uniform_(low, high).to(getattr(torch, dtype or "float32"))
 
     def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> Tensor:
         return torch.randint(low, high, shape).to(getattr(torch, dtype))

@@ -5,8 +5,8 @@ Formats: flashinfer-bench, `docs/flashinfer-trace/`; SOL-ExecBench, `docs/defini
 
 from __future__ import annotations
 
-import ast
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -129,15 +129,10 @@ class Definition(_Record):
 
 def _written_out(where: str, expression: str, sizes: Mapping[str, str]) -> str:
     """An expression in variable axes: the axes before it are written out."""
-
-    class WrittenOut(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:
-            return ast.parse(sizes[node.id], mode="eval").body if node.id in sizes else node
-
+    size = re.sub(r"[A-Za-z_]\w*", lambda axis: sizes.get(axis[0], axis[0]), f"({expression})")
     try:
-        size = f"({ast.unparse(WrittenOut().visit(ast.parse(expression, mode='eval')))})"
         axes_of(size)
-    except (SyntaxError, SizeError):
+    except SizeError:
         what = f"{expression!r:.80} is not supported; it may have axes, whole numbers, + - * / // and ()"
         raise ValueError(f"{where}: {what}") from None
     return size
