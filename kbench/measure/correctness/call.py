@@ -129,8 +129,8 @@ def _with_placed(names: Sequence[str], placed: Mapping[str, Tensor], returned: A
     left = [name for name in names if name not in placed]
     if placed and not left and _held_only(returned, placed.values()):
         return [placed[name] for name in names]
-    found = {**dict(zip(left, _several(left, returned, tuple(placed)), strict=True)), **placed}
-    return [found[name] for name in names]
+    by_name = {**dict(zip(left, _several(left, returned, tuple(placed)), strict=True)), **placed}
+    return [by_name[name] for name in names]
 
 
 def _held_only(returned: Any, held: Iterable[Tensor]) -> bool:
@@ -168,13 +168,13 @@ def _stage_autograd(
         def backward() -> tuple[Tensor, ...]:
             nonlocal called
             try:
-                found = gradients(outputs, given)
+                gradients_of_inputs = gradients(outputs, given)
             except RuntimeError as error:
                 if called and CHANGED_SAVED_TENSOR in str(error):
                     raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
                 raise
             called = True
-            return found
+            return gradients_of_inputs
 
         return Call(backward, tuple, remedy=f"if {ONE_BACKWARD}, {ONE_BACKWARD_REMEDY}")
 
@@ -196,10 +196,10 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
     """The outputs that have gradients. Raises Misdelivery if one of them does not fit its gradient, and Unsupported if autograd
     cannot differentiate it."""
     names = tuple(definition.operator.outputs)
-    found = dict(zip(names, _several(names, returned), strict=True))
+    by_name = dict(zip(names, _several(names, returned), strict=True))
     wanted = dict(zip(definition.operator.output_gradients(definition.case), received, strict=True))
     for name, gradient in wanted.items():
-        x = found[name]
+        x = by_name[name]
         if not isinstance(x, Tensor):
             raise Misdelivery(f"returned {type(x).__name__} for {name}, expected a tensor")
         if (x.shape, x.dtype) != (gradient.shape, gradient.dtype):
@@ -208,7 +208,7 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
         if not x.requires_grad:
             which = "its forward function is" if len(wanted) == 1 else f"output {name} of its forward function is"
             raise Unsupported(f"{which} not differentiable, and the provider has no backward kernel")
-    return [found[name] for name in wanted]
+    return [by_name[name] for name in wanted]
 
 
 def _stage_kernel(
@@ -223,7 +223,7 @@ def _stage_kernel(
     """Calls a backward kernel. The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
     operator, count = definition.operator, len(definition.operator.inputs)
     own, received, outputs = inputs[:count], inputs[count:], tuple(operator.outputs)
-    mutates, placed, found = _gradient_places(definition, holds, inputs)
+    mutates, placed, deliver_gradients = _gradient_places(definition, holds, inputs)
 
     def passed_forward() -> tuple[Any, tuple[Any, ...]]:
         """What the forward function returns, and the arguments that the kernel gets from it: none, or what it saves."""
@@ -240,8 +240,8 @@ def _stage_kernel(
                 )
             return both[0], (both[1],)
         returned = forward(*own)
-        found = dict(zip(outputs, _several(outputs, returned), strict=True))
-        return returned, (tuple(found[name] for name in saves),)
+        by_name = dict(zip(outputs, _several(outputs, returned), strict=True))
+        return returned, (tuple(by_name[name] for name in saves),)
 
     if definition.case.mode == BACKWARD:
         before = [count_writes(x) for x in own]
@@ -249,14 +249,14 @@ def _stage_kernel(
         for name, x, writes in zip(definition.input_names, own, before, strict=False):
             if callable(saves) and count_writes(x) != writes:
                 raise Misdelivery(f"the function given as saves= changed its input {name} in place; work on a copy")
-        return Call(partial(kernel, *received, *own, *kept), found, mutates, tuple(placed.values()))
+        return Call(partial(kernel, *received, *own, *kept), deliver_gradients, mutates, tuple(placed.values()))
 
     def full() -> tuple[Any, Any]:
         returned, kept = passed_forward()
         return returned, kernel(*received, *own, *kept)
 
     def deliver(returned: Any) -> Sequence[Any]:
-        return [*_several(outputs, returned[0]), *found(returned[1])]
+        return [*_several(outputs, returned[0]), *deliver_gradients(returned[1])]
 
     return Call(full, deliver, mutates, tuple(placed.values()))
 
@@ -270,13 +270,13 @@ def _stage_both(
 ) -> Call:
     """Calls a function that computes the outputs and the gradients."""
     count = len(definition.operator.inputs)
-    mutates, placed, found = _gradient_places(definition, holds, inputs)
+    mutates, placed, deliver_gradients = _gradient_places(definition, holds, inputs)
 
     def deliver(returned: Any) -> Sequence[Any]:
         passes = values_of(returned)
         if len(passes) != 2:
             raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
-        return [*_several(tuple(definition.operator.outputs), passes[0]), *found(passes[1])]
+        return [*_several(tuple(definition.operator.outputs), passes[0]), *deliver_gradients(passes[1])]
 
     return Call(partial(both, *inputs[count:], *inputs[:count]), deliver, mutates, tuple(placed.values()))
 

@@ -61,9 +61,9 @@ class MadeCall:
         values = [x.clone() if copies and isinstance(x, Tensor) else x for x in outputs]
         return cls(call, inputs, homes, outputs, values, before, late)
 
-    def left_thread(self, found: Accuracy) -> str | None:
+    def left_thread(self, verdict: Accuracy) -> str | None:
         """What to report of a thread that worked on after the call. One that begins after a while is told by wrong values."""
-        return self.late or (threads.left_working(self.before) if found.wrong else None)
+        return self.late or (threads.left_working(self.before) if verdict.wrong else None)
 
 
 def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> Accuracy:
@@ -76,28 +76,30 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     """
     made = _queued_call(expected, stage, inputs, device)
     call = made.call
-    found = judge_call(expected, made)
-    if late := made.left_thread(found):
-        found = replace(found, wrong=late, off=False)
-    elif found.off and device.accelerated and not judge_call(expected, replace(made, values=made.outputs)).wrong:
-        found = replace(found, wrong=f"left work on another stream when the call returned: {found.wrong}", off=False)
-    if found.wrong:
-        return found
+    verdict = judge_call(expected, made)
+    if late := made.left_thread(verdict):
+        verdict = replace(verdict, wrong=late, off=False)
+    elif verdict.off and device.accelerated and not judge_call(expected, replace(made, values=made.outputs)).wrong:
+        verdict = replace(
+            verdict, wrong=f"left work on another stream when the call returned: {verdict.wrong}", off=False
+        )
+    if verdict.wrong:
+        return verdict
     again = _called_again(expected, call, inputs, device)
     if fault := _fault_of_form(expected, again):
-        return replace(found, wrong=f"{fault} (when called again)", off=False)
+        return replace(verdict, wrong=f"{fault} (when called again)", off=False)
     same = all(equal(a, b) for a, b in zip(made.values, again.values, strict=True))
-    found = replace(found, deterministic=same)
+    verdict = replace(verdict, deterministic=same)
     if not same:
-        found = found.worst(judge_call(expected, again))
+        verdict = verdict.worst(judge_call(expected, again))
     overwritten = _overwritten(made, again)
-    if not overwritten and not found.wrong:  # a third call finds a provider that takes turns with two buffers
+    if not overwritten and not verdict.wrong:  # a third call finds a provider that takes turns with two buffers
         del again
         overwritten = _overwritten(made, _called_again(expected, call, inputs, device))
     if not overwritten:
-        return found
+        return verdict
     wrong = "returned the same memory for two calls: the later result overwrites the earlier one"
-    return replace(found, wrong=f"{wrong}; {call.remedy}" if call.remedy else wrong, off=False)
+    return replace(verdict, wrong=f"{wrong}; {call.remedy}" if call.remedy else wrong, off=False)
 
 
 def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> MadeCall:
@@ -192,13 +194,13 @@ def judge_call(expected: Expected, made: MadeCall) -> Accuracy:
     that the call may change, and whether inputs and buffers are where they were."""
     if fault := _fault_of_form(expected, made):
         return Accuracy(wrong=fault)
-    found = compared(expected, made.values)
+    verdict = compared(expected, made.values)
     inputs = dict(zip(expected.definition.input_names, zip(made.inputs, expected.inputs, strict=True), strict=True))
-    for name, output in made.call.mutates.items() if found.wrong else ():
+    for name, output in made.call.mutates.items() if verdict.wrong else ():
         if equal(*inputs[name]):
             wrong = f"left input {name} unchanged; it must hold {output} after the call"
-            return replace(found, wrong=wrong, off=False)
-    return found
+            return replace(verdict, wrong=wrong, off=False)
+    return verdict
 
 
 def _fault_of_form(expected: Expected, made: MadeCall) -> str | None:
@@ -242,10 +244,10 @@ def changed_input(
     return None
 
 
-def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]) -> str | None:
+def malformed(expected: Expected, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> str | None:
     """How the outputs differ in kind, dtype, shape or device from what a call must deliver; None if they do not."""
-    for output, each, shape in zip(found, expected.definition.outputs, expected.shapes, strict=True):
-        which = _which(expected, each)
+    for output, wanted, shape in zip(outputs, expected.definition.outputs, expected.shapes, strict=True):
+        which = _which(expected, wanted)
         if not isinstance(output, Tensor):
             return f"returned {type(output).__name__}{which}, expected a tensor"
         if type(output) is not Tensor:  # it may compute when it is read, which is after the clock has stopped
@@ -254,8 +256,8 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]
             return f"returned a tensor with layout {str(output.layout).removeprefix('torch.')}{which}, expected a dense one"
         if output.is_neg():
             return f"returned a tensor that is negated when it is read{which}; return x.resolve_neg()"
-        if output.dtype != each.dtype:
-            return f"returned {dtype_name(output.dtype)}{which}, expected {dtype_name(each.dtype)}"
+        if output.dtype != wanted.dtype:
+            return f"returned {dtype_name(output.dtype)}{which}, expected {dtype_name(wanted.dtype)}"
         if tuple(output.shape) != shape:
             return f"returned shape {tuple(output.shape)}{which}, expected {shape}"
         if output.device != inputs[0].device:

@@ -75,13 +75,13 @@ class Definition:
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
         """What a call of this mode must deliver, in order: the outputs, then the gradients."""
-        found = []
+        outputs = []
         if self.case.mode != BACKWARD:
-            found += [self._output(name, tensor) for name, tensor in self.operator.outputs.items()]
+            outputs += [self._output(name, tensor) for name, tensor in self.operator.outputs.items()]
         if self.case.mode != FORWARD:
             inputs = self.operator.inputs
-            found += [self._output(f"gradient of {name}", inputs[name], True) for name in self.operator.gradients]
-        return tuple(found)
+            outputs += [self._output(f"gradient of {name}", inputs[name], True) for name in self.operator.gradients]
+        return tuple(outputs)
 
     def _output(self, name: str, declared: contract.Tensor, gradient: bool = False) -> Output:
         if gradient and not declared.is_floating(self.case):
@@ -134,8 +134,8 @@ class Definition:
         """The inputs, changed to the edge case of this name. Gradients of outputs are drawn anew if the shapes change."""
         function, count = self.operator.edges[name], len(self.operator.inputs)
         with self._blamed(f"edges[{name!r}]", function):
-            found = function(self.case, *inputs[:count])
-        changed = self._tensors(f"edges[{name!r}]", function, found, tuple(self.operator.inputs), False)
+            returned = function(self.case, *inputs[:count])
+        changed = self._tensors(f"edges[{name!r}]", function, returned, tuple(self.operator.inputs), False)
         for x, old, own in zip(changed, inputs, self.input_names, strict=False):
             self._check_form(f"edges[{name!r}]", function, x, old.device, f" for {own}", dtype=old.dtype)
         return (*changed, *self.received(changed, inputs[count:], draw))
@@ -159,8 +159,8 @@ class Definition:
         needs = [name in self.operator.gradients for name in self.operator.inputs]
         inputs = [x.detach().requires_grad_() if need else x for x, need in zip(exact[:count], needs, strict=True)]
         with torch.enable_grad():
-            found = self._forward(inputs, where)
-        floating = [x for x in found if x.is_floating_point()]
+            returned = self._forward(inputs, where)
+        floating = [x for x in returned if x.is_floating_point()]
         pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
         if not pairs:
             what = "no output of the reference has a gradient"
@@ -171,7 +171,7 @@ class Definition:
                 [x for x, _ in pairs], leaves, [d.expand_as(x) for x, d in pairs], materialize_grads=True
             )
         order = dict(zip(self._leaf_names(), gradients, strict=True))
-        outputs = [] if self.case.mode == BACKWARD else [x.detach() for x in found]
+        outputs = [] if self.case.mode == BACKWARD else [x.detach() for x in returned]
         return (*outputs, *(order[name] for name in self.operator.gradients))
 
     def _leaf_names(self) -> list[str]:
@@ -180,8 +180,8 @@ class Definition:
     def _forward(self, exact: Sequence[Tensor], where: str) -> tuple[Tensor, ...]:
         reference = self.operator.reference
         with self._blamed(f"reference{where}", reference):
-            found = reference(*exact, **self._reference_keywords)
-        tensors = self._tensors("reference", reference, found, tuple(self.operator.outputs), True)
+            returned = reference(*exact, **self._reference_keywords)
+        tensors = self._tensors("reference", reference, returned, tuple(self.operator.outputs), True)
         for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
             self._check_form("reference", reference, x, exact[0].device, f" for {name}")
             if x.is_floating_point() != declared.is_floating(self.case):
@@ -213,14 +213,14 @@ class Definition:
         function = self.operator.scale
         assert function is not None
         with self._blamed("scale", function):
-            found = function(self.case, output, *exact[: len(self.operator.inputs)])
-        if not isinstance(found, Tensor):
-            raise self.fault(f"scale returned {type(found).__name__}", "it must return a tensor", function)
+            returned = function(self.case, output, *exact[: len(self.operator.inputs)])
+        if not isinstance(returned, Tensor):
+            raise self.fault(f"scale returned {type(returned).__name__}", "it must return a tensor", function)
         with self._blamed("scale", function):
-            larger = torch.maximum(found.double(), output.abs())
+            larger = torch.maximum(returned.double(), output.abs())
             if larger.shape != output.shape:
                 raise ValueError(
-                    f"the scale has shape {tuple(found.shape)}, but the output has shape {tuple(output.shape)}"
+                    f"the scale has shape {tuple(returned.shape)}, but the output has shape {tuple(output.shape)}"
                 )
         if (larger.isnan() & output.isfinite()).any():
             raise self.fault("scale is NaN where the output is finite", "it must be a number everywhere", function)
@@ -313,19 +313,19 @@ class Definition:
             what = f"a size of {name} cannot be computed ({error})"
             raise self.fault(what, "leave such cases out of the sweep") from None
 
-    def _tensors(self, what: str, function: Any, found: Any, names: Sequence[str], bare: bool) -> tuple[Tensor, ...]:
+    def _tensors(self, what: str, function: Any, returned: Any, names: Sequence[str], bare: bool) -> tuple[Tensor, ...]:
         """The tensors that an operator's function returned, one for each name. With `bare`, a single one needs no tuple."""
         bare = bare and len(names) == 1
-        if bare and isinstance(found, Tensor):
-            return (found,)
-        if not isinstance(found, (tuple, list)):
-            is_ = type(found).__name__
-        elif len(found) != len(names):
-            is_ = plural(len(found), "value")
-        elif other := [pair for pair in zip(names, found, strict=True) if not isinstance(pair[1], Tensor)]:
-            is_ = f"a {type(found).__name__} with {type(other[0][1]).__name__} in the place of {other[0][0]}"
+        if bare and isinstance(returned, Tensor):
+            return (returned,)
+        if not isinstance(returned, (tuple, list)):
+            is_ = type(returned).__name__
+        elif len(returned) != len(names):
+            is_ = plural(len(returned), "value")
+        elif other := [pair for pair in zip(names, returned, strict=True) if not isinstance(pair[1], Tensor)]:
+            is_ = f"a {type(returned).__name__} with {type(other[0][1]).__name__} in the place of {other[0][0]}"
         else:
-            return tuple(found)
+            return tuple(returned)
         must = "a tensor" if bare else f"a tuple of {plural(len(names), 'tensor')} ({', '.join(names)})"
         raise self.fault(f"{what} returned {is_}", f"it must return {must}", function)
 
