@@ -39,11 +39,11 @@ UNRELATED = ("numpy", "pandas", "sessions", "timeout_s", "build_timeout_s", "ker
 
 @dataclass(frozen=True)
 class ExistingResults:
-    """A results file that a run continues.
+    """What a run finds in its results file: nothing, unless it continues one.
 
     plan         the plan with all its sessions, including the sessions in the file
-    rows         the rows of finished cases
     left         the tasks of the plan that are not in the file
+    rows         the rows of finished cases; None if a new file begins
     cut          whether the file has more than `rows`: an incomplete case, or a part of a row
     environment  the environment file; None if the file has no rows
     notes        lines for the user: an incomplete case, and changes of the machine
@@ -51,16 +51,16 @@ class ExistingResults:
 
     path: Path
     plan: Plan
-    rows: list[Row]
     left: tuple[Task, ...]
-    cut: bool
-    environment: Environment | None
-    notes: list[str]
+    rows: list[Row] | None = None
+    cut: bool = False
+    environment: Environment | None = None
+    notes: Sequence[str] = ()
 
     @cached_property
     def _case_hashes(self) -> dict[Case, str]:
         """The definition of each case. The rows of a lost worker do not know it."""
-        return {row.case: row.case_hash for row in self.rows if row.case_hash}
+        return {row.case: row.case_hash for row in self.rows or () if row.case_hash}
 
     def agree(self, rows: Sequence[Row]) -> None:
         """Raise ResultsError if new rows have another definition of a case than the rows of the file."""
@@ -115,7 +115,7 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
         if changed := [name for name in after if name != "packages" and before.get(name) != after[name]]:
             what = f"the machine differs from that of the first run ({', '.join(changed)})"
             notes.append(f"{path}: {what}; continuing anyway")
-    return ExistingResults(path, whole, rows, left, begun is not None, environment, notes)
+    return ExistingResults(path, whole, left, rows, begun is not None, environment, notes)
 
 
 def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:

@@ -11,10 +11,10 @@ from kbench import interrupts
 from kbench.clocks import LockedClock, locked_clocks, note_moved
 from kbench.config.resolve import Sweep
 from kbench.errors import ExitStatus, ResultsError, UsageError
-from kbench.execute import existing_results, progress
+from kbench.execute import progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
-from kbench.execute.existing_results import ExistingResults, ResumeMode
+from kbench.execute.existing_results import ExistingResults, ResumeMode, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.plan import Plan
 from kbench.execute.writer import KernelsWriter, Writer, check_writable
@@ -103,22 +103,21 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     when results cannot be written or continued, Busy when another run uses a device and `options.wait` is off,
     UsageError when clocks cannot be locked, and ExecutionError when no device is left to measure on.
     """
-    layout, executor = prepared.plan, prepared.executor
-    path = options.out / f"{layout.sweep.path.stem}.csv"
+    plan, executor = prepared.plan, prepared.executor
+    path = options.out / f"{plan.sweep.path.stem}.csv"
     check_writable(path)
     if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")
     with _locked(executor, path, options, note):
-        existing = None
+        existing = ExistingResults(path, plan, plan.tasks)
         if options.continuing and path.exists():
-            existing = existing_results.read_existing(path, layout, options.continuing, executor.scope)
-        for line in existing.notes if existing else ():
+            existing = read_existing(path, plan, options.continuing, executor.scope)
+        for line in existing.notes:
             note(line)
-        left = not existing or bool(existing.left)
-        with locked_clocks(options.lock_clocks if left else None, executor.devices, note) as locked:
-            if left:
+        with locked_clocks(options.lock_clocks if existing.left else None, executor.devices, note) as locked:
+            if existing.left:
                 executor.start()
-            return _measure(prepared, path, existing, options, note, locked)
+            return _measure(executor, existing, note, locked)
 
 
 @contextmanager
@@ -132,41 +131,34 @@ def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[
 
 
 def _measure(
-    prepared: PreparedRun,
-    path: Path,
-    existing: ExistingResults | None,
-    options: RunOptions,
-    note: Callable[[str], None],
-    locked: Sequence[LockedClock] = (),
+    executor: Executor, existing: ExistingResults, note: Callable[[str], None], locked: Sequence[LockedClock]
 ) -> RunResult:
-    """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks and has `locked` the clocks."""
-    executor, layout = prepared.executor, existing.plan if existing else prepared.plan
-    tasks = existing.left if existing else layout.tasks
-    measured_on = {row.case: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
-    entries = describe_run(layout, executor.catalog, executor.scope, locked)
-    if existing and existing.environment:
-        if (were := bool(existing.environment.locked_clocks)) != bool(locked):
+    """Measure the tasks that `existing` leaves. The caller holds the locks and has `locked` the clocks."""
+    path, plan, earlier = existing.path, existing.plan, existing.rows or []
+    entries = describe_run(plan, executor.catalog, executor.scope, locked)
+    if before := existing.environment:
+        if (were := bool(before.locked_clocks)) != bool(locked):
             now, then = ("locked", "not locked") if not were else ("not locked", "locked")
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
-        entries = continue_run(existing.environment, entries, layout.sweep.measure.sessions)
-    outcome = RunResult(path, layout, rows=list(existing.rows) if existing else [])
-    if not tasks:
-        if existing and existing.cut:
-            Writer(path, layout.sweep.axes, existing.rows)
+        entries = continue_run(before, entries, plan.sweep.measure.sessions)
+    outcome = RunResult(path, plan, rows=list(earlier))
+    if not existing.left:
+        if existing.cut:
+            Writer(path, plan.sweep.axes, earlier)
         note(f"{path}: nothing left to measure")
         return outcome
+    measured_on = {row.case: row.device_uuid for row in earlier if row.device_uuid}
     with interrupts.once():
-        writer = Writer(path, layout.sweep.axes, existing.rows if existing else None)
+        writer = Writer(path, plan.sweep.axes, existing.rows)
         outcome.moved += writer.moved
-        kernels = KernelsWriter(path, keep=existing is not None)
+        kernels = KernelsWriter(path, keep=existing.rows is not None)
         record = EnvironmentRecord(entries, writer.write_environment)
-        with progress.make_progress(tasks) as display:
+        with progress.make_progress(existing.left) as display:
             writer.note = display.note
             try:
-                for finished in executor.run(tasks, measured_on, display):
-                    if existing:
-                        existing.agree(finished.rows)
-                    rows = _completed(finished, record.add_machine(finished.machine), layout.sweep)
+                for finished in executor.run(existing.left, measured_on, display):
+                    existing.agree(finished.rows)
+                    rows = _completed(finished, record.add_machine(finished.machine), plan.sweep)
                     kernels.write(finished.calls, finished.device.name)
                     writer.write(rows)
                     outcome.rows += rows
@@ -175,9 +167,9 @@ def _measure(
                 outcome.interrupted = True
             finally:
                 executor.stop()
-        note_moved(locked, outcome.rows[len(existing.rows) if existing else 0 :], note)
+        note_moved(locked, outcome.rows[len(earlier) :], note)
         record.finish(interrupted=outcome.interrupted)
-    order = {(task.case, task.session): n for n, task in enumerate(layout.tasks)}
+    order = {(task.case, task.session): number for number, task in enumerate(plan.tasks)}
     outcome.rows.sort(key=lambda row: order.get((row.case, row.session), -1))  # -1: rows that were there before
     return outcome
 
