@@ -23,9 +23,9 @@ from kbench.kernels.triton_rows import INTERPRETED, row_total
 @triton.jit
 def row_statistics(statistics, rows, inside, M, LAYERNORM: tl.constexpr, ROWS: tl.constexpr):
     """The factor of each row and, with LAYERNORM, its mean."""
-    factor = load(statistics + rows, inside, ROWS == 1)
+    factor = load(statistics + rows, inside, ROWS == 1, "")
     if LAYERNORM:
-        return factor, load(statistics + M + rows, inside, ROWS == 1)
+        return factor, load(statistics + M + rows, inside, ROWS == 1, "")
     else:
         return (factor,)
 
@@ -83,7 +83,7 @@ def load_tile(
         piece = ()
         for i in tl.static_range(len(inputs)):
             pointers = inputs[i] + rows * (strides[i] // VEC * VEC) + lanes
-            piece = piece + (load(pointers, mask, FULL),)  # noqa: RUF005 Triton has no other way to append
+            piece = piece + (load(pointers, mask, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
         tile = tile + (piece,)  # noqa: RUF005
     return tile
 
@@ -94,7 +94,7 @@ def load_scale(weight, first, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC:
     scale = ()
     for p in tl.static_range(PIECES):
         lanes, columns, _ = tile_block(first + p * BLOCK, N, True, 1, BLOCK, VEC)
-        scale = scale + (load(weight + lanes, columns, FULL),)  # noqa: RUF005
+        scale = scale + (load(weight + lanes, columns, FULL, ""),)  # noqa: RUF005
     return scale
 
 

@@ -62,9 +62,9 @@ def held_rows(
             store(h + rows * (h_stride // VEC * VEC) + lanes, value, mask, FULL)
         values = values + (value if PACKED else value.to(tl.float32),)  # noqa: RUF005 Triton has no other way to append
         if EARLY:
-            early = early + (load(weight + lanes, columns, FULL),)  # noqa: RUF005
+            early = early + (load(weight + lanes, columns, FULL, ""),)  # noqa: RUF005
             if LAYERNORM:
-                early = early + (load(bias + lanes, columns, FULL),)  # noqa: RUF005
+                early = early + (load(bias + lanes, columns, FULL, ""),)  # noqa: RUF005
 
     mean = 0.0
     if LAYERNORM:
@@ -86,9 +86,9 @@ def held_rows(
     for p in tl.static_range(PIECES):
         lanes, columns, mask = tile_block(p * BLOCK, N, inside, ROWS, BLOCK, VEC)
         value = unpacked(values[p], PACKED)
-        scale = early[p * (1 + LAYERNORM)] if EARLY else load(weight + lanes, columns, FULL)
+        scale = early[p * (1 + LAYERNORM)] if EARLY else load(weight + lanes, columns, FULL, "")
         if LAYERNORM:
-            shift = early[2 * p + 1] if EARLY else load(bias + lanes, columns, FULL)
+            shift = early[2 * p + 1] if EARLY else load(bias + lanes, columns, FULL, "")
             value = (value - mean) * factor * scale.to(tl.float32) + shift.to(tl.float32)
         else:
             value = value * factor * scale.to(tl.float32)
@@ -124,7 +124,7 @@ def looped_rows(
     pivot = 0.0
     if LAYERNORM:  # near the mean, so that the sum of squares of a row with a large mean loses no digits
         lanes, mask, _ = tile_block(0, N, True, 1, BLOCK, VEC)
-        pivot = row_total(load(x + lanes, mask, False).to(tl.float32)) / tl.minimum(N, BLOCK)
+        pivot = row_total(load(x + lanes, mask, False, "").to(tl.float32)) / tl.minimum(N, BLOCK)
     total = tl.zeros((1, BLOCK), tl.float32)
     squares = tl.zeros((1, BLOCK), tl.float32)
     for first in tl.range(0, N, BLOCK):
@@ -152,9 +152,9 @@ def looped_rows(
         if residual is not None:
             value += load(residual + lanes, mask, False, "evict_first").to(tl.float32)
             tl.store(h + lanes, value, mask=mask)  # it may be the residual, which no other program reads
-        scale = load(weight + lanes, mask, False).to(tl.float32)
+        scale = load(weight + lanes, mask, False, "").to(tl.float32)
         if LAYERNORM:
-            value = (value - mean) * factor * scale + load(bias + lanes, mask, False).to(tl.float32)
+            value = (value - mean) * factor * scale + load(bias + lanes, mask, False, "").to(tl.float32)
         else:
             value = value * factor * scale
         tl.store(y + lanes, value, mask=mask)

@@ -31,7 +31,7 @@ def load_words(inputs, strides, row, places, VEC: tl.constexpr, PAIRS: tl.conste
         words = ()
         for i in tl.static_range(len(inputs)):
             pointers = first_word(inputs[i], row, strides[i], VEC, PAIRS) + places[b][0]
-            words = words + (load(pointers, places[b][1], FULL),)  # noqa: RUF005 Triton has no other way to append
+            words = words + (load(pointers, places[b][1], FULL, ""),)  # noqa: RUF005 Triton has no other way to append
         blocks = blocks + (words,)  # noqa: RUF005
     return blocks
 
@@ -86,10 +86,10 @@ def load_weights(weight, places, HALF: tl.constexpr, VEC: tl.constexpr, PAIRS: t
     for b in tl.static_range(len(places)):
         if weight.dtype.element_ty == HALF:
             words = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
-            blocks = blocks + ((load(words, places[b][1], FULL),),)  # noqa: RUF005
+            blocks = blocks + ((load(words, places[b][1], FULL, ""),),)  # noqa: RUF005
         else:
             low = weight + places[b][0] * 2
-            blocks = blocks + ((load(low, places[b][1], FULL), load(low + 1, places[b][1], FULL)),)  # noqa: RUF005
+            blocks = blocks + ((load(low, places[b][1], FULL, ""), load(low + 1, places[b][1], FULL, "")),)  # noqa: RUF005
     return blocks
 
 

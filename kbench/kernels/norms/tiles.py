@@ -27,7 +27,8 @@ def tile_block(first, end, inside, ROWS: tl.constexpr, BLOCK: tl.constexpr, VEC:
 
 
 @triton.jit
-def load(pointers, mask, FULL: tl.constexpr, POLICY: tl.constexpr = ""):
+def load(pointers, mask, FULL: tl.constexpr, POLICY: tl.constexpr):
+    """POLICY is the eviction policy. It has no default: before Triton 3.7, a word as a default does not compile."""
     if FULL:
         return tl.load(pointers, eviction_policy=POLICY)
     else:
