@@ -117,7 +117,7 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, width: float) -> None:
             text = f"{look.names[cell['curve']]}\n" * bool(with_names) + margin(
                 cell["margin"], cell["tied"], cell["unclear"]
             )
-            ink = dark if _brightness(face) > 0.45 else light
+            ink = dark if _brightness(face) > 0.5 else light
             axes.text(*at, text, ha="center", va="center", fontsize=sizes[0], color=ink, bbox=plate)
     if room >= GAP_WIDTH:
         axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)
