@@ -18,29 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, weight_of
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, weight_of
 from kbench.analysis.noise import Noise, noise_of
-from kbench.analysis.pairwise import Outcome, PairwiseComparison, TimeDifference, difference, judge_difference, ticks_of
+from kbench.analysis.pairwise import Outcome, PairwiseComparison, difference, judge_difference, ticks_of
 from kbench.analysis.standings import Standing, fastest_sentence, standings
 from kbench.analysis.winners import Winner, winner
 from kbench.results.row import Row
 
-__all__ = [
-    "Analysis",
-    "CaseKey",
-    "Noise",
-    "Outcome",
-    "PairwiseComparison",
-    "Standing",
-    "TimeDifference",
-    "Winner",
-    "analyse",
-    "by_case",
-    "difference",
-    "judge_difference",
-    "key_of",
-    "noise_of",
-]  # fmt: skip
+__all__ = ["Analysis", "CaseKey", "Outcome", "Standing", "Winner", "analyse"]
 
 
 @dataclass(frozen=True)

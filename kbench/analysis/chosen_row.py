@@ -15,13 +15,7 @@ MOST_VALUES = 8
 
 def find_row(results: Results, terms: str) -> list[Row]:
     """The rows of the sessions of one configuration in one case. Raises UsageError if the terms choose none, or several."""
-    try:
-        wanted = RowFilter.parse(terms)
-        rows = wanted.select(results).provider_rows
-        if not rows:
-            raise UsageError(wanted.nothing(results))
-    except UsageError as error:
-        raise UsageError(str(error).replace("--where", "--row", 1)) from None
+    rows = RowFilter.parse(terms).select_providers(results).provider_rows
     if len({(row.case, row.configuration_name) for row in rows}) > 1:
         path = results.path
         what = f"--row {terms!r} chooses more than one row of {path}" if terms else f"{path} has more than one row"
@@ -35,8 +29,8 @@ def _differing(rows: Sequence[Row]) -> str:
     for row in rows:
         for name, value in {**row.case.axes, "dtype": row.case.dtype, "provider": row.configuration_name}.items():
             values.setdefault(name, {})[str(value)] = None
-    named = {name: list(found) for name, found in values.items() if len(found) > 1}
+    named = {name: list(several) for name, several in values.items() if len(several) > 1}
     return "; ".join(
-        f"{name} is {', '.join(found[:MOST_VALUES])}{', ...' * (len(found) > MOST_VALUES)}"
-        for name, found in named.items()
+        f"{name} is {', '.join(several[:MOST_VALUES])}{', ...' * (len(several) > MOST_VALUES)}"
+        for name, several in named.items()
     )

@@ -84,18 +84,14 @@ class Limits:
 
 def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     """The difference of two configurations of a case, from their timed rows, one for each session."""
-    return paired_difference(_times(old), _times(new))
-
-
-def paired_difference(old: Times, new: Times) -> TimeDifference:
-    """The difference of two sides whose sessions belong together."""
-    together = sorted(old.keys() & new.keys())
+    times = _times(old), _times(new)
+    together = sorted(times[0].keys() & times[1].keys())
     if not together:
-        apart = [median(ms for ms, _ in side.values()) for side in (old, new)]
+        apart = [median(ms for ms, _ in side.values()) for side in times]
         return TimeDifference(math.log(apart[1] / apart[0]), math.inf, False, 0)
     logs = []
     for session in together:
-        (old_ms, old_rounds), (new_ms, new_rounds) = old[session], new[session]
+        (old_ms, old_rounds), (new_ms, new_rounds) = (side[session] for side in times)
         logs.append(rounds.logs(rounds.ratios(old_rounds, new_rounds)) or [math.log(new_ms / old_ms)])
     if len(logs) == 1:
         trials = logs[0]

@@ -185,4 +185,4 @@ def _few(values: set[Any]) -> str:
 
 
 def _error(term: str, what: str) -> UsageError:
-    return UsageError(f"--where {as_written(term.strip())}: {what}")
+    return UsageError(f"{as_written(term.strip())}: {what}")

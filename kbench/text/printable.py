@@ -12,9 +12,6 @@ import re
 REASON_LIMIT = 2000
 """The largest number of characters kept of a reason. Nobody reads a longer exception message in a table."""
 
-NAME_LIMIT = 200
-"""The largest number of characters kept of a name (of a provider, a device or a file)."""
-
 FORMULA_SIGNS = ("=", "+", "-", "@")
 """A spreadsheet reads a cell that begins with one of these characters as a formula."""
 

@@ -131,7 +131,7 @@ def test_wrong_conditions(results: Results, text: str, words: list[str]) -> None
     with pytest.raises(UsageError) as caught:
         RowFilter.parse(text).select(results)
     message = str(caught.value)
-    assert message.startswith("--where ") and len(message.splitlines()) == 1
+    assert message.startswith('"') and len(message.splitlines()) == 1
     for word in words:
         assert word in message
 
