@@ -1,9 +1,10 @@
 """What Triton makes of the kernels: compiled ahead of time for GPUs that need not be here, they must not spill registers
 to memory, and must load 16 bytes at a time where the rows are aligned.
 
-The launches are those that the providers make themselves: every operator on a row length of language models, in every mode, and
-softmax, cross-entropy and GELU on lengths on both sides of the limits in their tables. Triton cannot compile in a process that
-interprets, so this file is also a program: run by itself it compiles everything and prints what it found as JSON.
+The launches are those that the providers make themselves: softmax, cross-entropy and GELU on lengths on both sides of the
+limits in their tables, and the operators without tables on a row length of language models, in every mode. Triton cannot
+compile in a process that interprets, so this file is also a program: run by itself it compiles everything and prints what it
+found as JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ SHAPES += [(4096, 28672), (64, 65536), (4096, 65536), (4096, 50257), (1, 128256)
 """Rows of three blocks, in eighths, and that begin anywhere; slices of 8192 lanes and of more; rows that are read twice."""
 
 LENGTH, ROWS = 8192, 4
-"""Of the launches of every operator."""
+"""Of the launches of every other operator."""
+
+ELSEWHERE = ("softmax", "gelu", "cross_entropy", "rmsnorm", "layernorm", "add_rmsnorm")
+"""Operators whose tables are compiled here, or in `test_triton_norm_builds.py`."""
 
 
 class Build(NamedTuple):
@@ -131,7 +135,7 @@ def of_every_operator() -> Iterator[Build]:
     for name in shipped():
         definition = operator(name)
         for provider in definition.providers.values():
-            if "triton" not in provider.requires or name in ("softmax", "gelu", "cross_entropy"):
+            if "triton" not in provider.requires or name in ELSEWHERE:
                 continue
             for dtype in ("float32", "bfloat16"):
                 for mode in definition.words.get("mode", ("",)):
