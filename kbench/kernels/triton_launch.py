@@ -169,7 +169,7 @@ def matrix_of(*matrices: Tensor) -> Matrix:
 
 class Division(NamedTuple):
     """How rows are divided. A program has `together` rows, or one of `slices` slices of a row, each of `span` lanes, in `held`
-    blocks of `block` lanes."""
+    blocks of `block` lanes. `registers` limits those of a thread."""
 
     together: int
     block: int
@@ -177,6 +177,7 @@ class Division(NamedTuple):
     warps: int
     slices: int
     span: int
+    registers: int | None = None
 
     @property
     def constants(self) -> dict[str, int]:
@@ -240,13 +241,14 @@ def rows_launch(
     division: Division,
     numbers: tuple[float, ...],
     constants: dict[str, Any],
-    options: dict[str, Any],
 ) -> Launch:
     """The launch of a kernel whose programs share rows of a matrix and wait for each other, if a row has several."""
     shared = division.slices > 1
     words = (TICKET_WORDS + M * division.slices if shared else 0, ("slices", division.slices))
     programs = math.ceil(M / division.together) * division.slices
-    options = {"num_warps": division.warps, **options}
+    options = {"num_warps": division.warps}
+    if division.registers:
+        options["maxnreg"] = division.registers
     return Launch(kernel, programs, numbers, {**division.constants, **constants}, options, words, shared)
 
 

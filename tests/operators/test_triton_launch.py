@@ -40,9 +40,9 @@ def matrix(M: int, N: int, itemsize: int = 2, processors: int = 132, vector: int
 def test_slices_and_blocks_hold_every_lane_of_a_row(itemsize: int, processors: int, vector: int | None) -> None:
     for M, N in product(ROWS, LENGTHS):
         x = matrix(M, N, itemsize, processors, vector)
-        forward, _, moved = divide(x)
-        gradients, gradient_pieces, _ = divide_gradients(x)
-        both, both_pieces, _ = divide_both(x, False)
+        forward, moved = divide(x)
+        gradients, gradient_pieces = divide_gradients(x)
+        both, both_pieces = divide_both(x, False)
         lossy, _ = divide_losses(x)
         ways = [(gradients, gradient_pieces, x, True), (both, both_pieces, x, True), (lossy, 1, x, False)]
         ways += [(forward, 0, moved, True)] if forward else []
@@ -82,9 +82,9 @@ def test_programs_wait_only_where_they_can() -> None:
     ],
 )  # fmt: skip
 def test_rows_that_would_leave_lanes_idle_are_held_in_eighths(N: int, itemsize: int, pieces: int) -> None:
-    division, _, _ = divide(matrix(2**22, N, itemsize))
+    division, _ = divide(matrix(2**22, N, itemsize))
     assert division and division.held == pieces
-    few, _, _ = divide(matrix(FEW_ROWS, N, itemsize))
+    few, _ = divide(matrix(FEW_ROWS, N, itemsize))
     assert few and few.together == 1
 
 

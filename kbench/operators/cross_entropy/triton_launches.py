@@ -141,9 +141,9 @@ def both(
     from kbench.operators.cross_entropy import triton_kernels as kernels
 
     x, smooth = matrix_of(logits, dx), smoothing != 0
-    division, pieces, limit = divide_both(x, smooth, slices)
+    division, pieces = divide_both(x, smooth, slices)
     # with the policy, this kernel would spill
-    policy = "" if x.itemsize == 2 and division.slices > 1 and limit == 56 else x.load_policy
+    policy = "" if x.itemsize == 2 and division.slices > 1 and division.registers == 56 else x.load_policy
     lanes = division.block * pieces
     loops = math.ceil((division.span - division.block * division.held) / lanes) if pieces else 0
     constants = {
@@ -157,23 +157,23 @@ def both(
     }
     numbers: tuple[Any, ...] = (dx.stride(0), logits.stride(0), x.rows, x.columns, smoothing)
     numbers += (division.slices, division.span, loops)
-    options = {"maxnreg": limit} if limit else {}
-    return rows_launch(kernels.losses_and_gradients, x.rows, division, numbers, constants, options)
+    return rows_launch(kernels.losses_and_gradients, x.rows, division, numbers, constants)
 
 
-def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> tuple[Division, int, int | None]:
-    """How rows are divided where both passes are one, the blocks of a step of rows that are read twice, and the limit of
-    registers. With label smoothing, a row that no program holds is read twice: programs exchange two numbers, and smoothing
-    needs a third."""
+def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> tuple[Division, int]:
+    """How rows are divided where both passes are one, and the blocks of a step of rows that are read twice. With label
+    smoothing, a row that no program holds is read twice: programs exchange two numbers, and smoothing needs a third."""
     caps, programs_at_once = x.processors.caps, x.processors.multiprocessors
     few = x.rows * math.ceil(x.lanes / (8 * x.vector * 128)) < FEW_PROGRAMS
     spread = x.row_bytes > HELD_BYTES // 2 and x.rows * math.ceil(x.lanes / (4 * x.vector * 128)) <= programs_at_once
     if slices is None and not spread and x.row_bytes <= HELD_BYTES:
         whole = whole_rows(x, 4 if x.rows <= FEW_ROWS or (smooth and x.itemsize == 2) else 8)
-        limit = 56 if smooth or whole.warps < 4 else 48
-        return whole, 0, limit if caps and whole.held > 4 else None
+        if caps and whole.held > 4:
+            whole = whole._replace(registers=56 if smooth or whole.warps < 4 else 48)
+        return whole, 0
     if not smooth and (shared := waiting_rows(x, (4, 8) if few else (8,), slices)):
-        limit = 96 if few else 56 if shared.slices <= 32 and not x.edges else 64
-        return shared, 0, limit if caps and shared.held <= 8 else None
+        if caps and shared.held <= 8:
+            shared = shared._replace(registers=96 if few else 56 if shared.slices <= 32 and not x.edges else 64)
+        return shared, 0
     held = 2 if smooth else 4
-    return Division(1, x.vector * 512, held, 512 // x.processors.warp_size, 1, span_of(x.lanes, 1)), 2, None
+    return Division(1, x.vector * 512, held, 512 // x.processors.warp_size, 1, span_of(x.lanes, 1)), 2

@@ -96,8 +96,7 @@ def forward(out: Tensor, x: Tensor, slices: int | None = None) -> Launch:
     """The launch of `triton`. `slices` replaces the number of slices of a row."""
     from kbench.operators.softmax import triton_kernels as kernels
 
-    matrix = matrix_of(x, out)
-    division, limit, matrix = divide(matrix, slices)
+    division, matrix = divide(matrix_of(x, out), slices)
     M, N, stride = matrix.rows, matrix.columns, x.stride(0)
     if division is None:
         warps = 512 // matrix.processors.warp_size
@@ -110,25 +109,25 @@ def forward(out: Tensor, x: Tensor, slices: int | None = None) -> Launch:
         "POLICY": matrix.load_policy,
     }
     numbers = (stride, M, N, division.slices, division.span)
-    return rows_launch(kernels.rows_in_registers, M, division, numbers, constants, {"maxnreg": limit} if limit else {})
+    return rows_launch(kernels.rows_in_registers, M, division, numbers, constants)
 
 
-def divide(x: Matrix, slices: int | None = None) -> tuple[Division | None, int | None, Matrix]:
-    """How the rows are divided, the limit of registers, and the matrix as it is then moved. No division for rows that no slices
-    hold, and for long rows on a device on which programs cannot wait for each other."""
+def divide(x: Matrix, slices: int | None = None) -> tuple[Division | None, Matrix]:
+    """How the rows are divided, and the matrix as it is then moved. No division for rows that no slices hold, and for long rows
+    on a device on which programs cannot wait for each other."""
     eighths = _eighths(x) if x.rows > FEW_ROWS and slices is None else None
     if eighths:
-        return eighths, None, x
+        return eighths, x
     if x.edges and x.itemsize == 4 and x.columns * 4 <= ODD_FLOATS_BYTES:
         x = x._replace(vector=1, edges=False)
     few = _few_rows(x) if slices is None else None
     whole = next((line for line in WHOLE[x.itemsize] if line.most >= x.lanes and (line.edges or not x.edges)), None)
     if slices is None and whole and few is None:
-        return *_whole(x, whole), x
+        return _whole(x, whole), x
     full = x.rows * x.columns > FEW_ELEMENTS
     block = SLICE_OF_WHOLE_VECTORS if full and x.itemsize == 2 and not x.edges else SLICE
     line = few or Line(math.inf, block, SLICE_EACH if full else SLICE_EACH // 2)
-    return *_sliced(x, line, slices), x
+    return _sliced(x, line, slices), x
 
 
 def _threads(x: Matrix, lanes: int, each: int) -> int:
@@ -139,7 +138,7 @@ def _limit(x: Matrix, lanes_per_thread: int) -> int | None:
     return REGISTERS.get((lanes_per_thread, x.edges)) if x.processors.caps else None
 
 
-def _whole(x: Matrix, line: Line) -> tuple[Division, int | None]:
+def _whole(x: Matrix, line: Line) -> Division:
     """A program holds whole rows."""
     block = min(power_of_two(x.lanes), line.block)
     pieces = math.ceil(x.lanes / block)
@@ -150,8 +149,8 @@ def _whole(x: Matrix, line: Line) -> tuple[Division, int | None]:
         each = line.each * (2 if x.edges and pieces == 1 else pieces)  # every warp computes the edges too
     lanes = together * block * pieces
     threads = _threads(x, lanes, each)
-    division = Division(together, block, pieces, threads // x.processors.warp_size, 1, span_of(x.lanes, 1))
-    return division, _limit(x, lanes // threads)
+    warps, limit = threads // x.processors.warp_size, _limit(x, lanes // threads)
+    return Division(together, block, pieces, warps, 1, span_of(x.lanes, 1), limit)
 
 
 def _few_rows(x: Matrix) -> Line | None:
@@ -167,7 +166,7 @@ def _few_rows(x: Matrix) -> Line | None:
     return None
 
 
-def _sliced(x: Matrix, line: Line, slices: int | None) -> tuple[Division | None, int | None]:
+def _sliced(x: Matrix, line: Line, slices: int | None) -> Division | None:
     """Several programs hold a row, each a slice in one block."""
 
     def most_slices(block: int) -> int:
@@ -178,7 +177,7 @@ def _sliced(x: Matrix, line: Line, slices: int | None) -> tuple[Division | None,
     while held <= LARGEST_SLICE and x.lanes > held * most_slices(held):
         held *= 2
     if held > LARGEST_SLICE and slices is None:
-        return None, None
+        return None
     span = span_of(x.lanes, slices or math.ceil(x.lanes / held))
     block = power_of_two(span)
     threads = _threads(x, block, line.each)
@@ -187,7 +186,7 @@ def _sliced(x: Matrix, line: Line, slices: int | None) -> tuple[Division | None,
     limit = _limit(x, block // threads) if block <= line.block and several <= 64 else None
     if x.processors.caps and x.edges and block <= SLICE and line.each == SLICE_EACH:
         limit = SLICE_EDGES_REGISTERS
-    return Division(1, block, 1, threads // x.processors.warp_size, several, span), limit
+    return Division(1, block, 1, threads // x.processors.warp_size, several, span, limit)
 
 
 def _fullest(x: Matrix, lanes: int) -> float:
@@ -239,7 +238,7 @@ def backward(dx: Tensor, dy: Tensor, y: Tensor, slices: int | None = None) -> La
     from kbench.operators.softmax import triton_kernels as kernels
 
     x = matrix_of(y, dy, dx)
-    division, pieces, options = divide_gradients(x, slices)
+    division, pieces = divide_gradients(x, slices)
     lanes = division.block * pieces
     loops = math.ceil((division.span - division.block * division.held) / lanes) if pieces else 0
     constants = {
@@ -251,11 +250,11 @@ def backward(dx: Tensor, dy: Tensor, y: Tensor, slices: int | None = None) -> La
         "PACKED": x.processors.packs and x.itemsize == 2,
     }
     numbers = (dy.stride(0), y.stride(0), x.rows, x.columns, division.slices, division.span, loops)
-    return rows_launch(kernels.softmax_gradients, x.rows, division, numbers, constants, options)
+    return rows_launch(kernels.softmax_gradients, x.rows, division, numbers, constants)
 
 
-def divide_gradients(x: Matrix, slices: int | None = None) -> tuple[Division, int, dict[str, int]]:
-    """How the rows are divided, the blocks of a step of those that are read twice, and Triton's options."""
+def divide_gradients(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
+    """How the rows are divided, and the blocks of a step of those that are read twice."""
     spread = (
         x.row_bytes > SPREAD_BYTES
         and x.rows * math.ceil(x.lanes / (4 * x.vector * 128)) <= x.processors.multiprocessors
@@ -263,17 +262,17 @@ def divide_gradients(x: Matrix, slices: int | None = None) -> tuple[Division, in
     if slices is None and not spread and x.row_bytes <= HELD_BYTES:
         whole = whole_rows(x, 4)
         if x.itemsize == 4 or whole.warps * x.processors.warp_size < 512:
-            return whole, 0, {}
+            return whole, 0
         if x.edges:
-            return whole, 0, {"maxnreg": 64} if x.processors.caps else {}
+            return whole._replace(registers=64 if x.processors.caps else None), 0
         block = x.vector * 1024  # two programs of 1024 threads on a multiprocessor
-        return whole._replace(together=1, block=block, held=math.ceil(x.lanes / block), warps=2 * whole.warps), 0, {}
+        return whole._replace(together=1, block=block, held=math.ceil(x.lanes / block), warps=2 * whole.warps), 0
     if shared := waiting_rows(x, _blocks_of_slices(x), slices):
-        capped = x.processors.caps and shared.held <= 16
-        limit = 168 if shared.held > 12 else 112 if x.edges else 96
-        return shared, 0, {"maxnreg": limit} if capped else {}
+        if x.processors.caps and shared.held <= 16:
+            shared = shared._replace(registers=168 if shared.held > 12 else 112 if x.edges else 96)
+        return shared, 0
     warps = 512 // x.processors.warp_size
-    return Division(1, x.vector * 512, 2, warps, 1, span_of(x.lanes, 1)), 2, {}
+    return Division(1, x.vector * 512, 2, warps, 1, span_of(x.lanes, 1)), 2
 
 
 def _blocks_of_slices(x: Matrix) -> tuple[int, ...]:
