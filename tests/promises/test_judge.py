@@ -307,7 +307,7 @@ def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> No
     named = TAMPERED | SAME_OPS | WRONG
     assert sorted(found) == sorted([*named, *NO_CHEATS_HERE])
     passed = [name for name, verdict in found.items() if verdict["correct"] and verdict["trusted"]]
-    assert sorted(passed) == NO_CHEATS_HERE, {name: found[name]["timed_cases"] for name in passed}
+    assert sorted(passed) == NO_CHEATS_HERE
     for name, words in named.items():
         reasons = [finding["reason"] for finding in found[name]["failures"] + found[name]["doubts"]]
         assert any(words in reason for reason in reasons), f"{name}: {reasons}"
@@ -326,7 +326,19 @@ def test_what_the_clock_and_the_judge_call_is_tampered_if_it_is_replaced(cheats:
 @pytest.mark.gpu
 def test_work_on_another_stream_is_found(kbench: Kbench, write: Write) -> None:
     write("streams.py", CHEATS.replace("@NAMES@", repr(ON_A_DEVICE)).replace("@FOLDER@", str(FOLDER)))
-    sizes = ("--set", "M=4096", "--set", "N=1024", "--set", "dtype=fp32", "--shapes", 0, "--json")
+    sizes = (
+        "--set",
+        "mode=forward",
+        "--set",
+        "M=4096",
+        "--set",
+        "N=1024",
+        "--set",
+        "dtype=fp32",
+        "--shapes",
+        0,
+        "--json",
+    )
     found = verdicts(kbench("judge", "streams.py", "--against", "softmax", "--baseline", "torch-native", *sizes))
     for name, words in {"changed_stream": "the current stream", "other_stream": "another stream"}.items():
         assert any(words in failure["reason"] for failure in found[name]["failures"]), found[name]

@@ -18,11 +18,14 @@ from typing import Any
 
 from kbench.text.exception_text import in_library
 
+PROCESSES = ("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen")
 DEEDS = {
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "searched the memory of the process"),
     **dict.fromkeys(("sys._getframe", "sys._current_frames"), "inspected its callers"),
-    **dict.fromkeys(("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"), "started a process"),
+    **dict.fromkeys(PROCESSES, "started a process"),
 }
+"""What the events of Python mean."""
+
 FRAMES = {"tb_frame", "gi_frame", "cr_frame"}
 """Attributes through which code reaches the frames of its callers."""
 
@@ -48,14 +51,10 @@ class Audit:
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.deeds is None:
             return
+        deed, process = DEEDS.get(event), event in PROCESSES
         if event == "object.__getattr__" and arguments[1] in FRAMES:
             deed, event = DEEDS["sys._getframe"], arguments[1]
-        elif event not in DEEDS:
-            return
-        else:
-            deed = DEEDS[event]
-        process = deed == DEEDS["os.fork"]
-        if process and not self.timed:
+        if deed is None or (process and not self.timed):
             return
         deeds, self.deeds = self.deeds, None  # what follows causes events too
         try:
