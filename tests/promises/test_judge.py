@@ -287,11 +287,9 @@ def cheats(made_once: MadeOnce) -> Path:
         for file, names in files.items():
             text = CHEATS.replace("@NAMES@", repr(names)).replace("@FOLDER@", str(FOLDER))
             (folder / f"{file}.py").write_text(text)
-            many_calls = (
-                "--set",
-                "rep_ms=20",
-            )  # some cheats begin after thirty, which a busy machine does not make in 2 ms
-            command = ("judge", f"{file}.py", *JUDGE, *many_calls, "--shapes", 0, "--json")
+            # some cheats begin after thirty calls, and others look only at the first row, which seldom changes among many
+            longer = ("--set", "rep_ms=20", "--set", "M=64")
+            command = ("judge", f"{file}.py", *JUDGE, *longer, "--shapes", 0, "--json")
             keep(run_process(*command, folder=folder), folder, file)
 
     return made_once("cheats", make)
@@ -326,20 +324,9 @@ def test_what_the_clock_and_the_judge_call_is_tampered_if_it_is_replaced(cheats:
 @pytest.mark.gpu
 def test_work_on_another_stream_is_found(kbench: Kbench, write: Write) -> None:
     write("streams.py", CHEATS.replace("@NAMES@", repr(ON_A_DEVICE)).replace("@FOLDER@", str(FOLDER)))
-    sizes = (
-        "--set",
-        "mode=forward",
-        "--set",
-        "M=4096",
-        "--set",
-        "N=1024",
-        "--set",
-        "dtype=fp32",
-        "--shapes",
-        0,
-        "--json",
-    )
-    found = verdicts(kbench("judge", "streams.py", "--against", "softmax", "--baseline", "torch-native", *sizes))
+    sizes = ("--set", "mode=forward", "--set", "M=4096", "--set", "N=1024", "--set", "dtype=fp32")
+    ended = kbench("judge", "streams.py", "--against", "softmax", *JUDGE[2:4], *sizes, "--shapes", 0, "--json")
+    found = verdicts(ended)
     for name, words in {"changed_stream": "the current stream", "other_stream": "another stream"}.items():
         assert any(words in failure["reason"] for failure in found[name]["failures"]), found[name]
     assert found["honest"]["correct"] and found["honest"]["trusted"]
