@@ -60,6 +60,11 @@ class GradientKernel:
     mutates: Mapping[str, str]
     saves: tuple[str, ...] | Callable[..., Any] | None = None
 
+    def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:
+        """The function with its keyword arguments: `params` are those of a configuration, the others come from the case."""
+        values = {**case.axes, **params}
+        return partial(self.function, **{name: values[name] for name in self.keywords if name in values})
+
 
 @dataclass(frozen=True)
 class Provider:
@@ -98,10 +103,7 @@ class Provider:
             for module in self.requires:
                 if not _installed(module):
                     return missing(module)
-            why = self.available() if self.available else None
-            if why and not isinstance(why, str):  # True could mean that it is available, or that it is not
-                return f"available= returned {why!r:.80}; return None, or a string with the reason why it cannot run"
-            return why or None
+            return _reason("available", self.available()) if self.available else None
         except BaseException as error:  # noqa: BLE001  a plug-in may raise anything
             return f"{describe_exception(error)} (in its availability check)"
 
@@ -110,12 +112,7 @@ class Provider:
         for name, value in self.fixed.items():
             if case.axes.get(name, value) != value:
                 return f"has no argument {name}, so it computes {name}={value} only"
-        why = self.supports(case) if self.supports else None
-        if why and not isinstance(why, str):  # True could mean that the case is supported, or that it is declined
-            raise TypeError(
-                f"supports= returned {why!r:.80}; return None, or a string with the reason to decline the case"
-            )
-        return why or None
+        return _reason("supports", self.supports(case)) if self.supports else None
 
     def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:
         """The forward function of the inputs. It takes a buffer for each output in `out` as a keyword argument.
@@ -134,21 +131,6 @@ class Provider:
             return built
         function = self.function
         return (lambda *inputs, **out: function(*inputs, **out, **keywords)) if keywords else function
-
-    def bind_backward(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any] | None:
-        """The backward kernel with its keyword arguments; None if the provider registers none."""
-        return self._bound(self.backward, case, params)
-
-    def bind_full(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any] | None:
-        """The function for both passes with its keyword arguments; None if the provider registers none."""
-        return self._bound(self.full, case, params)
-
-    @staticmethod
-    def _bound(kernel: GradientKernel | None, case: Case, params: Mapping[str, Value]) -> Callable[..., Any] | None:
-        if kernel is None:
-            return None
-        known = {**case.axes, **params}
-        return partial(kernel.function, **{name: known[name] for name in kernel.keywords if name in known})
 
     def bind_saves(self, case: Case, params: Mapping[str, Value]) -> tuple[str, ...] | Callable[..., Any] | None:
         """What the backward kernel saves: names of outputs, or a forward function that also saves, with its keyword
@@ -188,6 +170,13 @@ class Provider:
         functions = [self.function, *kernels, *saves]
         files = code_files([*filter(None, map(_source_file, functions)), *self.sources])
         return digest([text for path in files if (text := source_text(path))])
+
+
+def _reason(name: str, answer: object) -> str | None:
+    """The reason that a function of a provider gives; None if there is none. Raises TypeError."""
+    if answer and not isinstance(answer, str):  # True could mean that it can, or that it cannot
+        raise TypeError(f"{name}= returned {answer!r:.80}; return None, or a string with the reason why not")
+    return str(answer) if answer else None
 
 
 def _source_file(function: Callable[..., Any]) -> Path | None:

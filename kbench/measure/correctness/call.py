@@ -83,10 +83,11 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
     forward = provider.bind(definition.case, params)
     if definition.case.mode == FORWARD:
         return partial(_stage_forward, definition, provider, forward)
-    both = provider.bind_full(definition.case, params)
+    both = provider.full.bind(definition.case, params) if provider.full else None
     if definition.case.mode == FULL and both is not None:
         return partial(_stage_both, definition, both, provider.full.mutates if provider.full else {})
-    kernel, saves = provider.bind_backward(definition.case, params), provider.bind_saves(definition.case, params)
+    kernel = provider.backward.bind(definition.case, params) if provider.backward else None
+    saves = provider.bind_saves(definition.case, params)
     needs_forward = kernel is None or bool(saves) or definition.case.mode == FULL
     if needs_forward and not callable(saves) and (provider.mutates or provider.out):
         remedy = (
