@@ -494,6 +494,14 @@ class RequestDone:
     """The request is answered."""
 
 
+# -- a process that measures itself, as a script does
+
+ROWS_FILE = "KBENCH_EXEC_ROWS"
+"""The environment variable with the path of the file to which it appends its messages."""
+
+PROGRAM = "KBENCH_EXEC_PROGRAM"
+"""The environment variable with the name of its results."""
+
 # -- lines
 
 Request = CatalogRequest | Task | TrialRequest | CheckRequest

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "dispatching": "analysis errors files plotting results text version",
     "disturbances": "clocks nvml",
     "errors": "",
-    "execute": "clocks config contract errors files interrupts launches protocol results sources/scripts summary text version",
+    "execute": "clocks config contract errors files interrupts launches protocol results summary text version",
     "explain": "comparison results",
     "files": "errors",
     "history": "comparison errors results text",
@@ -50,8 +50,7 @@ MAY_IMPORT = {
     "measure/launches": "contract kernels launches measure/machine results text",
     "measure/machine": "kernels nvml protocol text",
     "measure/scripts": (
-        "contract measure measure/correctness measure/machine measure/tampering measure/timing protocol "
-        "results sources/scripts text"
+        "contract measure measure/correctness measure/machine measure/tampering measure/timing protocol results text"
     ),
     "measure/scripts/at_start": "measure/scripts",
     "measure/tampering": "contract text",
@@ -70,7 +69,6 @@ MAY_IMPORT = {
     "revisions": "comparison errors execute files interrupts launches results",
     "sources": "config contract errors files protocol text",
     "sources/problems": "contract files protocol results sources text",
-    "sources/scripts": "results text",
     "summary": "analysis results text",
     "templates": "__init__",
     "text": "",

@@ -30,6 +30,8 @@ from kbench.execute.run import RunResult
 from kbench.execute.worker import worker_environment
 from kbench.execute.writer import Writer, check_writable
 from kbench.protocol import (
+    PROGRAM,
+    ROWS_FILE,
     STEPS,
     Catalog,
     DeviceFailed,
@@ -49,7 +51,6 @@ from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
-from kbench.sources.scripts import in_place_variables
 
 POLL_S = 0.1
 """How often to look for new messages."""
@@ -106,7 +107,7 @@ def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) 
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
     written = _Written(program_name(command), out, note)
     with _watched(written) as program:
-        variables = in_place_variables(program.messages, program_name(command))
+        variables = _variables(program.messages, program_name(command))
         if lost := program.run_to_end(command, {**os.environ, **variables}):
             written.add([lost.row], lost.machine, 0)
     return written.run
@@ -123,7 +124,7 @@ def run_script(
     for session in range(int(settings.get("sessions", 1))):
         written.session = session
         with _watched(written, silence_limit_s=SILENCE_LIMIT_S) as program:
-            variables = in_place_variables(program.messages, script.stem)
+            variables = _variables(program.messages, script.stem)
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(session), json.dumps(dict(settings))]
             lost = None
             for _ in range(MOST_STARTS):
@@ -144,6 +145,17 @@ def run_script(
     if fault and not written.run.results:
         raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
     return written.run
+
+
+def _variables(messages: Path, name: str) -> dict[str, str]:
+    """The environment variables with which the processes of a program measure themselves."""
+    package = Path(__file__).parents[1]
+    searched = [str(package / "measure" / "scripts" / "at_start")]  # Python imports its sitecustomize.py
+    if package.parent.name != "site-packages":
+        searched.append(str(package.parent))
+    before = os.environ.get("PYTHONPATH", "")
+    path = os.pathsep.join([*searched, *([before] if before else [])])
+    return {ROWS_FILE: str(messages), PROGRAM: name, "PYTHONPATH": path}
 
 
 @contextmanager

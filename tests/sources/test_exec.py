@@ -15,7 +15,7 @@ import pytest
 import torch
 from common import Kbench
 
-from kbench.sources.scripts.closures import label_of
+from kbench.measure.scripts.closures import label_of
 
 pytest.importorskip("triton")
 

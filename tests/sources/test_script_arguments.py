@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from kbench.sources.scripts.arguments import argument_columns, word, words_of
-from kbench.sources.scripts.bench_call import BenchCall, Timing
-from kbench.sources.scripts.reported import counted_work
+from kbench.measure.scripts.arguments import argument_columns, word, words_of
+from kbench.measure.scripts.bench_call import BenchCall, Timing
+from kbench.measure.scripts.reported import counted_work
 
 
 def cells(**values: list[object]) -> dict[str, list[object]]:

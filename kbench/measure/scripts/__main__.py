@@ -1,4 +1,4 @@
-"""Runs a script for `kbench run`: as Python would run it, with its calls of do_bench measured.
+"""Runs a script for `kbench run`, as Python would run it. Its calls of do_bench are measured as those of any program.
 
 The arguments are the number of the session and the settings as JSON, the script, and the script's own arguments.
 """
@@ -13,10 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 from kbench.contract.provider import missing
-from kbench.measure.scripts.import_hook import declared, replace_functions
+from kbench.measure.scripts.import_hook import declared
 from kbench.measure.scripts.in_place import InPlace, use
-from kbench.protocol import LineDone, ProtocolError, ScriptFailed, decode
-from kbench.sources.scripts import ROWS_FILE
+from kbench.protocol import ROWS_FILE, LineDone, ProtocolError, ScriptFailed, decode
 from kbench.text.exception_text import location, message
 
 
@@ -30,9 +29,6 @@ def run(session: int, settings: str, path: Path, arguments: list[str]) -> int:
     if find_spec("triton") is None:
         bench.emit(ScriptFailed(str(path), missing("triton")))
         return 1
-    import triton.testing
-
-    replace_functions(triton.testing)
     try:
         run_as_main(path, arguments)
     except SystemExit as end:

@@ -12,9 +12,8 @@ from kbench.measure.catalog import describe_machine
 from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.scripts.observation import observe
-from kbench.protocol import Catalog, DeviceInfo, Measure, Message, encode
+from kbench.protocol import PROGRAM, ROWS_FILE, Catalog, DeviceInfo, Measure, Message, encode
 from kbench.results.timers import default_cache
-from kbench.sources.scripts import PROGRAM, ROWS_FILE
 
 
 class Bench:

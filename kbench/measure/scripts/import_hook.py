@@ -10,8 +10,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
+from kbench.measure.scripts.bench_call import BenchCall, Timing, stand_in
 from kbench.measure.scripts.line import current_line
-from kbench.sources.scripts.bench_call import BenchCall, Timing, stand_in
 
 REPLACED = "triton.testing"
 
@@ -36,10 +36,10 @@ class _Finder(MetaPathFinder):
 class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        replace_functions(module)
+        _replace_functions(module)
 
 
-def replace_functions(module: Any) -> None:
+def _replace_functions(module: Any) -> None:
     """Have the calls of do_bench measured by kbench, and the lines of a plot beside each other. All else of `triton.testing`
     stays: Triton makes the tables, the files and the pictures."""
     original = module.perf_report

@@ -17,16 +17,16 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
+from kbench.measure.scripts.arguments import dtype_of, word
 from kbench.measure.scripts.bench import Bench
+from kbench.measure.scripts.bench_call import BenchCall, Timing, place_of
+from kbench.measure.scripts.closures import label_of, place_of_closure
 from kbench.measure.scripts.line import current_line
 from kbench.measure.scripts.stage import Closure, Stage, time_plainly
 from kbench.measure.steps import DeviceLost
 from kbench.protocol import LineDone, Rows
 from kbench.results.case import Case
 from kbench.results.vocabulary import CALL_ORDER
-from kbench.sources.scripts.arguments import dtype_of, word
-from kbench.sources.scripts.bench_call import BenchCall, Timing, place_of
-from kbench.sources.scripts.closures import label_of, place_of_closure
 
 ROUNDS = 5
 """The samples of a call outside of all plots are taken in so many rounds, of which `ms` is the median of the medians."""

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kbench.sources.scripts.bench_call import BenchCall, Timing
+from kbench.measure.scripts.bench_call import BenchCall, Timing
 
 if TYPE_CHECKING:
     from kbench.measure.scripts.switches import ScriptSwitches

@@ -18,8 +18,10 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
+from kbench.measure.scripts.arguments import ArgumentColumn, argument_columns, dtype_of, words_of
 from kbench.measure.scripts.in_place import InPlace, in_place
 from kbench.measure.scripts.line import Line
+from kbench.measure.scripts.reported import counted_work
 from kbench.measure.scripts.stage import Closure, Stage
 from kbench.measure.scripts.switches import ScriptSwitches, random_states
 from kbench.measure.steps import DeviceLost
@@ -27,8 +29,6 @@ from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Status
-from kbench.sources.scripts.arguments import ArgumentColumn, argument_columns, dtype_of, words_of
-from kbench.sources.scripts.reported import counted_work
 
 CALL = "call"
 """The parameter of a line that calls do_bench more than once: the number of the call, from 1."""

@@ -29,6 +29,8 @@ from kbench.measure.rounds import Rounds
 from kbench.measure.rows import make_rows, time_of
 from kbench.measure.scripts.agreement import agreement, copied_tensors
 from kbench.measure.scripts.bench import Bench
+from kbench.measure.scripts.bench_call import BenchCall, Timing
+from kbench.measure.scripts.closures import dtype_of_largest, held_tensors
 from kbench.measure.scripts.observation import Observation, lies_in, observe
 from kbench.measure.steps import Steps
 from kbench.measure.timing.plain import plain_samples
@@ -39,8 +41,6 @@ from kbench.results.row import Row
 from kbench.results.stamps import digest, now
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Noticed, Status
-from kbench.sources.scripts.bench_call import BenchCall, Timing
-from kbench.sources.scripts.closures import dtype_of_largest, held_tensors
 
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
 
