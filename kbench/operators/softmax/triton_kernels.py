@@ -83,11 +83,13 @@ def rows_in_registers(
     source, head = first_vectors(x, rows, x_stride, VEC, EDGES)
     target, _ = first_vectors(out, rows, N, VEC, EDGES)
     end = end_of_vectors(N, head, first + span if WIDTH > 1 else PIECES * BLOCK, VEC, EDGES)
+    if WIDTH > 1:  # lanes count from the slice: a lane is then a constant away from a pointer, which takes no register
+        source, target, head, end = source + first, target + first, head - first, end - first
     if EDGES:
         columns, on_edge = row_edges(rows * x_stride, N, VEC)
         on_edge &= inside & (part == 0)
         edges = tl.load(x + rows * x_stride + columns, mask=on_edge, other=-float("inf")).to(tl.float32)
-    blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, POLICY)
+    blocks = load_blocks(source, 0, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, POLICY)
     values = (blocks[0].to(tl.float32),)
     top = values[0]
     for p in tl.static_range(1, PIECES):
@@ -119,7 +121,7 @@ def rows_in_registers(
         if EDGES:
             tl.store(out + rows * N + columns, edges * scale, mask=on_edge)
         for p in tl.static_range(PIECES):
-            lanes, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
+            lanes, mask = block_lanes(p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
             tl.store(target + lanes, exponentials[p] * scale, mask, cache_modifier=".cs" if STREAM else "")
 
 
