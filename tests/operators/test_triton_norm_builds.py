@@ -30,7 +30,8 @@ PROCESSORS = {
 }
 SHAPES = [
     (16384, 1), (65536, 64), (16384, 768), (65536, 1024), (16384, 2880), (16384, 4096), (16384, 4097), (16384, 5120),
-    (8192, 7168), (8192, 8191), (8192, 8192), (16384, 11008), (4096, 16384), (64, 4096), (1, 16384), (1024, 65536),
+    (8192, 3584), (8192, 7168), (8192, 8191), (8192, 8192), (16384, 11008), (4096, 16384), (64, 4096), (1, 16384),
+    (1024, 65536),
 ]  # fmt: skip
 ELSEWHERE = [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (1024, 65536)]
 DTYPES = {"bfloat16": (torch.bfloat16, torch.bfloat16), "float32": (torch.float32, torch.float32)}
@@ -41,7 +42,7 @@ DTYPES["bfloat16 beside float32"] = (torch.bfloat16, torch.float32)
 def builds() -> Iterator[tuple[str, str, int, int, str]]:
     for M, N in SHAPES:
         for name in ("rmsnorm", "add_rmsnorm", "layernorm"):
-            dtypes = DTYPES if name == "layernorm" or N in (4096, 8191, 16384) else ("bfloat16",)
+            dtypes = DTYPES if name == "layernorm" or N in (1024, 4096, 5120, 8191, 8192, 16384) else ("bfloat16",)
             yield from (("sm_90", name, M, N, dtype) for dtype in dtypes)
     for target in ("sm_80", "gfx942"):
         for M, N in ELSEWHERE:

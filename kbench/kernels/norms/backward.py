@@ -21,11 +21,11 @@ from kbench.kernels.triton_rows import INTERPRETED, row_total
 
 
 @triton.jit
-def row_statistics(statistics, rows, inside, M, LAYERNORM: tl.constexpr, ROWS: tl.constexpr):
+def row_statistics(statistics, rows, M, LAYERNORM: tl.constexpr, ROWS: tl.constexpr):
     """The factor of each row and, with LAYERNORM, its mean."""
-    factor = load(statistics + rows, inside, ROWS == 1, "")
+    factor = load(statistics + rows[0], rows[1], ROWS == 1, "")
     if LAYERNORM:
-        return factor, load(statistics + M + rows, inside, ROWS == 1, "")
+        return factor, load(statistics + M + rows[0], rows[1], ROWS == 1, "")
     else:
         return (factor,)
 
@@ -67,22 +67,21 @@ def load_tile(
     inputs,
     strides,
     rows,
-    inside,
     first,
     N,
-    ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
 ):
-    """PIECES blocks of some rows, from column `first` on. Each is a tuple with the elements of every input."""
+    """PIECES blocks of some rows, from column `first` on. Each is a tuple with the elements of every input. `rows` is what
+    `tile_rows` returns."""
     tile = ()
     for p in tl.static_range(PIECES):
-        lanes, _, mask = tile_block(first + p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+        lanes, _, mask = tile_block(first + p * BLOCK, N, rows[1], BLOCK, VEC)
         piece = ()
         for i in tl.static_range(len(inputs)):
-            pointers = inputs[i] + rows * (strides[i] // VEC * VEC) + lanes
+            pointers = inputs[i] + rows[0] * (strides[i] // VEC * VEC) + lanes
             piece = piece + (load(pointers, mask, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
         tile = tile + (piece,)  # noqa: RUF005
     return tile
@@ -93,7 +92,7 @@ def load_scale(weight, first, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC:
     """The weight of each block."""
     scale = ()
     for p in tl.static_range(PIECES):
-        lanes, columns, _ = tile_block(first + p * BLOCK, N, True, 1, BLOCK, VEC)
+        lanes, columns, _ = tile_block(first + p * BLOCK, N, True, BLOCK, VEC)
         scale = scale + (load(weight + lanes, columns, FULL, ""),)  # noqa: RUF005
     return scale
 
@@ -101,12 +100,13 @@ def load_scale(weight, first, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC:
 @triton.jit
 def sum_tile(tile, scale, statistics):
     """The sums of g * z and of g over each row of a tile, as `row_sums` returns them."""
-    products = 0.0
-    gradients = 0.0
+    products = None  # not 0.0: the compiler adds it, because the sum of 0.0 and -0.0 is not -0.0
+    gradients = None
     for p in tl.static_range(len(tile)):
         g = tile[p][0].to(tl.float32) * scale[p].to(tl.float32)
-        products += g * normalised(tile[p][1].to(tl.float32), statistics)
-        gradients += g
+        product = g * normalised(tile[p][1].to(tl.float32), statistics)
+        products = product if p == 0 else products + product
+        gradients = g if p == 0 else gradients + g
     return row_sums(products, gradients, len(statistics) == 2)
 
 
@@ -118,10 +118,8 @@ def write_tile(
     statistics,
     sums,
     rows,
-    inside,
     first,
     N,
-    ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
@@ -133,13 +131,13 @@ def write_tile(
         means = means + (sums[i] / N,)  # noqa: RUF005
     terms = ()
     for p in tl.static_range(len(tile)):
-        lanes, _, mask = tile_block(first + p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+        lanes, _, mask = tile_block(first + p * BLOCK, N, rows[1], BLOCK, VEC)
         d = unpacked(tile[p][0], PACKED)
         z = normalised(unpacked(tile[p][1], PACKED), statistics)
         slope = gradient(d * unpacked(scale[p], PACKED), z, means, statistics)
         if len(tile[p]) == 3:
             slope += unpacked(tile[p][2], PACKED)
-        store(dx + rows * (N // VEC * VEC) + lanes, slope, mask, FULL)
+        store(dx + rows[0] * (N // VEC * VEC) + lanes, slope, mask, FULL)
         terms = terms + ((d * z, d) if len(sums) == 2 else (d * z,))
     return terms
 
@@ -201,29 +199,28 @@ def resident(
     scale = load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL)
     totals = no_totals(PIECES * SUMS, 1 if TOGETHER else ROWS, BLOCK)
     if AHEAD:
-        rows, inside = tile_rows(part, M, ROWS)
-        ahead_statistics = row_statistics(statistics, rows, inside, M, LAYERNORM, ROWS)
-        ahead = load_tile(inputs, strides, rows, inside, 0, N, ROWS, BLOCK, PIECES, VEC, FULL)
+        first_rows = tile_rows(part, M, ROWS)
+        ahead_statistics = row_statistics(statistics, first_rows, M, LAYERNORM, ROWS)
+        ahead = load_tile(inputs, strides, first_rows, 0, N, BLOCK, PIECES, VEC, FULL)
     for number in tl.range(part, tiles, parts, num_stages=STAGES):
+        rows = tile_rows(number, M, ROWS)
         if AHEAD:
             tile = ahead
             tile_statistics = ahead_statistics
-            rows, inside = tile_rows(tl.minimum(number + parts, tiles - 1), M, ROWS)
-            ahead_statistics = row_statistics(statistics, rows, inside, M, LAYERNORM, ROWS)
-            ahead = load_tile(inputs, strides, rows, inside, 0, N, ROWS, BLOCK, PIECES, VEC, FULL)
-            rows, inside = tile_rows(number, M, ROWS)
+            next_rows = tile_rows(tl.minimum(number + parts, tiles - 1), M, ROWS)
+            ahead_statistics = row_statistics(statistics, next_rows, M, LAYERNORM, ROWS)
+            ahead = load_tile(inputs, strides, next_rows, 0, N, BLOCK, PIECES, VEC, FULL)
         else:
-            rows, inside = tile_rows(number, M, ROWS)
-            tile_statistics = row_statistics(statistics, rows, inside, M, LAYERNORM, ROWS)
-            tile = load_tile(inputs, strides, rows, inside, 0, N, ROWS, BLOCK, PIECES, VEC, FULL)
+            tile_statistics = row_statistics(statistics, rows, M, LAYERNORM, ROWS)
+            tile = load_tile(inputs, strides, rows, 0, N, BLOCK, PIECES, VEC, FULL)
         sums = sum_tile(tile, scale, tile_statistics)
-        terms = write_tile(dx, tile, scale, tile_statistics, sums, rows, inside, 0, N, ROWS, BLOCK, VEC, FULL, PACKED)
+        terms = write_tile(dx, tile, scale, tile_statistics, sums, rows, 0, N, BLOCK, VEC, FULL, PACKED)
         totals = add_terms(totals, terms, TOGETHER)
     if PDL:
         cuda.gdc_launch_dependents()
     partial += part.to(tl.int64) * SUMS * (N // VEC * VEC)
     for p in tl.static_range(PIECES):
-        lanes, columns, _ = tile_block(p * BLOCK, N, True, 1, BLOCK, VEC)
+        lanes, columns, _ = tile_block(p * BLOCK, N, True, BLOCK, VEC)
         for i in tl.static_range(SUMS):
             total = tl.sum(totals[p * SUMS + i], 0, keep_dims=True)
             store(partial + i * (N // VEC * VEC) + lanes, total, columns, FULL)
@@ -249,8 +246,7 @@ def sum_columns(
     inputs,
     strides,
     statistics,
-    start,
-    end,
+    chunk,
     first,
     M,
     N,
@@ -259,14 +255,14 @@ def sum_columns(
     WIDTH: tl.constexpr,
     VEC: tl.constexpr,
 ):
-    """Write the sums of WIDTH columns, from column `first` on, over the rows from `start` to `end`."""
-    lanes, columns, _ = tile_block(first, N, True, 1, WIDTH, VEC)
+    """Write the sums of WIDTH columns, from column `first` on, over the rows from the first of a chunk to the second."""
+    lanes, columns, _ = tile_block(first, N, True, WIDTH, VEC)
     totals = no_totals(1 + LAYERNORM, STEP, WIDTH)
-    for step in tl.range(start, end, STEP):
-        rows = tl.cast(step, tl.int64) + tl.arange(0, STEP)[:, None]
-        inside = rows < end
-        of_rows = row_statistics(statistics, rows, inside, M, LAYERNORM, STEP)
-        tile = load_tile(inputs[:2], strides[:2], rows, inside, first, N, STEP, WIDTH, 1, VEC, False)
+    for step in tl.range(chunk[0], chunk[1], STEP):
+        numbers = tl.cast(step, tl.int64) + tl.arange(0, STEP)[:, None]
+        rows = (numbers, numbers < chunk[1])
+        of_rows = row_statistics(statistics, rows, M, LAYERNORM, STEP)
+        tile = load_tile(inputs[:2], strides[:2], rows, first, N, WIDTH, 1, VEC, False)
         d = tile[0][0].to(tl.float32)
         z = normalised(tile[0][1].to(tl.float32), of_rows)
         totals = add_terms(totals, (d * z, d) if LAYERNORM else (d * z,), False)
@@ -282,14 +278,14 @@ def write_long_row(
     totals = no_totals(2, 1, BLOCK)
     for first in tl.range(0, N, BLOCK):
         scale = load_scale(weight, first, N, BLOCK, 1, VEC, False)
-        tile = load_tile(inputs[:2], strides[:2], row, True, first, N, 1, BLOCK, 1, VEC, False)
+        tile = load_tile(inputs[:2], strides[:2], row, first, N, BLOCK, 1, VEC, False)
         g = tile[0][0].to(tl.float32) * scale[0].to(tl.float32)
         totals = add_terms(totals, (g * normalised(tile[0][1].to(tl.float32), of_row), g), False)
     sums = row_sums(totals[0], totals[1], LAYERNORM)
     for first in tl.range(0, N, BLOCK):
         scale = load_scale(weight, first, N, BLOCK, 1, VEC, False)
-        tile = load_tile(inputs, strides, row, True, first, N, 1, BLOCK, 1, VEC, False)
-        write_tile(dx, tile, scale, of_row, sums, row, True, first, N, 1, BLOCK, VEC, False, False)
+        tile = load_tile(inputs, strides, row, first, N, BLOCK, 1, VEC, False)
+        write_tile(dx, tile, scale, of_row, sums, row, first, N, BLOCK, VEC, False, False)
 
 
 @triton.jit(do_not_specialize=["M", "strips", "parts", "chunk"])
@@ -325,18 +321,17 @@ def rows_and_columns(
     pid = tl.program_id(0)
     if pid < strips * parts:
         part = pid // strips
-        start = part * chunk
-        sum_columns(
-            partial + part.to(tl.int64) * (1 + LAYERNORM) * (N // VEC * VEC), inputs, strides, statistics, start,
-            tl.minimum(start + chunk, M), pid % strips * WIDTH, M, N, LAYERNORM, STEP, WIDTH, VEC,
-        )  # fmt: skip
+        partial += part.to(tl.int64) * (1 + LAYERNORM) * (N // VEC * VEC)
+        rows = (part * chunk, tl.minimum(part * chunk + chunk, M))
+        first = pid % strips * WIDTH
+        sum_columns(partial, inputs, strides, statistics, rows, first, M, N, LAYERNORM, STEP, WIDTH, VEC)
     else:
-        row = (pid - strips * parts).to(tl.int64)
-        of_row = row_statistics(statistics, row, True, M, LAYERNORM, 1)
+        row = tile_rows(pid - strips * parts, M, 1)
+        of_row = row_statistics(statistics, row, M, LAYERNORM, 1)
         if PIECES > 0:
             scale = load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL)
-            tile = load_tile(inputs, strides, row, True, 0, N, 1, BLOCK, PIECES, VEC, FULL)
+            tile = load_tile(inputs, strides, row, 0, N, BLOCK, PIECES, VEC, FULL)
             sums = sum_tile(tile, scale, of_row)
-            write_tile(dx, tile, scale, of_row, sums, row, True, 0, N, 1, BLOCK, VEC, FULL, False)
+            write_tile(dx, tile, scale, of_row, sums, row, 0, N, BLOCK, VEC, FULL, False)
         else:
             write_long_row(dx, inputs, strides, of_row, weight, row, N, LAYERNORM, BLOCK, VEC)

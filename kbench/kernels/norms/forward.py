@@ -54,7 +54,7 @@ def held_rows(
     values = ()
     early = ()
     for p in tl.static_range(PIECES):
-        lanes, columns, mask = tile_block(p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+        lanes, columns, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
         value = load(x + rows * (x_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
         if residual is not None:
             more = load(residual + rows * (residual_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
@@ -76,7 +76,7 @@ def held_rows(
     for p in tl.static_range(PIECES):
         value = unpacked(values[p], PACKED and LAYERNORM)
         if LAYERNORM:
-            _, _, mask = tile_block(p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+            _, _, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
             value = value - mean if FULL else tl.where(mask, value - mean, 0.0)
         squares += value * value
     factor = tl.rsqrt(row_total(squares) / N + eps)
@@ -84,7 +84,7 @@ def held_rows(
         write_statistics(statistics, rows, inside, mean, factor, M, LAYERNORM, ROWS)
 
     for p in tl.static_range(PIECES):
-        lanes, columns, mask = tile_block(p * BLOCK, N, inside, ROWS, BLOCK, VEC)
+        lanes, columns, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
         value = unpacked(values[p], PACKED)
         scale = early[p * (1 + LAYERNORM)] if EARLY else load(weight + lanes, columns, FULL, "")
         if LAYERNORM:
@@ -123,12 +123,12 @@ def looped_rows(
         h += row * (h_stride // VEC * VEC)
     pivot = 0.0
     if LAYERNORM:  # near the mean, so that the sum of squares of a row with a large mean loses no digits
-        lanes, mask, _ = tile_block(0, N, True, 1, BLOCK, VEC)
+        lanes, mask, _ = tile_block(0, N, True, BLOCK, VEC)
         pivot = row_total(load(x + lanes, mask, False, "").to(tl.float32)) / tl.minimum(N, BLOCK)
     total = tl.zeros((1, BLOCK), tl.float32)
     squares = tl.zeros((1, BLOCK), tl.float32)
     for first in tl.range(0, N, BLOCK):
-        lanes, mask, _ = tile_block(first, N, True, 1, BLOCK, VEC)
+        lanes, mask, _ = tile_block(first, N, True, BLOCK, VEC)
         value = load(x + lanes, mask, False, "evict_last").to(tl.float32)
         if residual is not None:
             value += load(residual + lanes, mask, False, "evict_last").to(tl.float32)
@@ -147,7 +147,7 @@ def looped_rows(
     if statistics is not None:
         write_statistics(statistics, row, True, mean, factor, M, LAYERNORM, 1)
     for first in tl.range(0, N, BLOCK):
-        lanes, mask, _ = tile_block(first, N, True, 1, BLOCK, VEC)
+        lanes, mask, _ = tile_block(first, N, True, BLOCK, VEC)
         value = load(x + lanes, mask, False, "evict_first").to(tl.float32)
         if residual is not None:
             value += load(residual + lanes, mask, False, "evict_first").to(tl.float32)

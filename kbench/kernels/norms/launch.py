@@ -24,7 +24,7 @@ from kbench.kernels.triton_launch import (
     processors_of,
     span_of,
 )
-from kbench.kernels.whole_rows import dense
+from kbench.kernels.whole_rows import dense, dense_like
 
 HELD_BYTES = 2**15
 """A longer row is not held in registers on the way forward."""
@@ -83,7 +83,7 @@ def normalise(
     """The normalised rows of x, as `forward.py` computes them. `h`, which may be the residual, gets the sum of both.
     `statistics` are for `gradients`: float32, (M,) or, with a bias, (2, M)."""
     x, weight = dense(x), weight.contiguous()
-    y = x.new_empty(x.shape)
+    y = dense_like(x)
     if residual is not None:
         residual = dense(residual)
     if bias is not None:
@@ -166,8 +166,8 @@ def gradients(
     dy, x, weight, count = dense(dy), dense(x), weight.contiguous(), 2 if layernorm else 1
     if dh is not None:
         dh = dense(dh)
-    M, N = x.shape
-    dx, sums = x.new_empty(M, N), weight.new_empty(count, N)
+    N = x.shape[1]
+    dx, sums = dense_like(x), weight.new_empty(count, N)
     if not x.numel():
         return [dx, *sums.zero_().unbind()]
     key = (x.get_device(), layernorm, facts_of((dy, x, dh, statistics, weight)))
@@ -272,6 +272,8 @@ def resident(shape: Shape, numbers: tuple[float, ...], staged_bytes: int) -> Way
         "PDL": shape.processors.chains,
     }
     options = warps(shape, count, 16 if ahead or not (together or rows == 1) else 32)
+    if staged and shape.processors.caps:  # ptxas would take more, and fewer programs would fit
+        options["maxnreg"] = registers(programs * options["num_warps"])
     return Launch(backward.resident, parts, (*numbers, tiles), constants, options), parts
 
 
@@ -294,7 +296,9 @@ class Sharing(NamedTuple):
 
 def sharing_of(shape: Shape) -> Sharing:
     """Registers are the limit. Then instructions are: there are fewest for an element if a thread has many of a row."""
-    if not shape.processors.chains or shape.vector * shape.itemsize == 4:  # masks for every 4 bytes take registers, too
+    if shape.vector * shape.itemsize == 4:  # masks for every 4 bytes take registers, too
+        return Sharing(1024, 1, warps=4, resident=2)
+    if not shape.processors.chains:
         return Sharing(2048, 1, warps=4, resident=2)
     if shape.itemsize == 4:
         return Sharing(4096, 1, warps=16, resident=1)
@@ -324,8 +328,8 @@ def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> W
         "PDL": processors.chains,
     }
     options: dict[str, Any] = {"num_warps": max(1, sharing.warps * 32 // processors.warp_size)}
-    if processors.packs:  # an NVIDIA device; a thread gets registers by eights
-        options["maxnreg"] = min(255, 2**16 // (sharing.resident * sharing.warps * 32) // 8 * 8)
+    if processors.packs:  # an NVIDIA device; on others, programs of so few threads always fit
+        options["maxnreg"] = registers(sharing.resident * sharing.warps)
     words, programs = (TICKET_WORDS + M * slices, ("slices", slices)), teams * slices
     numbers = (*numbers, slices, span)
     return Launch(kernels.shared_rows, programs, numbers, constants, options, words, waits=True), teams
@@ -356,6 +360,11 @@ def row_blocks(N: int) -> tuple[int, int]:
 def whole_power(n: int) -> int:
     """The largest power of two that is at most n; 1 if there is none."""
     return 1 << (max(1, n).bit_length() - 1)
+
+
+def registers(warps: int) -> int:
+    """Registers of a thread, of which an NVIDIA multiprocessor has 65536, if so many warps are to fit. They come by eights."""
+    return min(255, 2**16 // (warps * 32) // 8 * 8)
 
 
 def even_programs(tiles: int, most: int) -> int:

@@ -106,15 +106,16 @@ def scale_of(weights, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr
 def publish_sums(words, blocks, weights, statistics, mark, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr):
     """Publish the sums of a program's part of a row: the sum of g * z and, with a mean, that of g. `publish_word` has no place
     for the sign of the second one: it becomes the lowest bit of the first."""
-    products = 0.0
-    gradients = 0.0
+    products = None
+    gradients = None
     for b in tl.static_range(len(blocks)):
         dy, x = halves(blocks[b][0], HALF, PAIRS), halves(blocks[b][1], HALF, PAIRS)
         scale = scale_of(weights[b], HALF, PAIRS, PTX)
         for half in tl.static_range(PAIRS):
             g = dy[half] * scale[half]
-            products += g * normalised(x[half], statistics)
-            gradients += g
+            product = g * normalised(x[half], statistics)
+            products = product if b + half == 0 else products + product
+            gradients = g if b + half == 0 else gradients + g
     sums = row_sums(products, gradients, len(statistics) == 2)
     if len(sums) == 1:
         publish_word(words, sums[0], sums[0], mark)  # nobody reads the second one
@@ -217,7 +218,7 @@ def shared_rows(
     places = ()
     for b in tl.static_range(PIECES):
         first = part * span // VEC * (VEC // PAIRS) + b * (BLOCK // PAIRS)
-        lanes, columns, _ = tile_block(first, end, True, 1, BLOCK // PAIRS, VEC // PAIRS)
+        lanes, columns, _ = tile_block(first, end, True, BLOCK // PAIRS, VEC // PAIRS)
         places = places + ((lanes, columns),)  # noqa: RUF005
     weights = load_weights(weight, places, HALF, VEC, PAIRS, FULL)
     totals = no_totals(PIECES * PAIRS * SUMS, 1, BLOCK // PAIRS)
@@ -225,10 +226,10 @@ def shared_rows(
 
     row = team.to(tl.int64)
     before = load_words(inputs, strides, row, places, VEC, PAIRS, FULL)
-    before_statistics = row_statistics(statistics, row, True, M, LAYERNORM, 1)
+    before_statistics = row_statistics(statistics, (row, True), M, LAYERNORM, 1)
     following = tl.minimum(row + teams, M - 1)
     ahead = load_words(inputs, strides, following, places, VEC, PAIRS, FULL)
-    ahead_statistics = row_statistics(statistics, following, True, M, LAYERNORM, 1)
+    ahead_statistics = row_statistics(statistics, (following, True), M, LAYERNORM, 1)
     mark = next_mark(words + row * slices + part, PHASE)
     ahead_mark = next_mark(words + following * slices + part, PHASE)
     if PHASE != 2:
@@ -241,7 +242,7 @@ def shared_rows(
         here_mark = ahead_mark
         following = tl.minimum(row + teams, M - 1)
         ahead = load_words(inputs, strides, following, places, VEC, PAIRS, FULL)
-        ahead_statistics = row_statistics(statistics, following, True, M, LAYERNORM, 1)
+        ahead_statistics = row_statistics(statistics, (following, True), M, LAYERNORM, 1)
         ahead_mark = next_mark(words + following * slices + part, PHASE)  # takes as long as most of a turn
         if PHASE != 2:
             own = words + row * slices + part

@@ -19,11 +19,11 @@ def tile_rows(tile, M, ROWS: tl.constexpr):
 
 
 @triton.jit
-def tile_block(first, end, inside, ROWS: tl.constexpr, BLOCK: tl.constexpr, VEC: tl.constexpr):
+def tile_block(first, end, inside, BLOCK: tl.constexpr, VEC: tl.constexpr):
     """The lanes of the block that begins at column `first`, a mask of the columns before `end`, and a mask of the elements that
     exist in the rows of a tile."""
     lanes, columns = block_lanes(first, end, True, 0, BLOCK, VEC, False)
-    return lanes, columns, columns if ROWS == 1 else columns & inside
+    return lanes, columns, columns & inside
 
 
 @triton.jit

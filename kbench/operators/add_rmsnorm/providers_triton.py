@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kbench.kernels.norms.launch import gradients, normalise
-from kbench.kernels.whole_rows import known_dense
+from kbench.kernels.whole_rows import dense_like, known_dense
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
 
 Two = tuple[Tensor, Tensor]
@@ -14,7 +14,7 @@ Two = tuple[Tensor, Tensor]
 
 @add_rmsnorm.provider("triton", label="Triton", requires="triton")
 def triton(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> Two:
-    h = x.new_empty(x.shape)
+    h = dense_like(x)
     return normalise(x, weight, eps, residual=residual, h=h), h
 
 
@@ -25,7 +25,7 @@ def triton_in_place(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) 
 
 def triton_saving(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Two, Two]:
     """The outputs; and for the backward pass h and the factor of each row."""
-    h, factors = x.new_empty(x.shape), x.new_empty(x.shape[0], dtype=torch.float32)
+    h, factors = dense_like(x), x.new_empty(x.shape[0], dtype=torch.float32)
     return (normalise(x, weight, eps, residual=residual, h=h, statistics=factors), h), (h, factors)
 
 
