@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "dispatching": "analysis errors files plotting results text version",
     "disturbances": "clocks nvml",
     "errors": "",
-    "execute": "clocks config contract errors files interrupts launches protocol results summary text version",
+    "execute": "clocks config contract errors files interrupts launches protocol results text version",
     "explain": "comparison results",
     "files": "errors",
     "history": "comparison errors results text",

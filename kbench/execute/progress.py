@@ -11,8 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kbench.protocol import STEPS, Message, RoundTimed, StepBegun, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.summary.sentences import copy_share, light_share
-from kbench.text.numbers import arithmetic_unit, microseconds, speed
+from kbench.text.numbers import arithmetic_unit, copy_share, light_share, microseconds, speed
 from kbench.text.terminal import console
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from kbench.analysis import Analysis
 from kbench.analysis.audit import audit
 from kbench.results.vocabulary import Role
-from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, precision_reached
+from kbench.summary.sentences import cases_of, caveats, counts, left_out, precision_reached
 from kbench.summary.tables import details_table, stages_table, standings_table, times_table
 from kbench.text import terminal
 from kbench.text.table import Table
 
 __all__ = [
-    "cases_of", "caveats", "copy_share", "counts", "details_table", "left_out", "precision_reached", "print_summary",
+    "cases_of", "caveats", "counts", "details_table", "left_out", "precision_reached", "print_summary",
     "stages_table", "standings_table", "times_table",
 ]  # fmt: skip
 

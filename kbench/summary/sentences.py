@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import median
 
 from kbench.analysis import Analysis
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Role, Status
+from kbench.text.numbers import percent
 from kbench.text.words import plural
-
-PLAUSIBLE_SHARE = 1.5
-"""The largest plausible share of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
-
-
-def copy_share(fractions: Sequence[float]) -> str:
-    """The median of shares of the copy control, as text. A median above PLAUSIBLE_SHARE is noise, shown as `> 1.5`."""
-    if not fractions:
-        return "-"
-    middle = median(fractions)
-    return f"{middle:.2f}" if middle <= PLAUSIBLE_SHARE else f"> {PLAUSIBLE_SHARE}"
-
-
-def light_share(shares: Sequence[float]) -> str:
-    """The median of shares of the speed of light, as text."""
-    return f"{median(shares):.2f}" if shares else "-"
 
 
 def caveats(analysis: Analysis) -> list[str]:
@@ -51,20 +35,15 @@ def precision_reached(rows: Sequence[Row], wanted: float) -> str:
     """How many times of providers are known to the share `wanted`, and how well the others are."""
     shares = [row.precision for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     reached = sum(share is not None and share <= wanted for share in shares)
-    text = f"precision: {reached} of {len(shares)} measured times are known to within {_percent(wanted)}"
+    text = f"precision: {reached} of {len(shares)} measured times are known to within {percent(wanted)}"
     measured = [share for share in shares if share is not None]
     if reached == len(shares):
         return text
     single, worst = len(shares) - len(measured), max(measured, default=0.0)
     others = [f"{single} {'have' if single != 1 else 'has'} a single round"] if single else []
     if worst > wanted:
-        others.append(f"the others {'are known ' if single else ''}to {_percent(worst)} or better")
+        others.append(f"the others {'are known ' if single else ''}to {percent(worst)} or better")
     return f"{text}, {', '.join(others)} (column precision)"
-
-
-def _percent(share: float) -> str:
-    """`0.5 %`: two digits that count."""
-    return f"{float(f'{100 * share:.2g}'):g} %"
 
 
 def cases_of(rows: Sequence[Row]) -> int:

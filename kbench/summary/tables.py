@@ -13,8 +13,7 @@ from kbench.results.case import Case, value_order
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
 from kbench.results.vocabulary import Flag, Role
-from kbench.summary.sentences import copy_share, light_share
-from kbench.text.numbers import arithmetic_unit, microseconds, speed, ulps
+from kbench.text.numbers import arithmetic_unit, copy_share, light_share, microseconds, speed, ulps
 from kbench.text.table import NO_VALUE, Table
 
 STAGES = {

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import median
+
 MEANINGLESS = 10
 """The largest share that is printed as a number. A larger one is printed as "more than 1000 %"."""
+
+PLAUSIBLE_SHARE = 1.5
+"""The largest plausible share of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
 
 
 def microseconds(ms: float) -> str:
@@ -37,6 +43,24 @@ def format_share(share: float) -> str:
     if share > MEANINGLESS:
         return f"more than {100 * MEANINGLESS} %"
     return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def percent(share: float) -> str:
+    """`0.5 %`: two digits that count."""
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
+def copy_share(fractions: Sequence[float]) -> str:
+    """The median of shares of the copy control, as text. A median above PLAUSIBLE_SHARE is noise, shown as `> 1.5`."""
+    if not fractions:
+        return "-"
+    middle = median(fractions)
+    return f"{middle:.2f}" if middle <= PLAUSIBLE_SHARE else f"> {PLAUSIBLE_SHARE}"
+
+
+def light_share(shares: Sequence[float]) -> str:
+    """The median of shares of the speed of light, as text."""
+    return f"{median(shares):.2f}" if shares else "-"
 
 
 def ulps(value: float | None) -> str:
