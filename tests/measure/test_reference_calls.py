@@ -80,11 +80,11 @@ def test_in_slices_a_timed_call_is_judged_without_an_estimate(monkeypatch: pytes
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 4 * 32)
     operator, slices = _operator("sliced-backward"), 4
     for providers in (1, 4):
-        found = _run(operator, providers, "backward")
-        assert found == {
-            "before": SETS * slices * (1 + TRIALS),
-            "check": providers * WHOLE_KEPT * (slices + 6),  # all of it, and 24 rows in slices of 4
-        }
+        counts = _run(operator, providers, "backward")
+        judged = providers * WHOLE_KEPT
+        assert counts["before"] == SETS * slices * (1 + TRIALS)
+        # all of it, and the kept rows in slices of 4: two calls may have kept the same ones
+        assert judged * slices < counts["check"] <= judged * (slices + 6)
 
 
 def test_an_operator_with_a_judge_needs_no_estimate() -> None:
