@@ -35,7 +35,7 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
         raise UsageError(where.nothing(read_results(old.path)))
     axes, ignored_axes = common_axes(old.results, new.results), ignore_axes(old.results, new.results)
     of_old, of_new = (sides_of(file.results, axes, options.metric) for file in (old, new))
-    drifts = drifts_by_device(old.analysis, new.analysis, axes)
+    drifts = drifts_by_device(old.analysis, new.analysis, axes, options.vary)
     rows, geomean = judge_pairs(pairs(of_old, of_new), drifts, options)
     notes = [
         *ignored_axes,

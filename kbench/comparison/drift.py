@@ -113,17 +113,24 @@ class Drift:
         return min(changes) - apart - taken, max(changes) + apart - taken
 
 
-def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str]) -> dict[str, Drift]:
+def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Collection[str] = ()) -> dict[str, Drift]:
     """The drift between the rows of two files, over the controls that both have: for each device if `device` is one of the
-    axes that identify a case, otherwise for the device ""."""
+    axes that identify a case, otherwise for the device "".
+
+    Controls with another definition of the case are paired if `vary` has `case_hash`. Another device, timer or cache changes
+    the controls themselves: that is no drift, even if it is in `vary`.
+    """
     noise = max(old.noise.floor or 0.0, new.noise.floor or 0.0)
     baseline = old.baseline if old.baseline == new.baseline else None
+    conditions = [name for name in CONDITIONS if name not in axes]
+    if "case_hash" in vary:
+        conditions.remove("case_hash")
     if "device" not in axes:
-        return {"": _between(old.rows, new.rows, axes, noise, baseline)}
+        return {"": _between(old.rows, new.rows, axes, conditions, noise, baseline)}
     drifts = {}
     for device in sorted({row.device for row in old.rows} & {row.device for row in new.rows}):
         of_old, of_new = ([row for row in side.rows if row.device == device] for side in (old, new))
-        drifts[device] = _between(of_old, of_new, axes, noise, baseline)
+        drifts[device] = _between(of_old, of_new, axes, conditions, noise, baseline)
     return drifts or {"": Drift(noise=noise)}
 
 
@@ -132,16 +139,26 @@ def drift_of(case: CaseId, drifts: Mapping[str, Drift]) -> Drift:
     return drifts[str(dict(case[1]).get("device", ""))]
 
 
-def _between(old: Sequence[Row], new: Sequence[Row], axes: Sequence[str], noise: float, baseline: str | None) -> Drift:
-    """`baseline` is the configuration that the speed-ups of both files refer to; None if they refer to different ones."""
+def _between(
+    old: Sequence[Row],
+    new: Sequence[Row],
+    axes: Sequence[str],
+    conditions: Sequence[str],
+    noise: float,
+    baseline: str | None,
+) -> Drift:
+    """`conditions` are the columns that must be equal on both sides. `baseline` is the configuration that the speed-ups of both
+    files refer to; None if they refer to different ones."""
     times: dict[ControlKey, ControlTimes] = {}
     for side, rows in enumerate((old, new)):
-        for key, row in _controls(rows, axes, baseline):
+        for key, row in _controls(rows, axes, conditions, baseline):
             times.setdefault(key, {})[side, row.session] = math.log(row.ms or math.nan)
     return estimate_drift(times, noise)
 
 
-def _controls(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> Iterator[tuple[ControlKey, Row]]:
+def _controls(
+    rows: Sequence[Row], axes: Sequence[str], conditions: Sequence[str], baseline: str | None
+) -> Iterator[tuple[ControlKey, Row]]:
     """The rows of controls that have a time. If only the baseline was measured, its change is what the user looks for."""
     rows = [row for row in rows if timed(row)]
     alone = all(row.configuration_name == baseline for row in rows if row.role == Role.PROVIDER)
@@ -153,8 +170,8 @@ def _controls(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) ->
             kind, code = f"unchanged {baseline}", (row.source_hash, row.env_id, row.code)
         else:
             continue
-        conditions = tuple(str(getattr(row, name)) for name in CONDITIONS if name not in axes)
-        yield ControlKey(case_id(row, axes), kind, conditions, code), row
+        values = tuple(str(getattr(row, name)) for name in conditions)
+        yield ControlKey(case_id(row, axes), kind, values, code), row
 
 
 def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) -> Drift:

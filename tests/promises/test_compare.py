@@ -151,6 +151,24 @@ def test_rows_of_another_device_or_definition_are_incomparable(
         assert value in ended.text and kbench("compare", "a.csv", "b.csv", "--vary", "device").code == 0
 
 
+def test_vary_case_hash_pairs_the_controls_too_so_that_a_slower_machine_makes_no_row_slower(
+    folder: Path, kbench: Kbench
+) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", BEFORE, machine=1.05, case_hash="0ther")
+    ended = kbench("compare", "a.csv", "b.csv", "--vary", "case_hash", "--export", "json=c.json")
+    document = json.loads((folder / "c.json").read_text())
+    assert "machine drift +5.0%" in ended.out
+    assert not {row["verdict"] for row in document["rows"]} & {"slower", "faster", "incomparable"}
+
+
+def test_vary_device_shows_how_much_slower_the_other_device_is(folder: Path, kbench: Kbench) -> None:
+    results(folder / "a.csv", BEFORE)
+    results(folder / "b.csv", BEFORE, machine=1.5, device="NVIDIA H100 80GB HBM3")
+    ended = kbench("compare", "a.csv", "b.csv", "--vary", "device", "--fail-on", "slower")
+    assert ended.code == 1 and f"{2 * len(SIZES)} slower" in ended.out
+
+
 def test_files_without_a_common_row_have_exit_code_3(folder: Path, kbench: Kbench) -> None:
     results(folder / "a.csv", {"kernel": {1024: 0.02}})
     results(folder / "b.csv", {"kernel": {2048: 0.04}})
