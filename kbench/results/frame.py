@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -21,7 +22,7 @@ def frame_of(results: Results) -> pd.DataFrame:
     index = pd.Index(list(results.lines), name=LINE, dtype="int64")
     columns = {}
     for name in csv_header(results.axes):
-        values = [_value(row, name) for row in rows]
+        values = _values(rows, name)
         dtype = COLUMNS[name].cells.dtype if name in COLUMNS else _axis_dtype(values)
         columns[name] = pd.Series(values, index, dtype)
     frame = pd.DataFrame(columns, index)
@@ -29,9 +30,15 @@ def frame_of(results: Results) -> pd.DataFrame:
     return frame
 
 
-def _value(row: Row, name: str) -> Any:
-    value = row.value(name)
-    return ";".join(value) if name == "flags" else str(value) if isinstance(value, str) else value
+def _values(rows: Sequence[Row], name: str) -> list[Any]:
+    """The values of a column. It is read as a whole, because a file has some sixty columns and may have thousands of rows."""
+    if name in ("operator", "dtype") or name not in COLUMNS:
+        return [row.value(name) for row in rows]
+    if name == "flags":
+        return [";".join(row.flags) for row in rows]
+    if name in ("role", "status"):
+        return [str(getattr(row, name)) for row in rows]
+    return [getattr(row, name) for row in rows]
 
 
 def _axis_dtype(values: list[Any]) -> str:
