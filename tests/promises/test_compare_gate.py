@@ -193,19 +193,6 @@ def test_the_next_steps_name_no_files_that_do_not_exist(folder: Path, compared: 
 
 # ---- two revisions
 
-STEADY = """
-import time
-
-import torch
-
-import kbench
-
-
-@kbench.operator("softmax").provider("steady")
-def steady(x):
-    time.sleep(0.02)
-    return torch.softmax(x, -1)
-"""
 PROVIDER = """
 import time
 
@@ -214,9 +201,9 @@ import torch
 import kbench
 
 
-@kbench.operator("softmax").provider("mine")
-def mine(x):
-    time.sleep(SECONDS)
+@kbench.operator("softmax").provider("{name}")
+def sleeps(x):
+    time.sleep({seconds})
     return torch.softmax(x, -1)
 """
 CONFIG = """
@@ -233,13 +220,13 @@ def test_ab_finds_a_kernel_that_takes_twice_as_long(
 ) -> None:
     """It sleeps: a machine that has other work to do delays it little. The wide margin makes the other provider `same`, so that
     `kbench ab` ends after three sessions."""
-    write("steady.py", STEADY)
-    write("mine.py", PROVIDER.replace("SECONDS", "0.02"))
+    write("steady.py", PROVIDER.format(name="steady", seconds=0.02))
+    write("mine.py", PROVIDER.format(name="mine", seconds=0.02))
     write("bench/softmax.yaml", CONFIG)
     write(".gitignore", "results/\n__pycache__/\n")
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, timeout=60)
-    write("mine.py", PROVIDER.replace("SECONDS", "0.04"))
+    write("mine.py", PROVIDER.format(name="mine", seconds=0.04))
     done = kbench("ab", "main", "bench/softmax.yaml", "--budget", "150s", "--margin", "20%", "--fail-on", "slower",
                   "--export", "json=c.json")  # fmt: skip
     report = json.loads((folder / "c.json").read_text())
@@ -271,12 +258,12 @@ def test_git_bisect_finds_the_commit_with_the_command_of_the_docs(
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 
-    write("steady.py", STEADY)
+    write("steady.py", PROVIDER.format(name="steady", seconds=0.02))
     write("bench/softmax.yaml", CONFIG)
     write(".gitignore", "results/\n__pycache__/\n")
     shell("git init -q -b main")
     for number, seconds in enumerate((0.04, 0.02, 0.08, 0.08)):
-        write("mine.py", PROVIDER.replace("SECONDS", str(seconds)))
+        write("mine.py", PROVIDER.format(name="mine", seconds=seconds))
         write("number", str(number))
         shell(f"git add -A && git -c user.name=a -c user.email=a@b commit -qm 'commit {number}'")
     shell("git tag v1.2 main~3")

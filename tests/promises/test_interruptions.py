@@ -184,15 +184,11 @@ def test_a_torn_last_row_is_named_with_its_line_and_its_case_is_measured_again(s
     assert (scene / "interrupted.csv").read_bytes() == (scene / "killed.csv").read_bytes()
 
 
-def test_resume_measures_only_the_missing_cases_and_leaves_the_others_as_they_are(scene: Path) -> None:
+def test_resume_measures_the_missing_cases_only_and_writes_a_file_again_that_was_removed_meanwhile(scene: Path) -> None:
     finished = (scene / "finished.csv").read_bytes()
     assert finished.startswith((scene / "killed.csv").read_bytes())
     assert measured(scene / "finished.csv") == expected(16, 24, 32)
     assert kept(scene, "finished").code == 0
-
-
-def test_results_that_another_program_removes_during_a_run_are_written_again(scene: Path) -> None:
-    """The run of the test above lost its file between the second and the third case."""
     assert re.search(r"sweep\.csv.* again", kept(scene, "finished").err)
 
 

@@ -38,14 +38,13 @@ def slow(x):
     return honest(x)
 
 
-@softmax.provider("wrong-if-square")
-def wrong_if_square(x):
-    return honest(x) * (2 if x.shape[0] == x.shape[1] != 1 else 1)
-
-
-@softmax.provider("wrong-for-nan")
-def wrong_for_nan(x):
-    return honest(x.nan_to_num(nan=0.0, posinf=float("inf"), neginf=-float("inf")))
+OTHERS = {
+    "wrong-if-square": lambda x: honest(x) * (2 if x.shape[0] == x.shape[1] != 1 else 1),
+    "wrong-for-nan": lambda x: honest(x.nan_to_num(nan=0.0, posinf=float("inf"), neginf=-float("inf"))),
+    "disguised": lambda x: torch.nn.Softmax(dim=1)(x),
+}
+for name, function in OTHERS.items():
+    softmax.provider(name)(function)
 
 
 @softmax.provider("no-empty-rows")
@@ -53,11 +52,6 @@ def no_empty_rows(x):
     if x.shape[1] == 0:
         raise IndexError("a row has no elements")
     return torch.softmax(x, -1)
-
-
-@softmax.provider("disguised")
-def disguised(x):
-    return torch.nn.Softmax(dim=1)(x)
 
 
 @softmax.provider("by-chance")
@@ -121,15 +115,12 @@ def test_a_right_and_trusted_kernel_passes_however_slow(judged: Path) -> None:
         assert word in ended.out
 
 
-def test_a_kernel_that_is_slower_than_min_speedup_asks_for_fails(judged: Path) -> None:
+def test_min_speedup_fails_a_slower_kernel_and_more_cases_of_a_session_do_not_narrow_the_interval(judged: Path) -> None:
     ended = kept(judged, "gated")
     honest = verdicts(ended)["honest"]
     assert ended.code == 1 and json.loads(ended.out)["passed"] is False
     assert honest["correct"] and honest["trusted"]
-
-
-def test_more_cases_of_a_session_do_not_narrow_the_interval_of_a_speed_up(judged: Path) -> None:
-    [baseline] = verdicts(kept(judged, "gated"))["honest"]["baselines"]
+    [baseline] = honest["baselines"]
     widths = [math.log(case["interval"][1] / case["interval"][0]) for case in baseline["cases"]]
     low, high = baseline["interval"]
     assert len(widths) == 2 and math.log(high / low) >= min(widths) - 1e-9
@@ -166,14 +157,10 @@ def test_the_baseline_under_another_name_is_not_trusted(judged: Path) -> None:
     assert "torch-native" in disguised["doubts"][0]["reason"]
 
 
-def test_two_calls_that_differ_in_bits_are_right_and_not_deterministic(judged: Path) -> None:
-    found = verdicts(kept(judged, "all"))["by-chance"]
-    assert found["correct"] and found["trusted"] and found["deterministic"] is False
-
-
-def test_a_kernel_that_declines_every_case_is_neither_right_nor_wrong(judged: Path) -> None:
-    found = verdicts(kept(judged, "all"))["declines"]
-    assert found["correct"] is None and found["declined"][0]["reason"] == "only for N = 3"
+def test_bits_that_differ_are_not_deterministic_and_who_declines_is_neither_right_nor_wrong(judged: Path) -> None:
+    by_chance, declines = (verdicts(kept(judged, "all"))[name] for name in ("by-chance", "declines"))
+    assert by_chance["correct"] and by_chance["trusted"] and by_chance["deterministic"] is False
+    assert declines["correct"] is None and declines["declined"][0]["reason"] == "only for N = 3"
 
 
 def test_the_rows_of_a_judgement_are_kept_where_out_says_and_nowhere_else(judged: Path) -> None:

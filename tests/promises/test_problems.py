@@ -102,26 +102,15 @@ def test_each_workload_of_a_trace_is_a_case(trace_run: Path) -> None:
 
 
 def test_each_solution_of_a_trace_is_a_provider(trace_run: Path) -> None:
-    statuses = {
-        "reference": "ok",
-        "returns": "ok",
-        "writes": "ok",
-        "wrong": "wrong",
-        "native": "unavailable",
-        "raises": "error",
-        "leaves": "crashed",
-    }
+    statuses = dict.fromkeys(("reference", "returns", "writes"), "ok")
+    statuses |= {"wrong": "wrong", "native": "unavailable", "raises": "error", "leaves": "crashed"}
     for provider, status in statuses.items():
         assert {row["status"] for row in rows(trace_run, provider)} == {status}, provider
     assert kept(trace_run).code == 1
 
 
 def test_a_solution_imports_its_own_files_also_when_it_is_called(trace_run: Path) -> None:
-    for provider, status in {
-        "in-function": "ok",
-        "in-function-wrong": "wrong",
-        "relative": "ok",
-    }.items():
+    for provider, status in {"in-function": "ok", "in-function-wrong": "wrong", "relative": "ok"}.items():
         assert {row["status"] for row in rows(trace_run, provider)} == {status}, provider
     assert all(row["status"] == "error" and "parts" in row["reason"] for row in rows(trace_run, "lacks"))
 
@@ -132,11 +121,8 @@ def test_the_reason_of_a_solution_names_its_file_and_line(trace_run: Path) -> No
     assert "cuda" in rows(trace_run, "native")[0]["reason"]
 
 
-def test_solutions_are_judged_against_the_reference_in_float64(trace_run: Path) -> None:
+def test_the_reference_judges_in_float64_and_is_the_baseline(trace_run: Path) -> None:
     assert all(float(row["max_ulp"]) < 4 for row in rows(trace_run, "returns"))
-
-
-def test_the_reference_is_the_baseline(trace_run: Path) -> None:
     assert {float(row["speedup"]) for row in rows(trace_run, "reference")} == {1.0}
 
 
@@ -285,13 +271,9 @@ def test_each_modelnew_is_a_provider_with_the_weights_of_the_model(model_run: Pa
         assert [row["status"] for row in rows(model_run, provider)] == [status], provider
 
 
-def test_the_model_is_the_reference_and_the_baseline(model_run: Path) -> None:
+def test_the_model_is_the_reference_and_the_baseline_and_its_bytes_include_the_weights(model_run: Path) -> None:
     [row] = rows(model_run, "reference")
     assert row["status"] == "ok" and float(row["speedup"]) == 1.0 and row["dtype"] == "float32"
-
-
-def test_the_bytes_of_a_call_include_the_weights(model_run: Path) -> None:
-    [row] = rows(model_run, "reference")
     call_bytes = float(row["gbps"]) * float(row["ms"]) * 1e6
     inputs_and_outputs, weights = 4 * (6 * 8 + 6 * 16), 4 * (8 * 16 + 16)
     assert call_bytes == pytest.approx(inputs_and_outputs + weights)

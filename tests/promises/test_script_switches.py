@@ -11,7 +11,6 @@ from promises.outside import QUICK, MadeOnce, keep, kept, providers_of, rows_of,
 LINES = ["none", "default-dtype", "default-device", "threads", "seed", "deterministic"]
 LINES += ["no-grad", "inference", "autocast", "sdpa-kernel"]
 SCRIPT = '''
-import contextlib
 import random
 
 import torch
@@ -51,40 +50,36 @@ def time(closure):
     return triton.testing.do_bench(closure, warmup=1, rep=1)
 
 
+SETS = {
+    "none": (lambda: None, {}),
+    "default-dtype": (lambda: torch.set_default_dtype(torch.float64), {"dtype": torch.float64}),
+    "default-device": (lambda: torch.set_default_device("meta"), {"device": torch.device("meta")}),
+    "threads": (lambda: torch.set_num_threads(FIRST["threads"] + 1), {"threads": FIRST["threads"] + 1}),
+    "seed": (lambda: (random.seed(1), torch.manual_seed(1)), {}),
+    "deterministic": (lambda: torch.use_deterministic_algorithms(True), {"deterministic": True}),
+}
+ENTERS = {
+    "no-grad": (torch.no_grad, {"grad": False}),
+    "autocast": (lambda: torch.autocast("cpu", dtype=torch.bfloat16), {"autocast": True}),
+    "sdpa-kernel": (
+        lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION), {"math": False},
+    ),
+}
+
+
 def benchmark_of(provider, x):
-    threads = FIRST["threads"] + 1
-    if provider == "none":
-        return time(checked(x))
-    if provider == "default-dtype":
-        torch.set_default_dtype(torch.float64)
-        return time(checked(x, dtype=torch.float64))
-    if provider == "default-device":
-        torch.set_default_device("meta")
-        return time(checked(x, device=torch.device("meta")))
-    if provider == "threads":
-        torch.set_num_threads(threads)
-        return time(checked(x, threads=threads))
-    if provider == "seed":
-        random.seed(1)
-        torch.manual_seed(1)
-        return time(checked(x))
-    if provider == "deterministic":
-        torch.use_deterministic_algorithms(True)
-        return time(checked(x, deterministic=True))
-    if provider == "no-grad":
-        with torch.no_grad():
-            return time(checked(x, grad=False))
-    if provider == "inference":
-        with torch.inference_mode():
-            y = torch.zeros(8)  # cannot be changed outside of the mode
-            closure = checked(y, grad=False, inference=True)
-            return time(lambda: y.add_(closure()))
-    if provider == "autocast":
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return time(checked(x, autocast=True))
-    if provider == "sdpa-kernel":
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
-            return time(checked(x, math=False))
+    if provider in SETS:
+        switch, changed = SETS[provider]
+        switch()
+        return time(checked(x, **changed))
+    if provider in ENTERS:
+        block, changed = ENTERS[provider]
+        with block():
+            return time(checked(x, **changed))
+    with torch.inference_mode():
+        y = torch.zeros(8)  # cannot be changed outside of the mode
+        closure = checked(y, grad=False, inference=True)
+        return time(lambda: y.add_(closure()))
 
 
 LINES = @LINES@

@@ -142,12 +142,9 @@ def test_rows_of_scripts_are_flagged_unchecked_and_have_controls_beside_them(scr
 
 
 def test_the_bytes_that_a_script_counts_are_found_from_its_rate(script_run: Path) -> None:
-    assert [float(row["counted"]) for row in lines(script_run, "torch")] == pytest.approx(
-        [2 * 4 * 64 * 4, 2 * 4 * 128 * 4]
-    )
-    assert [float(row["counted"]) for row in lines(script_run, "manual")] == pytest.approx(
-        [3 * 4 * 64 * 4, 3 * 4 * 128 * 4]
-    )
+    for provider, passes in {"torch": 2, "manual": 3}.items():
+        counted = [float(row["counted"]) for row in lines(script_run, provider)]
+        assert counted == pytest.approx([passes * 4 * N * 4 for N in (64, 128)])
     for row in lines(script_run, "manual"):  # gbps uses the work of the baseline
         assert math.isclose(float(row["gbps"]), 2 * 4 * int(row["N"]) * 4 / float(row["ms"]) / 1e6, rel_tol=1e-6)
 
@@ -173,18 +170,15 @@ def test_triton_lines_are_unsupported_on_a_host(script_run: Path) -> None:
     assert {row["status"] for row in lines(script_run, "kernel")} == {"unsupported"}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("counts different amounts of work", "manual"),
-        ("other", "returns something else than the baseline"),
-        ("copies", "copies one of its inputs"),
-    ],
-)
-def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: Path, words: tuple[str, ...]) -> None:
+def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: Path) -> None:
     printed = kept(script_run).out
-    audit = printed[: printed.index("provider ")]
-    assert any(all(word in line for word in words) for line in audit.splitlines())
+    audit = printed[: printed.index("provider ")].splitlines()
+    for provider, words in {
+        "manual": "counts different amounts of work",
+        "other": "returns something else than the baseline",
+        "copies": "copies one of its inputs",
+    }.items():
+        assert any(provider in line and words in line for line in audit)
 
 
 def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_that_is_said(script_run: Path) -> None:
@@ -237,11 +231,8 @@ def test_exec_measures_each_call_of_do_bench_in_the_order_of_its_provider(progra
     relu = [row for row in rows if "relu" in row["provider"]]
     assert [row["order"] for row in relu] == ["1", "2"] and all(float(row["ms"]) > 0 for row in relu)
     assert all("loop.py:" in row["provider"] for row in rows)
-    assert {name for name in ("relu", "exp", "tanh") if any(name in row["provider"] for row in rows)} == {
-        "relu",
-        "exp",
-        "tanh",
-    }
+    for name in ("relu", "exp", "tanh"):
+        assert any(name in row["provider"] for row in rows)
 
 
 def test_a_closure_that_raises_raises_in_the_program_and_is_the_reason_of_its_row(program_run: Path) -> None:

@@ -34,19 +34,12 @@ def reason(row: dict[str, Any], kind: str) -> str:
     return str(sentence)
 
 
-def test_many_kernels_are_a_reason_with_their_number(kbench: Kbench) -> None:
+def test_many_kernels_and_more_bytes_than_needed_are_reasons_with_their_number_and_factor(kbench: Kbench) -> None:
     [row] = why(kbench, "provider=torch-eager,M=4096,N=4096,dtype=fp32")
-    kernels = committed("torch-eager", 4096, 4096)["kernels"]
-    assert row["reasons"][0]["kind"] == "many-kernels" and re.search(
-        rf"\b{kernels} kernels", reason(row, "many-kernels")
-    )
-    assert len(row["launches"]) == int(kernels)
-
-
-def test_more_bytes_than_needed_are_a_reason_with_their_factor(kbench: Kbench) -> None:
-    [row] = why(kbench, "provider=torch-eager,M=4096,N=4096,dtype=fp32")
-    found = committed("torch-eager", 4096, 4096)
-    factor = float(found["achieved_gbps"]) / float(found["gbps"])
+    measured = committed("torch-eager", 4096, 4096)
+    assert row["reasons"][0]["kind"] == "many-kernels" and len(row["launches"]) == int(measured["kernels"])
+    assert re.search(rf"\b{measured['kernels']} kernels", reason(row, "many-kernels"))
+    factor = float(measured["achieved_gbps"]) / float(measured["gbps"])
     assert f"{factor:.1f}" in reason(row, "extra-bytes")
 
 
@@ -112,18 +105,8 @@ def test_ncu_has_no_command_for_a_row_without_kernels_and_says_why(kbench: Kbenc
 
 def test_a_small_kernel_beside_a_large_one_does_not_explain_a_time(kbench: Kbench, folder: Path) -> None:
     """A product, and a kernel that adds up a few numbers."""
-    rows = [
-        {
-            "provider": f"{name}-helper",
-            "ms": 0.1,
-            "gbps": 671,
-            "sol": 0.3,
-            "copy_fraction": 0.3,
-            "kernels": 2,
-            "code": name,
-        }
-        for name in ("small", "large")
-    ]
+    measured = {"ms": 0.1, "gbps": 671, "sol": 0.3, "copy_fraction": 0.3, "kernels": 2}
+    rows = [{"provider": f"{name}-helper", "code": name, **measured} for name in ("small", "large")]
     kernel = {"registers": 32, "local_bytes": 0, "static_shared_bytes": 0, "code": "c0de", "origin": "machine code"}
     launch = {"grid": [2112, 1, 1], "block": [128, 1, 1], "dynamic_shared_bytes": 0, "blocks_per_sm": 16, "times": 1}
     lines: list[dict[str, Any]] = [

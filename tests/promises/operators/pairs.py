@@ -71,29 +71,15 @@ def default_only(x, weight, index):
     return compute(x, weight, index, 2.0, "plain")
 
 
-@pairs.provider("declines", supports=lambda case: "D is below 8" if case.D < 8 else None)
-def declines(x, weight, index, *, factor, form):
-    return compute(x, weight, index, factor, form)
-
-
 @pairs.provider("raises-unsupported")
 def raises_unsupported(x, weight, index, *, factor, form):
     raise kbench.Unsupported("only on Sundays")
 
 
-@pairs.provider("without-package", requires=("torch", "a_package_that_nobody_has"))
-def without_package(x, weight, index, *, factor, form):
-    return compute(x, weight, index, factor, form)
-
-
-@pairs.provider("not-available", available=lambda: "the licence has expired")
-def not_available(x, weight, index, *, factor, form):
-    return compute(x, weight, index, factor, form)
-
-
-@pairs.provider("other-device", devices=("npu",))
-def other_device(x, weight, index, *, factor, form):
-    return compute(x, weight, index, factor, form)
+pairs.provider("declines", supports=lambda case: "D is below 8" if case.D < 8 else None)(of_torch)
+pairs.provider("without-package", requires=("torch", "a_package_that_nobody_has"))(of_torch)
+pairs.provider("not-available", available=lambda: "the licence has expired")(of_torch)
+pairs.provider("other-device", devices=("npu",))(of_torch)
 
 
 @pairs.provider("one-output")
