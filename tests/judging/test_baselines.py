@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from making import row
 
-from kbench.analysis import Outcome, analyse
+from kbench.analysis import analyse
 from kbench.errors import ExitStatus
-from kbench.judging.baselines import against, gaps, mean_speed
-from kbench.judging.verdict import JudgedBaseline, JudgedCase, JudgedGap, JudgedProvider, exit_status, judge_provider
+from kbench.judging.baselines import against, gaps
+from kbench.judging.verdict import JudgedBaseline, JudgedGap, JudgedProvider, exit_status, judge_provider
 from kbench.judging.verdict_text import _gate
 from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Status
@@ -34,7 +34,7 @@ def lacking(rows: Sequence[Row], *, named: bool) -> list[tuple[str, int, bool]]:
     return [(each.status.value, each.cases, each.required) for each in found]
 
 
-@pytest.mark.parametrize("fault", [Status.WRONG, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED])
+@pytest.mark.parametrize("fault", [Status.WRONG, Status.OOM])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_baseline_that_fails_in_a_case_leaves_its_speed_up_unknown(fault: Status, named: bool) -> None:
     assert lacking(other(1.0, fault), named=named) == [(fault, 1, True)]
@@ -42,7 +42,7 @@ def test_a_baseline_that_fails_in_a_case_leaves_its_speed_up_unknown(fault: Stat
     assert lacking(other(Status.UNSUPPORTED, fault), named=named) == [("unsupported", 1, named), (fault, 1, True)]
 
 
-@pytest.mark.parametrize("declined", [Status.UNSUPPORTED, Status.UNAVAILABLE, Status.CHECKED])
+@pytest.mark.parametrize("declined", [Status.UNSUPPORTED, Status.CHECKED])
 def test_a_baseline_may_decline_cases_and_one_that_nobody_named_may_decline_all(declined: Status) -> None:
     assert lacking(other(1.0, declined), named=True) == [(declined, 1, False)]
     assert lacking(other(1.0, declined), named=False) == [(declined, 1, False)]
@@ -57,13 +57,6 @@ def test_a_suspect_time_of_a_baseline_is_no_time() -> None:
 def test_a_session_that_failed_is_no_gap_if_another_has_a_time() -> None:
     rows = [*other(1.0, 1.0), *(replace(each, session=1) for each in other(Status.OOM, 1.0))]
     assert lacking(rows, named=True) == []
-
-
-def test_more_cases_of_the_same_sessions_do_not_narrow_the_interval_of_their_mean() -> None:
-    case = JudgedCase(case="softmax N=256", speedup=2.0, interval=(1.6, 2.5), outcome=Outcome.FASTER)
-    for count in (1, 4, 100):
-        mean = mean_speed("other", [case] * count)
-        assert mean.speedup == pytest.approx(2.0) and mean.interval == pytest.approx((1.6, 2.5))
 
 
 def judged(rows: Sequence[Row], absent: Sequence[JudgedGap] = ()) -> tuple[ExitStatus, str]:

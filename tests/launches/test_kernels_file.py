@@ -80,26 +80,6 @@ def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[]",
-        "7",
-        "null",
-        '{"call": "x"}',
-        '{"call": "x", "launches": [{"kernel": "unknown"}], "memory": []}',
-        '{"call": "x", "launches": 3, "memory": []}',
-        '{"call": "x", "launches": [], "memory": [{"operation": "memset", "bytes": 1e400, "times": 1}]}',
-    ],
-)
-def test_a_damaged_line_is_named_and_left_out(csv: Path, line: str) -> None:
-    KernelsWriter(csv, keep=False).write(*calls(ONE))
-    with kernels_path(csv).open("ab") as file:
-        file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
-    found = read_kernels(csv)
-    assert set(found.calls) == {ONE.code} and ":4: the line cannot be read" in found.note
-
-
 def test_a_file_that_cannot_be_read_is_no_error_and_one_that_cannot_be_written_is(csv: Path) -> None:
     assert not read_kernels(csv).calls and not read_kernels(csv).note
     kernels_path(csv).mkdir()

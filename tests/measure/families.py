@@ -75,11 +75,6 @@ FAMILIES = {
         torch.matmul,
         lambda m, n, dtype, g: (_normal(m, n, dtype=dtype, generator=g), _normal(n, m, dtype=dtype, generator=g)),
     ),
-    "linear": Family(
-        _operator("linear", lambda x, w: x @ w.t(), {"x": MATRIX, "w": Declared("N", "N")}, MATRIX),
-        F.linear,
-        lambda m, n, dtype, g: (_normal(m, n, dtype=dtype, generator=g), _normal(n, n, dtype=dtype, generator=g)),
-    ),
     "cross-entropy": Family(
         _operator("cross-entropy", _cross_entropy, {"x": MATRIX, "labels": LABELS}, COLUMN),
         lambda x, labels: F.cross_entropy(x, labels, reduction="none"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.case import CaseRun
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.instruments import Instruments
@@ -27,6 +29,14 @@ class MadeUpInstruments(Instruments):
 
     def tflops(self, dtype: str) -> float | None:
         return self._made_up
+
+
+def matrices(
+    name: str, reference: Callable[..., object], inputs: str = "x", outputs: str = "y", **fields: Any
+) -> Operator:
+    """An operator whose inputs and outputs are matrices of the same sizes."""
+    declared = [dict.fromkeys(names.split(), Declared("M", "N")) for names in (inputs, outputs)]
+    return Operator(name, ("M", "N"), *declared, reference, **fields)
 
 
 def case_run(

@@ -18,7 +18,7 @@ from kbench.results.case import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]
 
-SHAPES = [(64, 32), (32, 32), (32, 64), (1, 1), (1, 7), (7, 1), (3, 257), (5, 600)]
+SHAPES = [(32, 32), (32, 64), (1, 1), (7, 1), (3, 257)]
 """Rows and columns; square ones among them, where an input could be taken for another by its shape."""
 
 
@@ -27,9 +27,8 @@ SHAPES = [(64, 32), (32, 32), (32, 64), (1, 1), (1, 7), (7, 1), (3, 257), (5, 60
 def test_torch_is_right(name: str, dtype: str) -> None:
     family = FAMILIES[name]
     for m, n in SHAPES:
-        for seed in range(2):
-            inputs = family.draw(m, n, dtype, seed)
-            assert family.wrong(m, n, dtype, inputs, family.right(*inputs)) is None, (m, n, seed)
+        inputs = family.draw(m, n, dtype)
+        assert family.wrong(m, n, dtype, inputs, family.right(*inputs)) is None, (m, n)
 
 
 def dropped_column(x: Tensor) -> Tensor:
@@ -38,38 +37,21 @@ def dropped_column(x: Tensor) -> Tensor:
     return out
 
 
-OUTPUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "zeros": lambda right, stale: torch.zeros_like(right),
-    "stale": lambda right, stale: stale,
-    "no last column": lambda right, stale: dropped_column(right),
-    "five per cent more": lambda right, stale: right * 1.05,
-    "sign": lambda right, stale: -right,
-}
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("fault", OUTPUTS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_wrong_outputs_are_found(name: str, fault: str, dtype: str) -> None:
+def test_wrong_outputs_are_found(name: str, dtype: str) -> None:
     family = FAMILIES[name]
     for m, n in [(32, 32), (16, 257)]:
         inputs, others = family.draw(m, n, dtype), family.draw(m, n, dtype, seed=1)
-        output = OUTPUTS[fault](family.right(*inputs), family.right(*others))
-        assert family.wrong(m, n, dtype, inputs, output), (m, n)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_one_ten_thousandth_too_much_is_found_in_float32(name: str) -> None:
-    family = FAMILIES[name]
-    for m, n in [(64, 32), (48, 48)]:
-        inputs = family.draw(m, n, "float32")
-        assert family.wrong(m, n, "float32", inputs, family.right(*inputs) * 1.0001), (m, n)
+        right = family.right(*inputs)
+        outputs = {"stale": family.right(*others), "no last column": dropped_column(right), "5 % more": right * 1.05}
+        for fault, output in outputs.items():
+            assert family.wrong(m, n, dtype, inputs, output), (fault, m, n)
 
 
 MISSING: dict[str, Callable[..., Tensor]] = {
     "layernorm": lambda x, w, b: F.layer_norm(x, x.shape[1:], w),
     "matmul": lambda a, b: a[:, :-1] @ b[:-1],
-    "linear": lambda x, w: F.linear(x[:, :-1], w[:, :-1]),
     "cross-entropy": lambda x, labels: (
         x[:, :-1].exp().sum(-1).log() - x.gather(1, labels[:, None])[:, 0]  # the last word is missing
     ),
@@ -85,10 +67,13 @@ def test_a_missing_term_is_found(name: str) -> None:
         assert family.wrong(m, n, dtype, inputs, MISSING[name](*inputs)), (m, n, dtype)
 
 
-def test_bfloat16_digits_are_found_in_float32() -> None:
+def test_small_errors_are_found_in_float32() -> None:
+    """One ten thousandth too much, and the digits of bfloat16."""
     for name, family in FAMILIES.items():
-        inputs = family.draw(32, 64, "float32")
-        assert family.wrong(32, 64, "float32", inputs, family.right(*inputs).bfloat16().float()), name
+        inputs = family.draw(48, 48, "float32")
+        right = family.right(*inputs)
+        for output in (right * 1.0001, right.bfloat16().float()):
+            assert family.wrong(48, 48, "float32", inputs, output), name
 
 
 def test_one_pass_variance_is_found_on_a_large_offset() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,22 +51,6 @@ def test_another_process_sees_one_of_the_devices_that_this_one_sees(
     assert instance.uuid == "MIG-7" and instance.variables == {"SOME_VISIBLE": "MIG-7"}
 
 
-def test_poison_does_less_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(message: str) -> Any:
-        def full(*arguments: Any, **named: Any) -> Any:
-            raise RuntimeError(message)
-
-        return full
-
-    monkeypatch.setattr(
-        torch, "full", fails("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes")
-    )
-    Device().poison((2, 8), torch.float32)
-    monkeypatch.setattr(torch, "full", fails("CUDA error: an illegal memory access was encountered"))
-    with pytest.raises(RuntimeError, match="illegal memory access"):
-        Device().poison((2, 8), torch.float32)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("timer", [BenchTimer, GraphTimer])
 @pytest.mark.parametrize("cache", ["cold", "warm"])
@@ -92,30 +74,6 @@ class Cycle:
 
     def __init__(self) -> None:
         self.itself = self
-
-
-@pytest.mark.parametrize("allocated, collected", [(1, False), (3, True)])
-def test_a_case_that_has_ended_leaves_little_memory_in_use(
-    allocated: int, collected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 100 bytes. Python would collect such garbage at some later time."""
-    gc.collect()
-    device, left = Device(), Cycle()
-    module = SimpleNamespace(
-        memory_allocated=lambda: allocated,
-        get_device_properties=lambda number: SimpleNamespace(total_memory=100),
-        empty_cache=lambda: None,
-    )
-    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
-    monkeypatch.setattr(device, "type", "cuda")
-    seen = weakref.ref(left)
-    gc.disable()
-    try:
-        del left
-        device.release_case()
-        assert (seen() is None) == collected
-    finally:
-        gc.enable()
 
 
 @pytest.mark.gpu

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
-from in_process import case_run
+from in_process import case_run, matrices
 from torch import Tensor
 
 from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor as Declared
 
 
 def made(name: str, tolerance: float, **providers: object) -> Operator:
-    operator = Operator(
+    operator = matrices(
         name,
-        axes=("M", "N"),
-        inputs={"x": Declared("M", "N")},
-        outputs={"y": Declared("M", "N")},
-        reference=lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
+        lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
         tolerance=tolerance,
         scale=lambda case, reference, x: reference,
         output_ulps=0.5,
@@ -41,10 +36,6 @@ def also_right(x: Tensor) -> Tensor:
     return x.exp() / x.exp().sum(-1, keepdim=True)
 
 
-def shape(x: Tensor) -> Tensor:
-    return torch.softmax(x, -1)[:, :-1]
-
-
 DOUBT = "so the tolerance of operator doubted-narrow may be too narrow"
 
 
@@ -54,9 +45,8 @@ def test_the_baseline_that_is_off_by_little_doubts_the_tolerance() -> None:
     assert DOUBT not in found["zeros"]
 
 
-@pytest.mark.parametrize("baseline", [None, 0])
-def test_others_that_fail_beside_a_right_one_do_not(baseline: int | None) -> None:
-    found = reasons(made(f"doubted-not-{baseline}", 64, torch=right, zeros=torch.zeros_like), baseline)
+def test_others_that_fail_beside_a_right_one_do_not() -> None:
+    found = reasons(made("doubted-not", 64, torch=right, zeros=torch.zeros_like), None)
     assert found["torch"] == ""
     assert found["zeros"] and "baseline" not in found["zeros"] and "every provider" not in found["zeros"]
 
@@ -72,8 +62,3 @@ def test_without_a_baseline_all_of_them_have_to_fail() -> None:
 def test_a_baseline_that_is_far_off_doubts_the_reference() -> None:
     found = reasons(made("doubted-reference", 64, torch=torch.sigmoid))
     assert "the baseline fails, so the reference of operator " in found["torch"]
-
-
-def test_no_tolerance_is_blamed_for_a_shape() -> None:
-    found = reasons(made("doubted-shape", 64, torch=shape))
-    assert found["torch"] == "returned shape (8, 255), expected (8, 256)"

@@ -51,16 +51,13 @@ def test_what_is_not_known_raises_no_flag() -> None:
     [
         pytest.param(evidence(0.0036, 33.5), True, id="left on a side stream: as fast as nothing"),
         pytest.param(evidence(0.05, 415), True, id="8.3 TB/s from memory"),
-        pytest.param(evidence(0.05, 415, peak_gbps=None), True, id="and so by the copy ceiling"),
         pytest.param(evidence(0.083, 415), False, id="just above the peak, within the margins"),
-        pytest.param(evidence(0.435, 2000, peak_gbps=None), False, id="above the copy but not above theory"),
         pytest.param(evidence(0.0036, 17), False, id="as fast as nothing, but no more GB/s than there can be"),
         pytest.param(evidence(0.0011, 6, empty_ms=0.001, timer="graph"), False, id="within what empty is good for"),
         pytest.param(evidence(0.0036, 0.03), False, id="tiny: the time is the timer's"),
         pytest.param(evidence(0.02, 120), False, id="cold, and half of it may still be dirty in the cache"),
         pytest.param(evidence(0.01, 60, cold=False), False, id="warm: served by the cache"),
         pytest.param(evidence(0.01, 120, cold=False), True, id="warm: but the cache is not as large"),
-        pytest.param(evidence(0.01, 120, cold=False, cache_bytes=None), False, id="warm: a cache of unknown size"),
         pytest.param(evidence(0.5, 8, accelerated=False, ceiling_gbps=10.0, peak_gbps=None), False, id="host caches"),
         pytest.param(
             evidence(1.0, 400, accelerated=False, ceiling_gbps=10.0, peak_gbps=None), True, id="400 GB/s, host"
@@ -75,14 +72,12 @@ def test_suspect_is_what_memory_and_cache_cannot_explain(row: Evidence, expected
     ("ms", "more", "expected"),
     [
         pytest.param(1.5, {}, False, id="750 TFLOP/s, as the ceiling"),
-        pytest.param(1.1, {}, False, id="the theoretical peak of an H200"),
         pytest.param(0.51, {}, False, id="within three times the ceiling"),
         pytest.param(0.48, {}, True, id="beyond it"),
         pytest.param(0.004, {}, True, id="as fast as nothing"),
         pytest.param(0.48, {"shorter": True}, False, id="float32 on tensor cores, or inputs in fp4"),
         pytest.param(0.12, {"shorter": True}, True, id="faster than these"),
         pytest.param(0.004, {"ceiling_tflops": None}, False, id="no ceiling"),
-        pytest.param(0.004, {"flops": 0}, False, id="no operations"),
         pytest.param(0.004, {"flops": 5 * 10**6}, False, id="tiny: the time is the timer's"),
     ],
 )
@@ -103,7 +98,6 @@ def test_suspect_stands_first() -> None:
         ({"launch_ms": 10.1}, True),
         ({"launch_ms": 0.05, "prefill_ms": 0.0}, True),
         ({"launch_ms": 10.1, "timer": "graph"}, False),
-        ({"launch_ms": 10.1, "accelerated": False}, False),
     ],
 )
 def test_host_bound_is_a_launch_that_outlasts_the_prefill(more: dict[str, object], expected: bool) -> None:
@@ -146,14 +140,15 @@ def test_noisy(ms: float, more: dict[str, object], expected: bool) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(H200.glob("*.csv")), ids=lambda path: path.stem)
-@pytest.mark.parametrize("peak_gbps", [4917.0, None])
-def test_nothing_measured_on_the_h200_is_suspect(path: Path, peak_gbps: float | None) -> None:
+def test_nothing_measured_on_the_h200_is_suspect(path: Path) -> None:
     rows = [row for row in read_results(path).rows if row.ms]
     empty_ms = {(row.case, row.session): row.ms for row in rows if row.provider == "empty"}
-    raised: list[str] = []
-    for row in rows:
-        count = round((row.gbps or 0) * (row.ms or 0) * 1e6)
-        context = replace(CONTEXT, call_bytes=count, ceiling_gbps=4100.0, peak_gbps=peak_gbps, cold=row.cache == "cold")
-        raised += flags(row, context, empty_ms[row.case, row.session])
-    assert "suspect" not in raised
-    assert raised.count("noisy") < 0.25 * len(rows)
+    for peak_gbps in (4917.0, None):
+        raised: list[str] = []
+        for row in rows:
+            count = round((row.gbps or 0) * (row.ms or 0) * 1e6)
+            cold = row.cache == "cold"
+            context = replace(CONTEXT, call_bytes=count, ceiling_gbps=4100.0, peak_gbps=peak_gbps, cold=cold)
+            raised += flags(row, context, empty_ms[row.case, row.session])
+        assert "suspect" not in raised
+        assert raised.count("noisy") < 0.25 * len(rows)

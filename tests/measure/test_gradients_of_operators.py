@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from in_process import measured, said
+from in_process import matrices, measured, said
 
 from kbench.contract.operator import Operator
 from kbench.contract.registry import operator
 from kbench.contract.tensor import Tensor as Declared
 
-MATRIX = Declared("M", "N")
-
-
-product = Operator(
-    "modes-product",
-    axes=("N",),
-    inputs={"a": Declared("N"), "b": Declared("N")},
-    outputs={"y": Declared("N")},
-    reference=lambda a, b: a * b,
-    gradients=("a", "b"),
-)
+product = matrices("modes-product", lambda a, b: a * b, "a b", gradients=("a", "b"))
 product.provider("right")(lambda a, b: a * b)
 product.provider("swapped")(lambda a, b: a * b)
 product.backward("swapped")(lambda dy, a, b: (dy * a, dy * b))
@@ -30,19 +20,17 @@ product.backward("one-tensor")(lambda dy, a, b: (dy * b,) * 2)
 
 @pytest.mark.parametrize("mode", ["backward", "full"])
 def test_gradients_of_the_same_shape_that_are_swapped_are_wrong(mode: str) -> None:
-    found = measured(product, N=64, mode=mode)
+    found = measured(product, M=4, N=8, mode=mode)
     assert said(found["right"]) == "ok"
-    assert said(found["swapped"]).startswith("wrong gradient of a: every element wrong; first at [0]")
-    assert said(found["one-tensor"]).startswith("wrong gradient of b: every element wrong; first at [0]")
+    assert said(found["swapped"]).startswith("wrong gradient of a: every element wrong; first at [0, 0]")
+    assert said(found["one-tensor"]).startswith("wrong gradient of b: every element wrong; first at [0, 0]")
 
 
-total = Operator(
+total = matrices(
     "modes-sum",
-    axes=("M", "N"),
-    inputs={"x": MATRIX, "b": MATRIX},
-    outputs={"y": MATRIX},
+    lambda x, b, *, beta: x + beta * b if beta else x * 1,
+    "x b",
     scalars={"beta": 1.0},
-    reference=lambda x, b, *, beta: x + beta * b if beta else x * 1,
     gradients=("x", "b"),
     rows="M",
 )
@@ -52,32 +40,32 @@ total.backward("kernel")(lambda dy, x, b, *, beta: (dy, dy * beta))
 
 
 @pytest.mark.parametrize("mode", ["backward", "full"])
-@pytest.mark.parametrize("beta", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("beta", [0.5, 0.0])
 def test_a_gradient_may_be_the_one_that_came_in(mode: str, beta: float) -> None:
     """Autograd returns the gradient of y as that of x, without a copy. An input that is not used has gradient zero."""
     found = measured(total, M=4, N=8, mode=mode, beta=beta)
     assert [row.status for row in found.values()] == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
-def test_values_without_a_dimension(mode: str) -> None:
-    mean = Operator(
-        f"modes-mean-{mode}",
-        axes=("N",),
-        inputs={"x": Declared("N"), "factor": Declared()},
-        outputs={"y": Declared()},
-        reference=lambda x, factor: (x * factor).mean(),
-        gradients=("x", "factor"),
-    )
-    mean.provider("right")(lambda x, factor: (x * factor).mean())
-    mean.provider("sum")(lambda x, factor: (x * factor).sum())
-    found = measured(mean, N=33, mode=mode)
-    assert said(found["right"]) == "ok"
-    assert "wrong; first at [" not in said(found["sum"]) or mode != "forward"
-    assert said(found["sum"]).startswith(
-        "wrong every element wrong; " if mode == "forward" else "wrong gradient of x: every element wrong; first at [0]"
-        if mode == "backward" else "wrong y: every element wrong; "
-    )  # fmt: skip
+mean = Operator(
+    "modes-mean",
+    axes=("N",),
+    inputs={"x": Declared("N"), "factor": Declared()},
+    outputs={"y": Declared()},
+    reference=lambda x, factor: (x * factor).mean(),
+    gradients=("x", "factor"),
+)
+mean.provider("right")(lambda x, factor: (x * factor).mean())
+mean.provider("sum")(lambda x, factor: (x * factor).sum())
+
+
+@pytest.mark.parametrize(
+    ("mode", "wrong"),
+    [("forward", "every element wrong; "), ("backward", "gradient of x: every element wrong; first at [0]")],
+)
+def test_values_without_a_dimension(mode: str, wrong: str) -> None:
+    rows = measured(mean, N=33, mode=mode)
+    assert said(rows["right"]) == "ok" and said(rows["sum"]).startswith(f"wrong {wrong}")
 
 
 @pytest.mark.slow
@@ -118,9 +106,8 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
     assert said(full["in-place"]).startswith("wrong changed its input x in place")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("length", [1, 2, 3, 5])
-def test_softmax_of_many_short_rows_has_gradients_that_are_right(length: int, dtype: str) -> None:
+@pytest.mark.parametrize("length", [1, 3])
+def test_softmax_of_many_short_rows_has_gradients_that_are_right(length: int) -> None:
     """Where one probability is nearly 1, its rounding decides what is left of the gradient."""
-    found = measured(operator("softmax"), ["torch-native"], dtype=dtype, mode="backward", M=4096, N=length)
+    found = measured(operator("softmax"), ["torch-native"], dtype="bfloat16", mode="backward", M=4096, N=length)
     assert said(found["torch-native"]) == "ok"

@@ -6,29 +6,19 @@ import collections
 import importlib
 import inspect
 import logging
-import math
 import os
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import torch
-from in_process import measured, said
+from in_process import matrices, measured, said
 
 from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor as Declared
-from kbench.measure.correctness import check
-from kbench.measure.correctness.call import Call
-from kbench.measure.correctness.check import run_checked
-from kbench.measure.correctness.expected import Expected
-from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
-from kbench.measure.machine.device import Device
 from kbench.measure.tampering.guard import Guard, ProviderChanges
 
 COMPILES = """
@@ -53,13 +43,7 @@ def test_compiling_for_the_first_time_in_a_process_is_no_tampering() -> None:
 
 
 def operator(name: str) -> Operator:
-    return Operator(
-        name,
-        axes=("M", "N"),
-        inputs={"x": Declared("M", "N")},
-        outputs={"y": Declared("M", "N")},
-        reference=lambda x: x * 2,
-    )
+    return matrices(name, lambda x: x * 2)
 
 
 def test_a_provider_keeps_its_own_settings_and_others_do_not_see_them() -> None:
@@ -201,97 +185,3 @@ def test_streams_that_were_closed_or_redirected_are_open_again(
         "file descriptor 2 (stderr)",
         "sys.stdout",
     ]
-
-
-class QueuedDevice(Device):
-    """Stands in for a device whose other streams finish when the host waits for them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.queued: list[Callable[[], object]] = []
-
-    accelerated = True
-
-    def synchronize(self) -> None:
-        while self.queued:
-            self.queued.pop()()
-
-
-def test_work_on_another_stream_is_named_and_a_wrong_kernel_is_not_accused_of_it() -> None:
-    device, twice = QueuedDevice(), operator("guard-streams")
-
-    def late(x: torch.Tensor) -> torch.Tensor:
-        output = torch.zeros_like(x)
-        device.queued.append(lambda: output.copy_(x * 2))
-        return output
-
-    for function, named in ((late, True), (lambda x: x * 3, False)):
-        definition = Definition(twice, twice.case(M=4, N=8))
-        inputs = Inputs(definition, device, 0).draw("timed")
-        expected = Expected(definition, [x.clone() for x in inputs])
-        found = run_checked(expected, lambda tensors, shapes, f=function: Call(lambda: f(*tensors)), inputs, device)
-        assert found.wrong is not None and "element" in found.wrong
-        assert found.wrong.startswith("left work on another stream when the call returned: ") == named
-
-
-class SlowHost(Device):
-    """Stands in for a device that is idle again before the host has queued a call, unless it is kept busy for long."""
-
-    def __init__(self, enough_ms: float = 1) -> None:
-        super().__init__()
-        self.enough_ms, self.kept_busy = enough_ms, list[float]()
-
-    def keep_busy(self, ms: float) -> Callable[[], bool]:
-        self.kept_busy.append(ms)
-        return lambda: ms > self.enough_ms
-
-
-def test_a_checked_call_is_made_again_if_the_device_was_idle_before_it_was_queued() -> None:
-    device, twice, calls = SlowHost(), operator("guard-queue"), []
-
-    def counted(x: torch.Tensor) -> torch.Tensor:
-        calls.append(device.kept_busy[-1])
-        return x * 2
-
-    definition = Definition(twice, twice.case(M=4, N=8))
-    inputs = Inputs(definition, device, 0).draw("timed")
-    expected = Expected(definition, [x.clone() for x in inputs])
-    found = run_checked(expected, lambda tensors, shapes: Call(lambda: counted(*tensors)), inputs, device)
-    assert found.wrong is None and found.deterministic
-    short, long = device.kept_busy
-    assert short < long and calls == [short, long, long, long]
-
-
-@pytest.mark.parametrize(("enough_ms", "attempts"), [(20, 2), (math.inf, 3)])
-def test_a_checked_call_that_the_host_queues_slowly_has_a_busy_device(enough_ms: float, attempts: int) -> None:
-    """A call that always waits for the device is made three times."""
-    device, twice = SlowHost(enough_ms), operator(f"guard-slow-{attempts}")
-
-    def slow(x: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.01)
-        return x * 2
-
-    definition = Definition(twice, twice.case(M=4, N=8))
-    inputs = Inputs(definition, device, 0).draw("timed")
-    expected = Expected(definition, [x.clone() for x in inputs])
-    assert run_checked(expected, lambda tensors, shapes: Call(lambda: slow(*tensors)), inputs, device).wrong is None
-    assert len(device.kept_busy) == attempts and 40 < device.kept_busy[-1] <= 100
-
-
-def test_a_provider_that_reads_its_input_too_early_finds_no_values_of_an_earlier_attempt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its stream does not wait for the values, so it reads what the input held before."""
-    device, twice, early = SlowHost(), operator("guard-early"), []
-    fill = check.fill
-
-    def later(inputs: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
-        early[:] = [inputs[0].clone()]
-        fill(inputs, values)
-
-    monkeypatch.setattr(check, "fill", later)
-    definition = Definition(twice, twice.case(M=4, N=8))
-    inputs = Inputs(definition, device, 0).draw("timed")
-    expected = Expected(definition, [x.clone() for x in inputs])
-    found = run_checked(expected, lambda tensors, shapes: Call(lambda: early[0] * 2), inputs, device)
-    assert len(device.kept_busy) == 2 and found.wrong is not None and "zero" in found.wrong

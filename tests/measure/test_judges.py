@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from in_process import case_run, measured, said
+from in_process import case_run, matrices, measured, said
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -58,51 +58,8 @@ def test_a_large_output_is_judged_in_one_piece(monkeypatch: pytest.MonkeyPatch) 
     assert found["right"] == "ok" and " values of q are off" in found["coarse"]
 
 
-def _statistics(case: Case, inputs: Tensors, outputs: Tensors, expected: Tensors) -> str | None:
-    y, x = outputs["y"], inputs["x"]
-    kept = y != 0
-    if not torch.allclose(y[kept], (x / (1 - case.p))[kept], rtol=1e-5):
-        return "an element that is kept is not x / (1 - p)"
-    share, count = kept.float().mean().item(), kept.numel()
-    if abs(share - (1 - case.p)) > 5 * (case.p * (1 - case.p) / count) ** 0.5:
-        return f"{share:.1%} of the elements are kept, expected {1 - case.p:.1%}"
-    return None
-
-
-dropout = Operator(
-    "judges-dropout",
-    axes=("M", "N"),
-    inputs={"x": MATRIX},
-    outputs={"y": MATRIX},
-    scalars={"p": 0.5},
-    reference=lambda x, *, p: x / (1 - p),  # the mean of what is right
-    check=_statistics,
-)
-dropout.provider("right")(lambda x, *, p: torch.nn.functional.dropout(x, p))
-dropout.provider("keeps-all")(lambda x, *, p: x / (1 - p))
-dropout.provider("unscaled")(lambda x, *, p: x * (torch.rand_like(x) >= p))
-dropout.provider("less")(lambda x, *, p: torch.nn.functional.dropout(x, p / 2) * (1 - p / 2) / (1 - p))
-
-
-@pytest.mark.parametrize("p", [0.5, 0.1])
-def test_dropout_by_its_statistics(p: float) -> None:
-    rows = measured(dropout, M=64, N=256, p=p)
-    assert said(rows["right"]) == "ok" and rows["right"].deterministic is False
-    assert said(rows["keeps-all"]) == f"wrong 100.0% of the elements are kept, expected {1 - p:.1%}"
-    assert said(rows["unscaled"]) == "wrong an element that is kept is not x / (1 - p)"
-    assert "of the elements are kept, expected" in said(rows["less"])
-
-
 def _judged_by(name: str, check: Any, **fields: Any) -> Operator:
-    made = Operator(
-        f"judges-{name}",
-        axes=("M", "N"),
-        inputs={"x": MATRIX},
-        outputs={"y": MATRIX},
-        reference=lambda x: x * 2,
-        check=check,
-        **fields,
-    )
+    made = matrices(f"judges-{name}", lambda x: x * 2, check=check, **fields)
     made.provider("right")(lambda x: x * 2)
     made.provider("also-right")(lambda x: x + x)
     return made

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from kbench.launches.launched_call import KernelLaunch, MemoryOperation
 from kbench.measure.launches import recorder
-from kbench.measure.launches.graph_nodes import KernelNode, device_limits, read_graph
+from kbench.measure.launches.graph_nodes import KernelNode
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded, launched_call
 from kbench.measure.machine.device import Device
@@ -62,117 +60,6 @@ def test_names_of_templates_are_readable_and_cut() -> None:
 # -- the driver
 
 
-class FakeDriver:
-    """Answers as NVIDIA's driver does, for graphs that are given as lists of nodes. Handles are numbers."""
-
-    def __init__(self, graphs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
-        self._graphs = graphs
-        self._nodes = {graph * 100 + n: each for graph, nodes in graphs.items() for n, each in enumerate(nodes, 1)}
-
-    def cuGraphGetNodes(self, graph: Any, nodes: Any, count: Any) -> int:
-        handles = [handle for handle in self._nodes if handle // 100 == graph.value]
-        count._obj.value = len(handles)
-        for number, handle in enumerate(handles if nodes else ()):
-            nodes[number] = handle
-        return 0
-
-    def cuGraphNodeGetType(self, node: Any, kind: Any) -> int:
-        kind._obj.value = self._nodes[node.value]["type"]
-        return 0
-
-    def _fill(self, node: Any, params: Any) -> int:
-        for name, value in self._nodes[node.value].items():
-            if name in dict(params._obj._fields_):
-                setattr(params._obj, name, value)
-        return 0
-
-    cuGraphKernelNodeGetParams_v2 = cuGraphMemcpyNodeGetParams = cuGraphMemsetNodeGetParams = _fill
-
-    def cuGraphChildGraphNodeGetGraph(self, node: Any, graph: Any) -> int:
-        graph._obj.value = self._nodes[node.value]["graph"]
-        return 0
-
-    def cuKernelGetFunction(self, function: Any, kernel: Any) -> int:
-        function._obj.value = kernel.value + 1
-        return 0
-
-    def cuFuncGetName(self, name: Any, function: Any) -> int:
-        name._obj.value = f"kernel{function.value}".encode()
-        return 0
-
-    def cuFuncGetAttribute(self, value: Any, attribute: Any, function: Any) -> int:
-        value._obj.value = {1: 1024, 3: 256, 4: 64}[attribute.value]
-        return 0
-
-    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, blocks: Any, function: Any, threads: Any, shared: Any) -> int:
-        blocks._obj.value = 2048 // threads.value
-        return 1 if shared.value > 200_000 else 0
-
-    def cuCtxGetDevice(self, device: Any) -> int:
-        device._obj.value = 3
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, attribute: Any, device: Any) -> int:
-        value._obj.value = attribute.value * 10
-        return 0 if device.value == 3 else 101
-
-
-def test_the_limits_are_those_of_the_current_device() -> None:
-    found = device_limits(FakeDriver({}))  # type: ignore[arg-type]
-    assert (found.multiprocessors, found.threads, found.registers, found.blocks) == (160, 390, 820, 1060)
-
-
-def three(*values: int) -> Any:
-    return (ctypes.c_uint * 3)(*values)
-
-
-def test_the_driver_is_asked_for_each_node_also_in_graphs_inside_the_graph() -> None:
-    kernel = {"type": 0, "grid": three(8, 2, 1), "block": three(32, 4, 1), "sharedMemBytes": 48}
-    graphs = {
-        1: [
-            kernel | {"func": 7},
-            {"type": 2, "elementSize": 4, "width": 16, "height": 2},
-            {"type": 5},
-            {"type": 4, "graph": 2},
-        ],
-        2: [{"type": 1, "width": 256, "height": 3, "depth": 1}, kernel | {"kern": 8, "sharedMemBytes": 300_000}],
-    }
-    found = list(read_graph(FakeDriver(graphs), 1))  # type: ignore[arg-type]
-    assert found == [
-        KernelNode(7, "kernel7", (8, 2, 1), (32, 4, 1), 48, 64, 256, 1024, 16),
-        MemoryOperation("memset", 128),
-        MemoryOperation("memcpy", 768),
-        KernelNode(9, "kernel9", (8, 2, 1), (32, 4, 1), 300_000, 64, 256, 1024, None),
-    ]
-
-
-def test_a_driver_that_is_too_old_or_refuses_says_so() -> None:
-    class Old(FakeDriver):
-        cuFuncGetName = property()  # type: ignore[assignment]
-
-    graphs = {1: [{"type": 0, "func": 7, "grid": three(1, 1, 1), "block": three(1, 1, 1)}]}
-    with pytest.raises(RuntimeError, match=r"no function cuFuncGetName; it needs CUDA 12.3"):
-        list(read_graph(Old(graphs), 1))  # type: ignore[arg-type]
-
-    class Broken(FakeDriver):
-        def cuGraphGetNodes(self, *_: Any) -> int:
-            return 400
-
-    with pytest.raises(RuntimeError, match="cuGraphGetNodes failed with CUDA error 400"):
-        list(read_graph(Broken(graphs), 1))  # type: ignore[arg-type]
-
-
-def test_on_a_host_nothing_is_recorded_and_nothing_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
-    class Host(Device):
-        @property
-        def accelerated(self) -> bool:
-            return False
-
-    made = LaunchRecorder(Host())
-    made.say_what_is_missing()
-    assert not made.works and not capsys.readouterr().err
-
-
 class Graph:
     """A captured graph."""
 
@@ -213,14 +100,3 @@ def test_a_capture_or_a_graph_that_fails_costs_only_the_kernels(
     monkeypatch.setattr(device, "healthy", lambda: False)
     with pytest.raises(RuntimeError, match="the call cannot be captured"):  # the worker gives the device up
         made.record(lambda: None)  # type: ignore[arg-type,return-value]
-
-
-def test_what_was_recorded_has_the_limits_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = LaunchRecorder(Device())
-    monkeypatch.setattr(recorder, "peak_bytes", lambda prepare: 0)
-    monkeypatch.setattr(recorder, "capture", lambda *_: Graph())
-    graph = [{"type": 2, "elementSize": 4, "width": 16, "height": 2}]
-    vars(made).update(_stream=None, _driver=FakeDriver({1: graph}))  # what it would ask a device for
-    found = made.record(lambda: None)  # type: ignore[arg-type,return-value]
-    assert found.launched and found.launched.memory == (MemoryOperation("memset", 128),)
-    assert made.limits.multiprocessors == 160

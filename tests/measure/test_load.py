@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from kbench.measure.machine import other_load
-
-ROOT = Path(__file__).parents[2]
 
 
 class Host:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import queue
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-import torch
 from in_process import case_run
 from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.measure import serving
 from kbench.measure.steps import DeviceLost
-from kbench.protocol import CatalogRequest, DeviceFailed, decode, encode
 from kbench.results.vocabulary import Status
 
 FIRST = "CUDA error: an illegal memory access was encountered"
@@ -57,40 +49,3 @@ def test_the_row_has_the_words_of_the_first_failure(noticed_by: str, doubles: Op
         run.run()
     assert lost.value.contender.status is Status.ERROR
     assert FIRST in lost.value.contender.reason
-
-
-def test_a_failure_that_is_noticed_between_steps_reaches_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*arguments: Any) -> None:
-        raise torch.AcceleratorError(
-            f"{FIRST}\nCUDA kernel errors might be asynchronously reported at some other API call"
-        )
-
-    answers = _served(monkeypatch, fails, healthy=False)
-    assert isinstance(answers[-1], DeviceFailed) and FIRST in answers[-1].reason
-
-
-def test_a_failure_while_the_device_works_is_one_of_kbench(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*arguments: Any) -> None:
-        raise RuntimeError("a bug")
-
-    with pytest.raises(RuntimeError, match="a bug"):
-        _served(monkeypatch, fails, healthy=True)
-
-
-def _served(monkeypatch: pytest.MonkeyPatch, catalog: Callable[..., Any], *, healthy: bool) -> list[Any]:
-    """What a worker answers to a request whose work is `catalog`."""
-    monkeypatch.setattr(os, "register_at_fork", lambda **hooks: None)  # this process goes on
-    requests: queue.Queue[bytes] = queue.Queue()
-    requests.put(encode(CatalogRequest(()), "secret"))
-    monkeypatch.setattr(serving, "make_catalog", catalog)
-    monkeypatch.setattr(serving.Device, "healthy", lambda self: healthy)
-    monkeypatch.setattr(serving.Device, "set_up", lambda self: None)
-    monkeypatch.setattr(serving, "_limit_host_memory", lambda free: None)
-    ours, workers = os.pipe()
-    try:
-        serving.serve(requests, workers)
-    finally:
-        os.close(workers)
-        with os.fdopen(ours, "rb") as file:
-            lines = file.readlines()
-    return [decode(line, "secret") for line in lines]

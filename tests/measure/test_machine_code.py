@@ -56,18 +56,6 @@ def test_a_kernel_of_triton_is_known_by_the_file_that_triton_has_loaded(tmp_path
     assert digest and origin == "source code, as Triton compiles it"
 
 
-def test_triton_reports_the_kernels_that_it_loads() -> None:
-    from triton import knobs
-
-    kernels = TritonKernels()
-    kernels.watch()
-    kernels.watch()
-    assert kernels._note in knobs.runtime.kernel_load_end_hook.calls
-    knobs.runtime.kernel_load_end_hook(None, 5, "name", {"name.cubin": "/nowhere"}, "hash")
-    knobs.runtime.kernel_load_end_hook.remove(kernels._note)
-    assert kernels.find(5, "name") == ("name", "/nowhere", "hash")
-
-
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module that torch's compiler writes for a function with one kernel, of which it has tried two versions."""
@@ -118,22 +106,6 @@ def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
     )
 
 
-def test_a_library_is_searched_once_for_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run has hundreds of cases, and a library may have 60 MB."""
-    library = tmp_path / "rows.so"
-    library.write_bytes(elf(__nv_fatbin=b"machine code", __rodata=b"\0_Z4rowsPf\0"))
-    monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library)])
-    code = MachineCode(TritonKernels())
-    known = [code.of(1, name) for name in ("_Z4rowsPf", "_Z5otherPf")]
-    monkeypatch.setattr(machine_code, "_contains", lambda *_: pytest.fail("searched again"))
-    assert [code.of(1, name) for name in ("_Z4rowsPf", "_Z5otherPf")] == known
-    monkeypatch.undo()
-    later = tmp_path / "later.so"
-    later.write_bytes(elf(__nv_fatbin=b"other code", __rodata=b"\0_Z5otherPf\0"))
-    monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library), str(later)])
-    assert code.of(1, "_Z5otherPf")[1] == "machine code in later.so", "it was loaded after the first search"
-
-
 def test_a_library_is_found_with_its_version_and_with_blanks_in_its_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -147,14 +119,3 @@ def test_a_library_is_found_with_its_version_and_with_blanks_in_its_path(
     )
     monkeypatch.setattr(machine_code, "MAPS", maps)
     assert machine_code._libraries() == ["/home/me/libmine.so.1.2", "/home/me/my kernels/rows.so"]
-
-
-def test_of_a_library_without_device_code_only_the_tables_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, other = tmp_path / "plain.so", tmp_path / "no_library.so"
-    plain.write_bytes(elf(__text=b"host code", __rodata=b"_Z4rowsPf\0.nv_fatbin"))
-    other.write_text("/* a linker script */")
-    monkeypatch.setattr(machine_code, "code_digest", lambda data: pytest.fail("read as a whole"))
-    for path in (plain, other, tmp_path / "gone.so", tmp_path):
-        assert machine_code._device_code(str(path)) == (b"", "")

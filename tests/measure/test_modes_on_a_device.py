@@ -7,26 +7,14 @@ import time
 
 import pytest
 import torch
-from in_process import case_run, measured, said
+from in_process import case_run, matrices, measured, said
 from torch import Tensor
-
-from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor as Declared
 
 pytestmark = pytest.mark.gpu
 
-MATRIX = Declared("M", "N")
 SIZES = {"M": 512, "N": 1024}
 
-product = Operator(
-    "device-product",
-    axes=("M", "N"),
-    inputs={"a": MATRIX, "b": MATRIX},
-    outputs={"y": MATRIX},
-    reference=lambda a, b: a * b,
-    rows="M",
-    gradients=("a", "b"),
-)
+product = matrices("device-product", lambda a, b: a * b, "a b", rows="M", gradients=("a", "b"))
 
 
 @product.provider("autograd")
@@ -113,21 +101,8 @@ def test_a_backward_that_cannot_be_captured_is_unsupported() -> None:
     assert said(rows["asks-the-host"]).startswith("unsupported cannot be captured in a CUDA graph")
 
 
-def test_a_baseline_that_cannot_be_captured_costs_the_others_nothing() -> None:
-    rows = measured(product, ["asks-the-host", "kernel", "autograd"], mode="backward", timer="graph", **SIZES)
-    assert said(rows["asks-the-host"]).startswith("unsupported cannot be captured in a CUDA graph")
-    assert {rows[name].status for name in ("kernel", "autograd")} == {"ok"}
-
-
 def test_a_kernel_on_the_default_stream_is_no_part_of_a_graph() -> None:
-    double = Operator(
-        "device-double",
-        axes=("M", "N"),
-        inputs={"x": MATRIX},
-        outputs={"y": MATRIX},
-        reference=lambda x: x * 2,
-        rows="M",
-    )
+    double = matrices("device-double", lambda x: x * 2, rows="M")
     double.provider("torch")(lambda x: x * 2)
 
     @double.provider("default-stream")
@@ -145,14 +120,8 @@ def test_a_kernel_on_the_default_stream_is_no_part_of_a_graph() -> None:
 @pytest.mark.parametrize("cache", ["warm", "cold"])
 def test_inputs_that_calls_change_are_restored(cache: str, timer: str) -> None:
     """Each round begins with the values that were checked, and ends with them for the provider that follows."""
-    add = Operator(
-        f"device-add-{cache}-{timer}",
-        axes=("M", "N"),
-        inputs={"x": MATRIX, "residual": MATRIX},
-        outputs={"y": MATRIX, "h": MATRIX},
-        reference=lambda x, residual: ((x + residual) * 2, x + residual),
-        rows="M",
-    )
+    name = f"device-add-{cache}-{timer}"
+    add = matrices(name, lambda x, residual: ((x + residual) * 2, x + residual), "x residual", "y h", rows="M")
 
     @add.provider("in-place", mutates={"residual": "h"})
     def in_place(x: Tensor, residual: Tensor) -> Tensor:

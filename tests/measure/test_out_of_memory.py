@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from in_process import case_run, said
-from torch import Tensor
 
-from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.machine.device import drop_locals, out_of_memory
 
 
@@ -68,26 +64,3 @@ def test_an_exception_lets_go_of_what_its_functions_held() -> None:
         assert all(reference() for reference in held) and len(held) == 2
         drop_locals(error)
         assert not any(reference() for reference in held)
-
-
-def test_the_memory_of_a_provider_that_fails_is_free_when_it_is_returned_to_the_device() -> None:
-    fails = Operator(
-        "fails-with-memory",
-        axes=("N",),
-        inputs={"x": Declared("N")},
-        outputs={"y": Declared("N")},
-        reference=lambda x: x * 2,
-    )
-    held: list[Any] = []
-
-    @fails.provider("large")
-    def large(x: Tensor) -> Tensor:
-        tensor = Held()
-        held.append(weakref.ref(tensor))
-        raise RuntimeError("CUDA error: out of memory")
-
-    run = case_run(fails, N=8)
-    alive: list[bool] = []
-    run.device.release = lambda: alive.append(held[0]() is not None)  # type: ignore[method-assign]
-    (row,) = [row for row in run.run() if row.role == "provider"]
-    assert said(row).startswith("oom") and alive[0] is False

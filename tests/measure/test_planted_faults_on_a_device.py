@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from in_process import case_run
+from in_process import case_run, matrices
 from making import write_rows
 from torch import Tensor
 
-from kbench import Operator
-from kbench import Tensor as Declared
 from kbench.execute.writer import KernelsWriter
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
@@ -95,10 +93,7 @@ def test_the_first_sentence_names_what_was_planted(no_operators: None, tmp_path:
     recorder = LaunchRecorder(Device())
     if not recorder.works:
         pytest.skip(recorder.missing)
-    operator = Operator(
-        "double", axes=("M", "N"), inputs={"x": Declared("M", "N")}, outputs={"y": Declared("M", "N")}, rows="M",
-        reference=lambda x: x * 2,
-    )  # fmt: skip
+    operator = matrices("double", lambda x: x * 2, rows="M")
     operator.provider(name)(make())
     sent: list[Any] = []
     run = case_run(operator, [name], cache="cold", rounds=3, rep_ms=20, M=rows, N=4096)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from in_process import MadeUpInstruments, case_run
+from in_process import MadeUpInstruments, case_run, matrices
 from torch import Tensor
 
 from kbench import Operator
-from kbench import Tensor as Declared
 from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
@@ -43,10 +42,7 @@ class Stand(LaunchRecorder):
 
 @pytest.fixture
 def double(no_operators: None) -> Operator:
-    operator = Operator(
-        "double", axes=("M", "N"), inputs={"x": Declared("M", "N")}, outputs={"y": Declared("M", "N")},
-        reference=lambda x: x * 2,
-    )  # fmt: skip
+    operator = matrices("double", lambda x: x * 2)
 
     @operator.provider("in-place", mutates={"x": "y"})
     def in_place(x: Tensor) -> None:
@@ -107,13 +103,6 @@ class Meter(Telemetry):
     def energy_counter_mj(self) -> float:
         self.drawn += 1000
         return self.drawn
-
-
-def test_rounds_that_are_shorter_than_the_counter_resolves_have_no_energy(double: Operator) -> None:
-    meter = Meter()
-    run = case_run(double, ["plain"], instruments=MadeUpInstruments(telemetry=meter), M=4, N=8)
-    assert run.run()[0].energy_mj is None
-    assert meter.drawn == 0, "the counter takes a device milliseconds to read: nobody asked for it"
 
 
 def test_long_rounds_have_an_energy(double: Operator, monkeypatch: pytest.MonkeyPatch) -> None:

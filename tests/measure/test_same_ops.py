@@ -8,28 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from in_process import measured, said
+from in_process import matrices, measured, said
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from kbench.contract import registry
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
-from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.machine.device import Device
 
 SAME = "ok runs the same torch operators as the baseline torch-native: aten._softmax"
 
 
 def softmax(name: str, **more: object) -> Operator:
-    made = Operator(
-        name,
-        axes=("M", "N"),
-        inputs={"x": Declared("M", "N")},
-        outputs={"y": Declared("M", "N")},
-        reference=lambda x: torch.softmax(x, -1),
-        **more,  # type: ignore[arg-type]
-    )
+    made = matrices(name, lambda x: torch.softmax(x, -1), **more)
     made.provider("torch-native")(lambda x: torch.softmax(x, -1))
     return made
 
@@ -39,20 +31,12 @@ def naive(x: Tensor) -> Tensor:
     return numerator / numerator.sum(-1, keepdim=True)
 
 
-def into_new_memory(x: Tensor) -> Tensor:
-    torch.empty_like(x)
-    return torch.softmax(x.view(1, *x.shape).transpose(0, 1), -1).squeeze(1)
-
-
 def other_for_long_rows(x: Tensor) -> Tensor:
     return naive(x) if x.shape[1] > 64 else x.softmax(-1)
 
 
 RENAMED: dict[str, Callable[[Tensor], Tensor]] = {
-    "module": torch.nn.Softmax(-1),
     "transposed": lambda x: torch.nn.functional.softmax(x.t(), 0).t(),
-    "operator": lambda x: torch.ops.aten._softmax(x, -1, False),
-    "views": into_new_memory,
     "fallback": other_for_long_rows,
 }
 
@@ -106,27 +90,6 @@ def test_a_provider_that_fails_while_its_operators_are_recorded_is_timed() -> No
     assert said(row).startswith(
         "ok its torch operators are not known: NotImplementedError: not in a mode at test_same_ops"
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["backward", "full"])
-def test_gradients_under_another_name(mode: str) -> None:
-    named = softmax(f"renamed-{mode}", gradients=("x",))
-    named.provider("module")(torch.nn.Softmax(-1))
-    named.provider("doubled")(lambda x: torch.softmax(x * 1, -1))  # differentiates another function
-
-    @named.provider("kernel")
-    def forward(x: Tensor) -> Tensor:
-        return torch.softmax(x, -1)
-
-    @named.backward("kernel", saves=["y"])
-    def backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
-        return torch.ops.aten._softmax_backward_data(dy, saved[0], -1, x.dtype)
-
-    rows = measured(named, M=4, N=8, mode=mode)
-    flagged = {name for name, row in rows.items() if "same-ops" in row.flags}
-    assert flagged == {"module", "kernel"}, {name: said(row) for name, row in rows.items()}
-    assert "aten._softmax_backward_data" in rows["kernel"].reason
 
 
 def _taken_for_the_baseline(name: str, left_out: Collection[str] = ()) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from in_process import matrices
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
@@ -19,9 +20,7 @@ def mixed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def operator(name: str, rows: str | None) -> Operator:
-    tensors = {"a": Tensor("M", "N"), "b": Tensor("M", "N")}
-    found = dict.fromkeys(["y"], Tensor("M", "N"))
-    return Operator(name, axes=("M", "N"), inputs=tensors, outputs=found, reference=mixed, rows=rows)
+    return matrices(name, mixed, "a b", rows=rows)
 
 
 OPERATORS = {rows: operator(f"mixed-{rows}", rows) for rows in ("M", None)}

@@ -6,12 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from in_process import MadeUpInstruments
 
-from kbench.measure.instruments import EMPTY_ROUNDS
 from kbench.measure.machine import settling
 from kbench.measure.machine.settling import SettledClock
-from kbench.measure.timing.timer import Samples
 
 
 def device(*readings_mhz: float | None) -> Any:
@@ -51,27 +48,3 @@ def test_a_clock_that_has_changed_since_is_waited_for_again(then: tuple[float, .
 def test_a_device_that_does_not_tell_its_clock_is_not_waited_for(worked: list[float]) -> None:
     SettledClock(device(None)).settle(worked.append)
     assert not worked
-
-
-class Counting:
-    """A timer that counts the rounds of its `empty` control."""
-
-    name = "counting"
-
-    def __init__(self) -> None:
-        self.warmups: list[float] = []
-
-    def empty(self) -> Any:
-        def sample(warmup_ms: float, rep_ms: float) -> Samples:
-            self.warmups.append(warmup_ms)
-            return Samples([0.004])
-
-        return sample
-
-
-def test_a_session_measures_its_timer_once_for_each_kind_of_cache() -> None:
-    session, timer = MadeUpInstruments(), Counting()
-    first = session.empty(timer, "cold")  # type: ignore[arg-type]
-    assert len(first.rounds) == EMPTY_ROUNDS and timer.warmups[0] > 0 and not any(timer.warmups[1:])
-    assert session.empty(timer, "cold") is first and len(timer.warmups) == EMPTY_ROUNDS  # type: ignore[arg-type]
-    assert session.empty(timer, "warm") is not first  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from in_process import measured, said
+from in_process import matrices, measured, said
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -76,10 +76,6 @@ OPERATORS = {
     "linear": _made(
         "linear", "M N", {"x": M_N, "w": N_N}, {"y": M_N}, lambda x, w: x @ w.t(), F.linear, "x", "w"
     ),
-    "matmul": _made(
-        "matmul", "M N K", {"a": Declared("M", "K"), "b": Declared("K", "N")}, {"c": M_N}, torch.matmul, torch.matmul,
-        "a", "b",
-    ),
     "cross-entropy": _made(
         "cross-entropy", "M N", {"x": M_N, "labels": Declared("M", dtype="int64", fill=integers("N"))},
         {"loss": Declared("M")}, lambda x, labels: x.logsumexp(-1) - x.gather(1, labels[:, None])[:, 0],
@@ -89,19 +85,11 @@ OPERATORS = {
         "columns", "N M", {"x": Declared("N", "M"), "w": Declared("N", 1)}, {"y": Declared("M"), "h": Declared("N", "M")},
         _two, _two, "x", "w",
     ),
-    "middle": _made(
-        "middle", "M N", {"x": Declared(3, "M", "N"), "w": Declared("N")}, {"y": Declared("N", "M", 3)},
-        lambda x, w: (x * w).permute(2, 1, 0), lambda x, w: (x * w).permute(2, 1, 0), "x", "w",
-    ),
     "outer": _made(  # the output is much larger than the inputs
         "outer", "M N", {"a": Declared("M"), "b": Declared("N")}, {"y": M_N}, lambda a, b: a[:, None] * b,
         lambda a, b: a[:, None] * b, "a", "b",
     ),
-    "argmax": _made(
-        "argmax", "M N", {"x": M_N}, {"i": Declared("M", dtype="int64"), "any": Declared("M", dtype="bool")},
-        lambda x: (x.argmax(-1), (x > 2).any(-1)), lambda x: (x.argmax(-1), (x > 2).any(-1)),
-    ),
-}  # fmt: skip
+    }  # fmt: skip
 
 
 def verdicts(definition: Definition, inputs: Any, outputs: list[Tensor], monkeypatch: Any) -> list[Accuracy]:
@@ -177,21 +165,9 @@ def test_a_gradient_without_rows_is_the_sum_over_all_of_them(monkeypatch: pytest
     assert torch.allclose(dw.double(), parts[1].reference, atol=1e-5)
 
 
-def test_given_scales_are_those_of_all_slices_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 10)
-    definition, inputs, _ = OPERATORS["linear"].drawn("full", M=12, N=5)
-    first = Expected(definition, inputs)
-    first.compute()
-    for part, again in zip(first.parts(), first.of(inputs).parts(), strict=True):
-        assert part.scale is not None and again.scale is not None
-        assert torch.allclose(part.scale, again.scale, rtol=1e-12)
-
-
 def test_an_operator_without_rows_is_never_sliced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 1)
-    centred = Operator(
-        "slices-none", ["M", "N"], {"x": M_N}, {"y": M_N}, lambda x: x - x.mean(0), gradients=("x",)
-    )  # fmt: skip
+    centred = matrices("slices-none", lambda x: x - x.mean(0), gradients=("x",))
     centred.provider("right")(lambda x: x - x.mean(0))
     for mode in ("forward", "full"):
         assert said(measured(centred, M=8, N=8, mode=mode)["right"]) == "ok"

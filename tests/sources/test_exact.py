@@ -14,13 +14,9 @@ X = torch.full((2,), 1 / 3, dtype=torch.float64)
 
 SAME: dict[str, Callable[[Tensor], Tensor]] = {
     "float": lambda x: x.float(),
-    "half": lambda x: x.half(),
-    "bfloat16": lambda x: x.bfloat16(),
     "to": lambda x: x.to(torch.bfloat16),
-    "to with a name": lambda x: x.to(dtype=torch.float32),
     "type": lambda x: x.type(torch.float16),
     "made": lambda x: torch.tensor([1 / 3, 1 / 3], dtype=torch.float32),
-    "made without a dtype": lambda x: torch.tensor([1 / 3, 1 / 3]),
     "summed": lambda x: x.sum(0, keepdim=True, dtype=torch.float32).expand(2) / 2,
     "bits": lambda x: x.view(torch.int64).view(torch.float64),
 }

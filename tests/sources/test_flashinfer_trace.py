@@ -124,7 +124,6 @@ def test_the_reference_computes_in_float64_whatever_dtypes_it_names(tmp_path: Pa
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
-    "no name": (changed(name=None), "definition.json: name: "),
     "an axis of no kind": (
         changed(axes={"M": {"type": "list"}}),
         "definition.json: axes.M: Input tag 'list'",
@@ -137,18 +136,14 @@ FAULTS: dict[str, tuple[Any, str]] = {
         changed(outputs={"y": {"shape": [], "dtype": "float4_e2m1"}}),
         "dtype float4_e2m1 is not supported",
     ),
-    "no tensor": (changed(inputs={}), "there is no input with a shape"),
     "code in an expression": (
         changed(axes={"M": {"type": "expr", "expression": "__import__('os')"}}),
         "definition.json: axes.M.expression: ",
     ),
-    "a syntax error": (changed(reference="import torch\ndef run(:"), "definition.json, reference:2:9: not Python"),
     "no function": (changed(reference="x = 1"), "reference: `run` is not defined"),
-    "code that raises": (changed(reference="x = 1\nx / 0"), "reference:2: the code raised ZeroDivisionError"),
     "code that exits": (changed(reference="import sys\nsys.exit('bye')"), "reference:2: the code raised SystemExit"),
     "the name of a column": (changed(axes={**SCALE["axes"], "session": {"type": "var"}}), "is a column of the results"),
     "a list": (["no object"], "definition.json: it must hold a JSON object"),
-    "null": (None, "definition.json: it must hold a JSON object"),
 }
 
 
@@ -162,22 +157,11 @@ def test_a_malformed_definition_is_one_located_fault(tmp_path: Path, name: str) 
     assert raised.value.where.startswith(str(tmp_path))
 
 
-SOLUTIONS: dict[str, tuple[Any, str]] = {
-    "a taken name": (
-        solution("reference", "def run(): ..."),
-        "other.json: 'scale_n8' has a provider 'reference' already",
-    ),
-    "a name that cannot be printed": (solution("a\nb", "def run(): ..."), "other.json: provider 'a\\nb' of 'scale_n8'"),
-    "no spec": ({"definition": "scale_n8", "name": "mine", "sources": []}, "other.json: spec: "),
-}
-
-
-@pytest.mark.parametrize("name", SOLUTIONS)
-def test_a_malformed_solution_is_one_fault_in_its_file(tmp_path: Path, name: str) -> None:
-    other, expected = SOLUTIONS[name]
+def test_a_solution_with_the_name_of_another_provider_is_one_fault_in_its_file(tmp_path: Path) -> None:
+    other = solution("reference", "def run(): ...")
     with pytest.raises(SourceFault) as raised:
         load(write_problem(tmp_path / "problem", SCALE, scale_workload(1), other=other))
-    assert expected in f"{raised.value.where}: {raised.value}"
+    assert "other.json: 'scale_n8' has a provider 'reference' already" in f"{raised.value.where}: {raised.value}"
 
 
 def test_a_solution_of_another_definition_is_left_out_with_a_note(
@@ -192,9 +176,6 @@ def test_a_solution_of_another_definition_is_left_out_with_a_note(
 
 LINES = {
     "5": "workload.jsonl:2: it must hold a JSON object",
-    '{"axes": {}': "workload.jsonl:2: not JSON",
-    '{"axes": {}, "inputs": {}}': "workload.jsonl:2: axes: there is no M",
-    '{"axes": {"M": -1}, "inputs": {}}': "workload.jsonl:2: axes.M: ",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "random"}}}': "workload.jsonl:2: inputs: there is no a",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "zeros"}}}': "workload.jsonl:2: inputs.x: Input tag 'zeros'",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "custom"}}}': "inputs.x.type: is custom, but the definition has no",

@@ -68,15 +68,6 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_the_sizes_are_those_of_the_file(tmp_path: Path) -> None:
-    sweep = load(write(tmp_path / "problem", mlp=PROBLEM))
-    operator, case = registered["mlp"], Case("mlp", {}, "bfloat16")
-    assert sweep.points == ({"dtype": "float32"},)
-    assert [operator.inputs[name].shape_in(case) for name in ("x", "shift")] == [(6, 8), (6,)]
-    assert operator.outputs["output"].shape_in(case) == (6, 16)
-    assert operator.call_bytes(case) == 2 * (6 * 8 + 6 * 16 + (16 * 8 + 16) + 16) + 8 * 6, "with the weights"
-
-
 def inputs_of(case: Case, seed: int = 0) -> tuple[torch.Tensor, ...]:
     from kbench.measure.correctness.inputs import Inputs
     from kbench.measure.definition.definition import Definition
@@ -144,8 +135,6 @@ def test_one_file_may_hold_the_problem_and_its_solution(kbench: Kbench, tmp_path
 
 FAULTS = {
     "no inputs": (PROBLEM.replace("def get_inputs", "def inputs"), "mlp.py: `get_inputs` is not defined"),
-    "a syntax error": (PROBLEM.replace("batch = 6", "batch = = 6"), "mlp.py:14:9: not Python"),
-    "code that raises": (PROBLEM.replace("half = features", "half = lost"), "mlp.py:16: the code raised NameError"),
     "code that exits": (
         PROBLEM.replace("batch = 6", "raise SystemExit(5)"),
         "mlp.py:14: the code raised SystemExit: 5",
@@ -153,14 +142,6 @@ FAULTS = {
     "a model that raises": (
         PROBLEM.replace("self.linear(x)", "self.lost(x)"),
         "mlp.py:12: the model raised AttributeError",
-    ),
-    "inputs that the model does not take": (
-        PROBLEM.replace("return [torch.rand", "return [1, 2, torch.rand"),
-        "mlp.py: the model raised TypeError",
-    ),
-    "inputs that are no list": (
-        PROBLEM.replace("return [torch.rand", "[torch.rand"),
-        "mlp.py: get_inputs returns NoneType; it must return a list",
     ),
     "an output that is no tensor": (PROBLEM.replace("return (self", "return 1, (self"), "forward returns int"),
     "no tensor": (

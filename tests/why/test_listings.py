@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,12 +15,10 @@ from why.test_why import H200, NAME, timed
 
 from kbench.execute.writer import KernelsWriter
 from kbench.launches.code_digest import code_digest
-from kbench.launches.code_files import save_code
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded
 from kbench.why import disassembler
 from kbench.why.disassembler import find_cuobjdump
-from kbench.why.listing import Language, listings_of
 
 pytest.importorskip("triton")
 
@@ -89,16 +86,6 @@ def why(tmp_path: Path, cubins: list[Path]) -> Why:
     return lambda *words: run_kbench(["why", "r.csv", "--row", "provider=copies", *words], tmp_path)
 
 
-@pytest.mark.slow
-def test_machine_code_of_a_row(why: Why) -> None:
-    ended = why("--code", "sass")
-    assert ended.returncode == 0, ended.stderr
-    head, *lines = ended.stdout.splitlines()
-    assert head.startswith("copies: SASS of kernel scaled, ") and ".cubin, sm_90a" in " ".join(ended.stdout.split())
-    assert any("STG.E " in line for line in lines) and not any("MUFU" in line for line in lines)
-    assert ended.stderr == ""
-
-
 def test_a_row_without_launches_has_no_code(tmp_path: Path) -> None:
     write_rows(tmp_path / "r.csv", [timed(None, provider="copies")])
     ended = run_kbench(["why", "r.csv", "--row", "provider=copies", "--code", "sass"], tmp_path)
@@ -125,35 +112,3 @@ def test_without_the_tool_it_says_how_to_get_it(why: Why, monkeypatch: pytest.Mo
     ended = why("--code", "sass")
     assert ended.returncode == 3 and "are not installed; pip install triton" in " ".join(ended.stderr.split())
     assert why("--code", "ptx").returncode == 0, "Triton keeps the PTX as text"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_the_code_of_an_extension(tmp_path: Path) -> None:
-    source = (
-        "template <typename T> __global__ void rows(const T* x, T* y) { y[threadIdx.x] = x[threadIdx.x] * T(2); }\n"
-    )
-    source += "".join(
-        f"template __global__ void rows<{kind}>(const {kind}*, {kind}*);\n" for kind in ("float", "double")
-    )
-    folder = tmp_path / "extension"
-    folder.mkdir(parents=True)
-    (folder / "rows.cu").write_text(source)
-    command = [
-        "nvcc",
-        "-gencode",
-        "arch=compute_90,code=sm_90",
-        "-shared",
-        "-Xcompiler",
-        "-fPIC",
-        "-o",
-        "kbench_rows.so",
-    ]
-    subprocess.run([*command, "rows.cu"], cwd=folder, check=True, timeout=120)
-    code = code_digest((folder / "kbench_rows.so").read_bytes())
-    save_code(tmp_path / "r.csv", code, folder / "kbench_rows.so")
-    mine = kernel(code, "_Z4rowsIfEvPKT_PS0_", "machine code in kbench_rows.so")
-    [one] = listings_of(call(mine), Language.SASS, tmp_path / "r.csv")
-    assert any("FADD" in line or "FMUL" in line for line in one.lines) and not any("DADD" in line for line in one.lines)
-    [ptx] = listings_of(call(mine), Language.PTX, tmp_path / "r.csv")
-    assert not ptx.lines and ptx.remark.endswith(f"{code}.so has no PTX: it was compiled for its device only")
