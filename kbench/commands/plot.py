@@ -1,4 +1,4 @@
-"""`kbench plot`: draws results into pictures."""
+"""`kbench plot`: draws results into pictures, or as text in the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kbench.commands.options import (
     parse_share,
     split_words,
 )
-from kbench.errors import ExitStatus
+from kbench.errors import ExitStatus, UsageError
 
 
 def plot(
@@ -52,6 +52,7 @@ def plot(
     ] = "",
     margin: Margin = "2%",
     where: RowTerms = "",
+    term: Annotated[bool, typer.Option("--term", help="Draw as text in the terminal. Write no files.")] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the CSV."),
@@ -70,6 +71,11 @@ def plot(
     from kbench import plotting
 
     choices = plotting.Choices(metric, kind, x, split_words(by), theme, parse_share("--margin", margin))
+    if term and out:
+        raise UsageError("--term and --out cannot be combined: --term writes no files")
+    if term:
+        plotting.print_charts(newest_results(files), choices, where)
+        return ExitStatus.OK
     for path in plotting.write_pictures(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)
     return ExitStatus.OK

@@ -1,8 +1,8 @@
-"""Pictures of results: lines, bars, maps of winners, changes between two files, and histories.
+"""Pictures of results: lines, bars, maps of winners, changes between two files, and histories. And charts of text.
 
 `results` draws results files: `points` are their rows, `along` chooses what runs along x, and `pages` divides them into panels,
-which `lines`, `bars` and `heatmap` draw. `changes` draws a comparison, `history` a history, and `choice_map` a decision. All
-share the page of `sheet`, the look of `style` and the spelling of `names`.
+which `lines`, `bars` and `heatmap` draw. `changes` draws a comparison, `history` a history, and `choice_map` a decision.
+`terminal` prints lines, bars and maps as text. All share the page of `sheet`, the look of `style` and the spelling of `names`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ __all__ = [
     "plot",
     "plot_changes",
     "plot_history",
+    "print_charts",
     "write_history_pictures",
     "write_pictures",
 ]
@@ -130,6 +131,13 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
     drawn = draw_results(sources, choices)
     pictures = (Picture(combination_of(page.fixed), figure, curves) for page, figure, curves in drawn)
     yield from _in_style(theme_by_name(choices.theme), pictures)
+
+
+def print_charts(files: Sequence[Path | str], choices: Choices = DEFAULT_CHOICES, where: str = "") -> None:
+    """Print results as text, a chart per panel. `files`, `where` and what it raises are those of `write_pictures`."""
+    from kbench.plotting import terminal  # plotext is slow to import, and most pictures are files
+
+    terminal.print_charts(load_sources(files, where), choices)
 
 
 def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:

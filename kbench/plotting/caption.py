@@ -17,14 +17,21 @@ MOST_NAMES = 8
 """Providers that a list in the caption names."""
 
 
-def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric | None, meaning: Sequence[str]) -> str:
+def caption(
+    sources: Sequence[ResultsFile],
+    drawn: pd.DataFrame,
+    metric: Metric | None,
+    meaning: Sequence[str],
+    *,
+    bands: bool = True,
+) -> str:
     """The lines under a picture.
 
     `drawn` are the points of all files, as `points` makes them. `metric` is None where the picture shows winners.
-    `meaning` are lines of the picture's own.
+    `meaning` are lines of the picture's own. `bands` says whether the picture has bands.
     """
     lines = [f"{source.label}: " * (len(sources) > 1) + machine_line(source) for source in sources]
-    lines += [method_line(sources, metric), *meaning]
+    lines += [method_line(sources, metric if bands else None), *meaning]
     lost = drawn[(drawn["role"] == Role.PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
     outcomes = []
     for status, group in lost.groupby("status"):

@@ -22,8 +22,9 @@ from kbench.plotting.sheet import LegendEntry, text_width
 from kbench.plotting.style import mix
 from kbench.text.words import plural
 
-SIGNS = "1.10x: the runner-up takes 10 % longer · ~: a tie · ?: too noisy to tell · fainter: a closer runner-up"
-"""What cells say, for the caption."""
+SIGNS = "1.10x: the runner-up takes 10 % longer · ~: a tie · ?: too noisy to tell"
+SHADES = "fainter: a closer runner-up"
+"""What cells say, and what their colours say, for the caption."""
 
 FULL_COLOUR = 0.5
 """A winner has its full colour where the runner-up takes at least this much longer: 0.5 is 50 %."""

@@ -86,7 +86,18 @@ Drawn = tuple[Page, Figure, list[lines.DrawnCurve]]
 
 
 def draw_results(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Drawn]:
-    """The pictures of files for these choices, in the style of matplotlib that is set.
+    """The pictures of files for these choices, in the style of matplotlib that is set. Raises as `pages_of` does."""
+    for page, look, text in pages_of(sources, choices):
+        if choices.kind == "heatmap":
+            yield page, _draw_heatmaps(page, look, text), []
+        else:
+            yield page, *_draw_page(page, look, text, bars_only=choices.kind == "bars")
+
+
+def pages_of(
+    sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool = False
+) -> Iterator[tuple[Page, Look, str]]:
+    """The pages of files for these choices, each with its look and its caption. `as_text`: they have no bands and no shades.
 
     Raises UsageError for an unknown choice and for more than fits into a picture, ResultsError where there is no value to
     draw.
@@ -109,34 +120,34 @@ def draw_results(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[D
     titled = list(dict.fromkeys([*columns, "model"]))  # the caption names the device
     look = Look(metric, theme_by_name(choices.theme), sources, x, list(paired), titled)
     if kind == "heatmap":
-        yield from _draw_winners(drawn, look, choices, axes, columns, meaning)
+        meaning = [heatmap.SIGNS if as_text else f"{heatmap.SIGNS} · {heatmap.SHADES}", *meaning]
+        yield from _pages_of_winners(drawn, look, choices, axes, columns, meaning)
         return
     look = look.of(drawn)
     beside = [name for name in columns if (name != x or kind == "bars") and name not in paired]
     beside += ["file"] if "file" in choices.by else []
-    text = caption(sources, drawn, metric, meaning)
+    text = caption(sources, drawn, metric, meaning, bands=not as_text)
     for page in split_into_pages(drawn, beside, choices.by, MAX_BY if kind == "bars" else MAX_PANELS):
-        yield page, *_draw_page(page, look, text, bars_only=kind == "bars")
+        yield page, look, text
 
 
-def _draw_winners(
+def _pages_of_winners(
     drawn: pd.DataFrame,
     look: Look,
     choices: Choices,
     axes: Sequence[str],
     columns: Sequence[str],
     meaning: Sequence[str],
-) -> Iterator[Drawn]:
-    """Pages of maps of winners."""
+) -> Iterator[tuple[Page, Look, str]]:
     sources = look.sources
     cells, y = heatmap.winners_of(sources, axes, look.x, look.paired, choices.by)
     apart = (look.x, y, *look.paired)
     titled = [name for name in look.titled if name not in apart]
     look = Look(look.metric, look.theme, sources, look.x, look.paired, titled, y).of(cells)
     noise = [f"{source.label}: " * (len(sources) > 1) + source.analysis.noise.sentence() for source in sources]
-    text = caption(sources, drawn, None, [*noise, heatmap.SIGNS, *meaning])
+    text = caption(sources, drawn, None, [*noise, *meaning])
     for page in split_into_pages(cells, [name for name in ["file", *columns] if name not in apart], choices.by):
-        yield page, _draw_heatmaps(page, look, text), []
+        yield page, look, text
 
 
 def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -185,6 +186,68 @@ def test_the_heat_map_has_the_winners_and_leads_of_show(kbench: Kbench, pictures
     assert "1.60x" in texts and "1.80x" in texts
     assert counts_of_map(texts) == {"fast": (2, 1)} and counts_of_show(kbench("show", results).out)["fast"] == (2, 1)
     assert any(f"at most {NOISE}" in text for text in texts)
+
+
+# -- in the terminal
+
+
+def of_providers(text: str, *, place: int) -> dict[str, list[str]]:
+    """The words of the lines of a chart that have a provider's name at this place, by this name. The first of them."""
+    lines = [line.split() for line in text.splitlines()]
+    names = ("torch", "fast", "even", "picky", "broken")
+    return {words[place]: words for words in reversed(lines) if len(words) > place and words[place] in names}
+
+
+@pytest.fixture
+def printed(kbench: Kbench, folder: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What `kbench plot --term` prints for the planted results, in lines of 80 characters. It writes no file."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def printed(*options: str) -> str:
+        before = sorted(folder.rglob("*"))
+        ended = kbench("plot", results, "--term", *options)
+        assert ended.code == 0, ended.err
+        assert sorted(folder.rglob("*")) == before and "\x1b" not in ended.out
+        assert max(map(len, ended.out.splitlines())) <= 80
+        return ended.out
+
+    return printed
+
+
+def test_term_prints_a_chart_with_the_letter_last_value_and_failures_of_each_provider(
+    printed: Callable[..., str],
+) -> None:
+    text = printed("--metric", "ms")
+    names = of_providers(text, place=1)
+    chart, _, _ = text.partition("provider")
+    assert {name: words[2] for name, words in names.items()} == {
+        "torch": "2048", "picky": "1638", "even": "1039", "fast": "1024", "broken": "-"
+    }  # fmt: skip
+    assert "time" in chart and "256" in chart and "1K" in chart
+    rows_of_letters = {name: [line for line in chart.splitlines() if words[0] in line] for name, words in names.items()}
+    assert rows_of_letters["torch"] and not rows_of_letters["broken"]
+    assert "wrong" in names["broken"] and "N=256" in names["picky"]
+
+
+def test_term_prints_bars_as_long_as_their_values(printed: Callable[..., str]) -> None:
+    names = of_providers(printed("--kind", "bars", "--metric", "speedup", "--where", "N=256"), place=0)
+    assert names["fast"][1] == "2" and len(names["fast"][2]) == 2 * len(names["torch"][2])
+    assert names["broken"][1:] == ["wrong"] and names["picky"][1:] == ["unsupported"]
+
+
+def test_term_prints_the_fastest_provider_of_each_case(printed: Callable[..., str]) -> None:
+    text = printed("--kind", "heatmap")
+    lines = [line.split() for line in text.splitlines()]
+    letter = of_providers(text, place=1)["fast"][0]
+    cases = {int(words[0]): words[1:] for words in lines if words and words[0] in map(str, SIZES)}
+    assert cases == {256: [letter, "1.80x"], 512: [letter, "1.60x"], 1024: [letter, "~"], 2048: [letter, "?"]}
+
+
+@pytest.mark.parametrize("options", [("--out", "new"), ("--kind", "change")])
+def test_term_refuses_what_it_cannot_do(kbench: Kbench, folder: Path, results: Path, options: tuple[str, str]) -> None:
+    ended = kbench("plot", results, "--term", *options)
+    assert ended.code == 2 and "--term" in ended.err and options[0] in ended.err
+    assert not (folder / "new").exists()
 
 
 # -- changes
