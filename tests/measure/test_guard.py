@@ -7,7 +7,6 @@ import importlib
 import inspect
 import logging
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from in_process import matrices, measured, said
+from warm_processes import WarmProcesses
 
 from kbench.contract.operator import Operator
 from kbench.measure.tampering.guard import Guard, ProviderChanges
@@ -36,9 +36,9 @@ print(changes.tampering, changes.altered)
 
 
 @pytest.mark.slow
-def test_compiling_for_the_first_time_in_a_process_is_no_tampering() -> None:
+def test_compiling_for_the_first_time_in_a_process_is_no_tampering(warm: WarmProcesses) -> None:
     """torch replaces a function of its own then."""
-    done = subprocess.run([sys.executable, "-c", COMPILES], capture_output=True, text=True, timeout=120)
+    done = warm.run(COMPILES)
     assert done.stdout.strip() == "[] []", done.stderr
 
 

@@ -15,13 +15,12 @@ import torch
 
 from kbench.measure import rounds as timing
 from kbench.measure.contender import Contender
-from kbench.measure.controls import COPY_MS, REPEAT_MS, repeat
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Telemetry
-from kbench.measure.rounds import CONTROL_WARMUP_MS, Rounds
+from kbench.measure.rounds import Rounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import Samples
@@ -79,18 +78,6 @@ def test_a_contender_warms_up_in_its_first_round_only() -> None:
     assert budgets == [(25, 100), (0, 100), (0, 100)]
 
 
-def test_controls_are_sampled_no_longer_than_they_need() -> None:
-    again = repeat(1, contender(0, "first", lambda n: 1.0)[0])
-    assert again.longest_ms == REPEAT_MS > COPY_MS
-    again.sample, budgets = (found := contender(1, "repeat", lambda n: 1.0))[0].sample, found[1]
-    timed([again], rounds=2)
-    assert budgets == [(CONTROL_WARMUP_MS, REPEAT_MS), (0, REPEAT_MS)]
-    budgets.clear()
-    again.rounds.clear()
-    timed([again], rounds=1, rep_ms=5)
-    assert budgets == [(CONTROL_WARMUP_MS, 5)]
-
-
 PRECISE = {"warmup_ms": 0, "rep_ms": 10, "rounds": 5, "precision": 0.005, "max_ms": 395}
 
 
@@ -109,11 +96,6 @@ def rounds_of(*contenders: tuple[str, Callable[[int], float]], **settings: Any) 
     made = [contender(index, name, times)[0] for index, (name, times) in enumerate(contenders)]
     timed(made, **PRECISE | settings)
     return {each.name: len(each.rounds) for each in made}
-
-
-def test_a_steady_provider_has_the_fewest_rounds() -> None:
-    assert rounds_of(("base", steady), ("other", steady)) == {"base": 5, "other": 5}
-    assert rounds_of(("base", steady), rounds=8) == {"base": 8}
 
 
 def test_an_unsteady_provider_goes_on_to_the_limit_beside_the_baseline() -> None:

@@ -28,9 +28,7 @@ def test_each_plot_of_a_script_has_a_file_of_its_own_and_flops_give_tflops(kbenc
     assert run.returncode == 0, run.stderr
     for name, dtype in (("matmul-fp32", "float32"), ("matmul-fp64", "float64")):
         rows = rows_of(tmp_path, name)
-        assert [(row["M"], row["K"], row["dtype"]) for row in rows] == [
-            (m, m, dtype) for m in ("32", "64") for _ in "ab"
-        ]
+        assert [(row["M"], row["K"], row["dtype"]) for row in rows] == [("32", "32", dtype)] * 2
         assert [float(row["counted"]) for row in rows] == [2 * int(row["M"]) ** 3 for row in rows]
         assert all(row["tflops"] and not row["gbps"] for row in rows)
 
