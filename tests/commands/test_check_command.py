@@ -56,30 +56,6 @@ def checked(provider: str, edge: str, status: Status = Status.CHECKED, reason: s
     return Row(Case("twice", {"N": 7}, "float32"), provider, status=status, reason=reason, edge=edge)
 
 
-@pytest.mark.parametrize(
-    ("judged", "legend"),
-    [
-        (False, "ok and the largest error in ulp, declined"),
-        (True, "ok (the operator has a check of its own), declined"),
-    ],
-)
-def test_the_legend_says_whether_the_operator_has_a_check_of_its_own_also_if_every_provider_crashed(
-    judged: bool, legend: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_checks([checked("mine", "random", Status.CRASHED, "died of signal 11")], check_plan("mine", judged=judged))
-    assert legend in capsys.readouterr().out
-
-
-def test_a_cell_without_a_result_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [checked("mine", "random", Status.UNSUPPORTED, "N is odd")]
-    print_checks(rows, check_plan("mine"))
-    assert "not tried" not in capsys.readouterr().out
-    rows += [checked("other", "random"), checked("other", "one NaN")]
-    print_checks(rows, check_plan("mine", "other"))
-    said = capsys.readouterr().out
-    assert "- not tried: the provider declined or failed on random inputs" in said and "one NaN  -" in said
-
-
 STOPS = """
 import pathlib, time
 

@@ -17,15 +17,6 @@ profiles: {cpu: {sweep: {M: 8}}}
 """
 
 
-def test_configurations_are_not_counted_as_providers(
-    kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path]
-) -> None:
-    write_config(CONFIG)
-    assert "2 cases x 3 configurations x " in kbench("run", "sweep.yaml", "--dry-run").stdout
-    write_config(CONFIG.replace("[4, 8]", "4"))
-    assert "2 cases x 2 providers x " in kbench("run", "sweep.yaml", "--dry-run").stdout
-
-
 def test_the_machine_without_an_accelerator_is_named(
     kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path]
 ) -> None:

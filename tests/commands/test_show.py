@@ -12,7 +12,6 @@ import pytest
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands.show import show
-from kbench.execute.progress import PlainProgress, describe_fastest
 from kbench.execute.writer import Writer
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -56,8 +55,8 @@ def test_ties_and_what_cannot_be_told_are_marked_apart() -> None:
         assert mark in table.title
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
-@pytest.mark.parametrize("name", ["softmax-peers", "softmax-warps", "softmax", "gelu-providers"])
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("name", ["softmax-peers", "softmax-warps"])
 def test_tables_fit_the_width_that_is_asked_for(
     name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Out
 ) -> None:
@@ -102,24 +101,6 @@ def test_an_operator_that_counts_its_operations_has_tflops_and_sol_for_gbps(caps
     assert ["cuda", "2.00x", "2/0/0", "2", "0", "2", "0.781", "1.17"] in lines
     assert ["N", "fastest", "us", "TFLOP/s", "sol", "vs", "torch"] in lines
     assert ["512", "cuda", "256.0", "0.391", "0.78", "2.00x"] in lines
-
-
-def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
-    class Task:
-        case, session = Case("softmax", {"N": 64}, "float32"), 1
-
-    PlainProgress(9, 3).advance(Task(), "done")  # type: ignore[arg-type]
-    assert capsys.readouterr().err.startswith("[1/9] softmax N=64 float32, session 2 of 3: done")
-    PlainProgress(9).advance(Task(), "done")  # type: ignore[arg-type]
-    assert "session" not in capsys.readouterr().err
-    wild = row("torch", 0.1)
-    wild.copy_fraction = 101.23
-    assert describe_fastest([wild]) == "torch takes 100.0 us, 1 GB/s, > 1.5 of copy"
-    assert describe_fastest([row("slow", 0.2), wild]) == "shortest time: torch 100.0 us, 1 GB/s, > 1.5 of copy"
-    wild.tflops = 712.34
-    assert describe_fastest([wild]) == "torch takes 100.0 us, 712.3 TFLOP/s"
-    wild.sol = 0.954
-    assert describe_fastest([wild]) == "torch takes 100.0 us, 712.3 TFLOP/s, sol 0.95"
 
 
 def test_a_file_with_controls_only_says_so(tmp_path: Path, capsys: Out) -> None:

@@ -97,12 +97,8 @@ NASTY = {
     "mention": "@everyone",
     "line breaks": "one\ntwo\r\nthree\u2028four",
     "control": "\x1b[31mred\x07\x00",
-    "quotes": 'it\'s "quoted"',
     "xml": "]]> --> <!-- & ' \" \ufffe\uffff",
     "command": "::error::100%, a:b",
-    "long": "x" * 300,
-    "unicode": "ядро-内核-🚀",
-    "spaces": "a  b\tc",
     "formula": '=HYPERLINK("x")',
     "empty": "",
 }

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from common import Kbench
 from making import Write, failed, row
@@ -57,16 +52,3 @@ def test_two_reports_at_one_place_are_refused(kbench: Kbench, write: Write, argu
     path = write("a", [row()])
     done = kbench("compare", path, path, *arguments)
     assert done.returncode == 2 and done.stdout == "" and "--export" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_failure(write: Write, tmp_path: Path) -> None:
-    """`kbench compare ... | head` in a shell with pipefail: the table is longer than a pipe holds."""
-    a, b = (write(name, [row(n, ms) for n in range(1, 2000)]) for name, ms in (("a", 1.0), ("b", 1.1)))
-    report = tmp_path / "report.json"
-    command = [sys.executable, "-m", "kbench", "compare", a, b, "--export", f"json={report}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout and process.stderr
-    process.stdout.close()
-    assert process.stderr.read() == "" and process.wait() == 0
-    assert len(json.loads(report.read_text())["rows"]) == 1999

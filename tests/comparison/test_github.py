@@ -56,11 +56,3 @@ def test_annotations_stand_at_the_providers_source(every: Comparison) -> None:
     for nowhere in ("", "mine.py", "mine.py:x", "/etc/passwd:1", "../mine.py:3", ":4"):
         assert first(nowhere).startswith("::warning title=kbench compare%3A slower::"), nowhere
     assert "\n" not in first("a\n::error::b.py:1")
-
-
-def test_nasty_text_cannot_forge_commands(nasty: tuple[str, Comparison]) -> None:
-    text, comparison = nasty
-    found = commands(annotations(comparison, set()))
-    assert len(found) == 9
-    if text.isprintable():
-        assert text in found[0][2]

@@ -61,9 +61,9 @@ def test_every_built_in_config_resolves_with_each_profile(
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [
-        *((name, {4096, 7168, 3584, 2880}) for name in ("rmsnorm", "add_rmsnorm", "layernorm")),
-        *((name, {128256, 151936, 129280, 256000, 201088}) for name in ("cross_entropy", "softmax")),
-        *((name, {14336, 12288, 18432, 2048, 2880}) for name in ("swiglu", "gelu")),
+        *((name, {4096, 7168, 3584, 2880}) for name in ("rmsnorm", "layernorm")),
+        *((name, {128256, 151936, 129280, 256000, 201088}) for name in ("cross_entropy",)),
+        *((name, {14336, 12288, 18432, 2048, 2880}) for name in ("swiglu",)),
     ],
 )
 def test_the_row_operators_have_a_profile_with_the_shapes_of_models(

@@ -149,10 +149,6 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
         lambda op: (op.backward("again")(noted), op.backward("again")),
         "backward kernel of provider 'again' of 'mine': the provider has one already",
     ),
-    "both passes twice": (
-        lambda op: (op.full("again")(noted), op.full("again")),
-        "function for both passes of provider 'again' of 'mine': the provider has one already",
-    ),
     "saves nothing known": (
         lambda op: op.backward("again", saves="z"),
         "backward kernel of provider 'again' of 'mine': saves: unknown name \"z\"; choose from y, h",

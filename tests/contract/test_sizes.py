@@ -16,12 +16,9 @@ AXES = {"M": 6, "N": 7, "heads": 2, "causal": True, "eps": 0.5}
     [
         ("M", 6),
         (5, 5),
-        ("5", 5),
-        ("2*N", 14),
         ("M/2", 3),
         ("N//2", 3),
         ("heads*(M+1) - N", 7),
-        (" M + 1 ", 7),
         ("M-M", 0),
     ],
 )
@@ -40,7 +37,6 @@ def test_the_axes_of_a_size_are_known_without_values() -> None:
         ("N/2", "N/2 is not a whole number at N=7"),
         ("M-N", "M-N is -1 at M=6, N=7; a size cannot be negative"),
         ("M/(N-7)", "M/(N-7) divides by zero at M=6, N=7"),
-        ("-M", "-M is -6 at M=6; a size cannot be negative"),
         ("K", "K in the size K is not an axis"),
         ("2*causal", "causal in the size 2*causal is not an integer"),
         ("eps", "eps in the size eps is not an integer"),
@@ -54,16 +50,7 @@ def test_a_size_without_a_value_says_why(size: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "M N",
-        "M**2",
-        "f(M)",
-        "M[0]",
-        "1.5",
-        "M if N else 2",
-        "M;N",
-    ],
+    ["", "M**2", "f(M)", "1.5", "M if N else 2"],
 )
 def test_everything_else_is_refused_when_the_tensor_is_declared(text: str) -> None:
     with pytest.raises(SizeError, match="is not a size; ") as refused:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
-from fake_executor import machine_info
 from stand_in import SETTINGS
 from warm_processes import POSSIBLE, PREPARE
 
-from kbench.errors import DeviceGone, ExecutionError, UsageError
-from kbench.execute import progress
-from kbench.execute.devices import Devices, TaskQueue, choose_devices
-from kbench.execute.executor import Finished
-from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Task
+from kbench.errors import UsageError
+from kbench.execute.devices import TaskQueue, choose_devices
+from kbench.protocol import DeviceInfo, Task
 from kbench.results.case import Case
 
 SWEEP = f"""
@@ -72,63 +66,6 @@ def test_a_case_belongs_to_the_device_that_began_it() -> None:
     assert TaskQueue(todo, {first.case: "b"}).take("a") == second
     spread = TaskQueue(todo, None)
     assert [spread.take("a") for _ in range(5)] == [first, second, again, more, None]
-
-
-class Stub:
-    """Replaces WorkerSupervisor. The devices in `broken` are lost at once."""
-
-    broken: ClassVar[set[int]] = set()
-
-    def __init__(self, plugins: Any, note: Any, *, device: Any = None, place: str = "") -> None:
-        self.device = device
-
-    def __enter__(self) -> Stub:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-    def start(self) -> Catalog:
-        return Catalog(CARDS[0], tuple(CARDS), {}, (), machine_info())
-
-    def stop(self) -> None:
-        pass
-
-    def measure(self, task: Task, listener: Any) -> Finished:
-        if self.device.index in self.broken:
-            raise DeviceGone("it fell off the bus")
-        time.sleep(0.02)  # so that each device gets a case
-        return Finished(task, [], self.device, machine_info())
-
-
-Measured = Callable[..., Iterator[Finished]]
-
-
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """Measures tasks on three stand-ins, of which some are `broken`."""
-    monkeypatch.setattr("kbench.execute.devices.WorkerSupervisor", Stub)
-
-    def measured(todo: list[Task], broken: set[int]) -> Iterator[Finished]:
-        monkeypatch.setattr(Stub, "broken", broken)
-        executor = Devices(CatalogRequest(()), print, "all", spread=False)
-        executor.start()
-        return executor.run(todo, {}, progress.PlainProgress(len(todo)))
-
-    return measured
-
-
-def test_every_case_is_measured_once_except_those_of_lost_devices(
-    measured: Measured, capsys: pytest.CaptureFixture[str]
-) -> None:
-    todo = tasks(*((n, 0) for n in range(20)))
-    finished: list[Finished] = []
-    with pytest.raises(ExecutionError, match=r"^2 of 20 cases .* device \d was lost: it fell off the bus; .*--resume"):
-        for task_done in measured(todo, {2, 3}):
-            finished.append(task_done)
-    assert len(finished) == len({task_done.task.case.N for task_done in finished}) == 18
-    notes = capsys.readouterr().err
-    assert "device 2 was lost: it fell off the bus; it gets no more cases" in notes and "device 3 was lost" in notes
 
 
 # -- through the command line

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from stand_in import Silent, StandIn, task
 
-from kbench.commands import run_output
 from kbench.commands.check import _word
-from kbench.execute.executor import make_failed_row
-from kbench.execute.run import RunResult
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, Configuration, Task
+from kbench.protocol import CatalogRequest, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -102,17 +97,3 @@ def test_check_does_not_try_it_on_every_edge_input(stand_in: StandIn) -> None:
         assert given_up == [False, False, not keep_trying, not keep_trying]
         cells = [_word([row]) for row in found]
         assert cells == ["crashed", "crashed", *(["crashed"] * 2 if keep_trying else ["not tried"] * 2)]
-
-
-def test_a_run_says_at_its_end_how_to_try_it_again(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [
-        make_failed_row(case(3, name), Configuration(name, {}), Status.CRASHED, "it crashed", not_tried=name == "mine")
-        for name in ("mine", "yours")
-    ]
-    plan = SimpleNamespace(sweep=SimpleNamespace(baseline=None, measure=SimpleNamespace(precision=None)), tasks=rows)
-    done = SimpleNamespace(rows=rows, plan=plan, interrupted=False, csv=Path("s.csv"), moved=[])
-    run_output.print_results(cast(RunResult, done))
-    assert "to try mine in every case, run again with --keep-trying" in capsys.readouterr().err
-    done.rows = rows[1:]
-    run_output.print_results(cast(RunResult, done))
-    assert "--keep-trying" not in capsys.readouterr().err

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
+from stand_in import CULPRIT, HONEST, Silent, StandIn, measured
 
-from kbench.errors import ExecutionError, WorkerLost
-from kbench.execute.devices import Devices
+from kbench.errors import WorkerLost
 from kbench.execute.worker import NONSENSE, Worker
 from kbench.protocol import CatalogRequest
 from kbench.results.vocabulary import Status
@@ -146,42 +143,3 @@ def test_a_worker_that_does_not_start_says_why(stand_in: StandIn) -> None:
     stand_in(start="raise ImportError('no torch')")
     with pytest.raises(WorkerLost, match=r"did not start: the process exited with code 1: ImportError: no torch"):
         Worker(CatalogRequest(()))
-
-
-DEVICES = """
-number = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
-CATALOG["devices"] = [
-    {"type": "cpu", "name": "card", "index": int(n), "uuid": f"GPU-{n}", "variables": {"CUDA_VISIBLE_DEVICES": n}}
-    for n in "012"
-]
-CATALOG["device"] |= {"index": int(number), "uuid": f"GPU-{number}"}
-"""
-
-
-@pytest.mark.parametrize("fails", ["12", "012"])
-def test_devices_whose_worker_cannot_be_started_are_lost(
-    fails: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = subprocess.Popen
-
-    def refuse(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        if options["env"].get("CUDA_VISIBLE_DEVICES", "none") in fails:
-            raise OSError(24, "Too many open files")
-        return started(command, **options)
-
-    monkeypatch.setattr("subprocess.Popen", refuse)
-    stand_in(HONEST, DEVICES)
-    listener = Silent()
-    todo = [task(f"provider-{number}") for number in range(6)]
-    executor = Devices(CatalogRequest(()), listener.note, "all", spread=False)
-    try:
-        executor.start()
-        if fails == "012":
-            with pytest.raises(ExecutionError, match=r"^6 of 6 cases .*Too many open files; continue with --resume"):
-                list(executor.run(todo, {}, listener))
-            return
-        found = [finished.rows[0].provider for finished in executor.run(todo, {}, listener)]
-    finally:
-        executor.stop()
-    assert sorted(found) == [f"provider-{number}" for number in range(6)]
-    assert all("Too many open files; it gets no more cases" in note for note in listener.notes)

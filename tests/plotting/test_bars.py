@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drawing import H200, Draw, caption, case, drawn_row, labels, title
+from drawing import Draw, caption, case, drawn_row, labels, title
 from matplotlib.colors import to_hex
 
 
@@ -32,14 +32,6 @@ def test_parameters_are_bars_of_their_own(draw: Draw) -> None:
     assert names(figure) == [f"w={w}" for w in range(12, 0, -1)]
     assert "configurations named only by parameters are those of row" in caption(figure)
     assert len({to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches}) == 1  # a colour is a provider
-
-
-def test_many_curves_are_thin_bars(draw: Draw) -> None:
-    rows = [drawn_row(case(256), "row", f"w={w}", gbps=1000.0 + w) for w in range(25)]
-    [many] = draw(*rows, drawn_row(case(256), "cuda", gbps=2000.0), kind="bars", environment=H200)
-    [few] = draw(*rows[:5], kind="bars", environment=H200)
-    assert names(many) == ["cuda", *(f"w={w}" for w in range(24, -1, -1))]
-    assert many.get_figheight() / 26 < few.get_figheight() / 5 / 2
 
 
 def test_whoever_has_no_time_stands_below_with_the_reason(draw: Draw) -> None:

@@ -15,8 +15,6 @@ from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot
 from kbench.results.row import Row
 
-Times = dict[str, float]
-
 
 def timed(provider: str, n: int, ms: float, m: int = 4096, dtype: str = "float32", **fields: object) -> list[Row]:
     """Three sessions, 0.1 % apart, with copy controls that show the machine's drift."""
@@ -114,17 +112,6 @@ def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
     assert [text for text in labels(figure.axes[0]) if text] == ["+4500.0 %"]
     assert math.exp(figure.axes[0].get_ylim()[1]) < 1.5
     assert "beyond the axis" in caption(figure)
-
-
-@pytest.mark.parametrize("count", [pytest.param(24, marks=pytest.mark.slow), 25])
-def test_more_providers_than_there_is_room_for_panels_are_a_list_of_the_largest_changes(
-    tmp_path: Path, count: int
-) -> None:
-    sides = ([drawn_row(case(n), f"p{i}", ms=ms) for n in NS[:3] for i in range(count)] for ms in (1.0, 1.2))
-    [figure] = drawn(*sides, tmp_path)
-    assert len(figure.axes) == (24 if count == 24 else 1)
-    assert legend(figure) == [f"{3 * count} slower"]
-    assert ("50 of 75 rows are drawn: those with the largest changes" in caption(figure)) == (count == 25)
 
 
 def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:

@@ -5,17 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from drawing import NS, caption, save, sweep
+from drawing import NS, save, sweep
 
-from kbench.analysis.files import load_sources
-from kbench.plotting import Choices, plot, write_pictures
-
-
-def test_an_incomplete_file_says_so_in_the_picture(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.csv", sweep("triton"))
-    path.write_text(path.read_text()[:-80])
-    [picture] = plot(load_sources([path]), Choices())
-    assert "incomplete" in caption(picture.figure)
+from kbench.plotting import Choices, write_pictures
 
 
 @pytest.mark.slow

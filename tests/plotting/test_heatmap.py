@@ -9,7 +9,7 @@ from drawing import Draw, caption, case, drawn_row, labels, legend, panels, titl
 from matplotlib.patches import Rectangle
 
 from kbench.errors import ResultsError
-from kbench.plotting.heatmap import TIE_HATCH, shade
+from kbench.plotting.heatmap import TIE_HATCH
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
@@ -78,16 +78,3 @@ def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
     assert labels(figure.axes[0]) == ["a\nalone"]
     with pytest.raises(ResultsError, match="suspect"):
         draw(cheat, kind="heatmap")
-
-
-def test_many_columns_have_colours_and_no_text(draw: Draw) -> None:
-    rows = [r for n in range(128, 128 * 100, 128) for r in race(n, a=1.0, b=2.0)]
-    [figure] = draw(*rows, kind="heatmap")
-    assert labels(figure.axes[0]) == []
-    assert len(figure.axes[0].patches) == 99
-    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()][:3] == ["1K", "2K", "3K"]
-
-
-def test_the_narrower_the_margin_the_nearer_to_the_background() -> None:
-    assert shade("#000000", 1.5, "#FFFFFF") == shade("#000000", 9.0, "#FFFFFF") == "#000000"
-    assert "#000000" < shade("#000000", 1.2, "#FFFFFF") < shade("#000000", 1.0, "#FFFFFF") < "#FFFFFF"

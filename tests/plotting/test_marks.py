@@ -43,13 +43,6 @@ def test_a_row_without_a_time_is_a_mark_on_the_axis_in_its_colour(draw: Draw, st
     assert min(axes.get_yticks()) == 0
 
 
-def test_curves_that_fail_together_have_a_row_of_marks_each(draw: Draw) -> None:
-    names = [f"x{i}" for i in range(14)]
-    [figure] = draw(*sweep(*names, status="oom"), *sweep("triton"))
-    heights = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_marker() == MARK_SHAPES["failed"]]  # type: ignore[index]
-    assert len(set(heights)) == 14 and 0 < min(heights) < max(heights) < 0.31
-
-
 def test_a_suspect_value_is_a_question_mark_and_no_part_of_the_line_or_the_scale(draw: Draw) -> None:
     cheat = [drawn_row(case(n), "cheat", gbps=1e6, flags=("suspect",)) for n in NS]
     [figure] = draw(*cheat, *sweep("triton"))

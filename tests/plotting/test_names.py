@@ -6,7 +6,7 @@ import pytest
 from drawing import NS, Draw, case, drawn_row, labels, legend, sweep
 from matplotlib.text import Text
 
-from kbench.plotting.names import LONGEST_SHOWN_NAME, four_digits, shorten
+from kbench.plotting.names import LONGEST_SHOWN_NAME, shorten
 
 ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
 
@@ -18,13 +18,6 @@ def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> N
     boxes = [Text.get_window_extent(text) for text in figure.axes[0].texts]
     assert len(boxes) == 3
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-
-
-def test_a_line_that_ends_early_is_not_labelled_as_if_it_went_on(draw: Draw) -> None:
-    short = [drawn_row(case(n), "short", gbps=500.0) for n in NS[:3]]
-    [figure] = draw(*short, *sweep("triton"))
-    assert labels(figure.axes[0]) == []
-    assert legend(figure) == ["triton", "short"]
 
 
 @pytest.mark.parametrize("metric", ["gbps", "ms"])
@@ -44,12 +37,3 @@ def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(
     assert len(shown) <= LONGEST_SHOWN_NAME and shown.startswith("very-") and shown.endswith("a")
     alike = [f"{long}{i}{long}" for i in (1, 2)]
     assert shorten(alike) == {name: name for name in alike}
-
-
-def test_numbers_are_written_without_exponents() -> None:
-    assert [four_digits(value) for value in (0.8997, 3933.4, 9999.9, 4194304.0)] == [
-        "0.8997",
-        "3933",
-        "10000",
-        "4194304",
-    ]

@@ -66,41 +66,12 @@ def test_a_run_in_which_a_provider_failed_has_a_mark() -> None:
     assert "3 failed" in caption(figure).split("\n")[-1]
 
 
-@pytest.mark.parametrize("nights", [1, 2, 3])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_short_history_is_drawn(nights: int, theme: str) -> None:
-    [figure] = drawn(nights, theme=theme)
-    assert caption(figure).startswith(f"{nights} run")
-
-
 @pytest.mark.slow
 def test_more_cases_than_fit_are_counted_and_those_that_changed_are_drawn() -> None:
     sizes = tuple(range(64, 84))
     [figure] = drawn(8, lambda number: Night(sizes=sizes, fails_at=81 if number == 7 else None))
     assert len(figure.axes) == 12 and "12 of 20 cases are drawn: those with the largest changes" in caption(figure)
     assert "N=81" in {axes.get_title(loc="left") for axes in figure.axes}
-
-
-@pytest.mark.slow
-def test_many_events_and_providers_fit() -> None:
-    """Runs that fail every third night, next to each other in one panel, and more providers than colours."""
-    names = tuple(f"provider-{number}" for number in range(11))
-
-    def night(number: int) -> Night:
-        return Night(statuses=dict.fromkeys(names[:6], "error") if number % 3 == 0 else {}, providers=names)
-
-    [figure] = drawn(36, night)
-    assert numbers(figure)[0] == {str(number) for number in range(1, 11)}
-    assert "older events have no number" in caption(figure)
-    styles = {(line.get_color(), line.get_linestyle()) for line in figure.legends[0].get_lines()}
-    assert len(styles) == len(names) + 1  # and the mark of a failure
-    places = [text.get_window_extent() for text in figure.axes[0].texts if text.get_text().isdecimal()]
-    assert not any(one.overlaps(other) for number, one in enumerate(places) for other in places[:number])
-
-
-def test_dates_that_cannot_be_read_give_the_order_of_runs() -> None:
-    [figure] = drawn(3, lambda number: Night(fields={"started_at": f"night {number}"}))
-    assert figure.axes[0].get_xlabel() == "run"
 
 
 @pytest.mark.slow

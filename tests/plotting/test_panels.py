@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from drawing import NS, Draw, caption, case, curves, drawn_row, legend, panels, save, sweep, title
 
-from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
-from kbench.plotting import Choices, plot, write_pictures
-from kbench.results.case import Case
+from kbench.plotting import Choices, write_pictures
 from kbench.results.row import Row
 
 
@@ -61,11 +59,6 @@ def test_an_axis_that_goes_with_x_makes_no_panels(draw: Draw) -> None:
     assert sum(len(panels(figure)) or 1 for figure in draw(*shared)) > 1
 
 
-def test_one_shape_beside_a_sweep_is_bars_that_name_it(draw: Draw) -> None:
-    [figure] = draw(drawn_row(case(781, 1823)), *sweep("triton"))
-    assert panels(figure) == ["M=1823 · N=781", "M=4096"]
-
-
 @pytest.mark.slow
 def test_more_configurations_are_pictures_named_by_what_they_hold(tmp_path: Path) -> None:
     rows = [
@@ -87,15 +80,6 @@ def test_too_many_pictures_or_panels_say_how_to_choose(draw: Draw) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_an_operator_without_sizes_is_bars(tmp_path: Path) -> None:
-    rows = [Row(Case("flip", {"mode": mode}, "float32"), "torch", ms=1.0, gbps=100.0) for mode in ("up", "down")]
-    path = save(tmp_path / "a.csv", rows, ("mode",))
-    [picture] = plot(load_sources([path]), Choices())
-    assert panels(picture.figure) == ["mode=down", "mode=up"]
-    with pytest.raises(UsageError, match="--kind bars"):
-        list(plot(load_sources([path]), Choices(kind="heatmap")))
-
-
 def parameter_sweep(ns: Iterable[int]) -> list[Row]:
     params = [f"num_warps={w},num_stages={s}" for w in (1, 2, 4, 8, 16, 32) for s in (1, 2, 3, 4)]
     return [
@@ -110,14 +94,3 @@ def test_a_wide_parameter_sweep_runs_along_the_parameter(draw: Draw) -> None:
     stages = [f"triton-row[num_warps=*,num_stages={s}]" for s in (1, 2, 3, 4)]
     assert sorted(legend(figure)) == ["torch-native", *stages]
     assert [x for x, _ in curves(figure.axes[0])[0]] == [1, 2, 4, 8, 16, 32]
-
-
-def test_a_curve_without_the_parameter_that_failed_everywhere_is_in_the_caption_and_not_in_the_legend(
-    draw: Draw,
-) -> None:
-    sizes = (1024, 4096, 8192, 16384)
-    hanging = [drawn_row(case(n), "hangs", status="timeout" if n > 1024 else "oom") for n in sizes]
-    [figure] = draw(*parameter_sweep(sizes), *hanging)
-    assert figure.axes[0].get_xlabel() == "num_warps"
-    assert not {"hangs", "timeout", "oom"} & set(legend(figure))
-    assert "not drawn: 4 of 104 rows: 1 oom (hangs); 3 timeout (hangs)" in caption(figure)

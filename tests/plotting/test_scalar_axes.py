@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
-from kbench.plotting import Choices, plot, write_pictures
+from kbench.plotting import Choices, plot
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -44,12 +44,3 @@ def test_sizes_run_along_x_unless_a_scalar_is_asked_for(tmp_path: Path) -> None:
         figures(tmp_path, rows, x="causal")
     with pytest.raises(UsageError, match="--x: unknown axis 'casual'; choose from M, N, eps"):
         figures(tmp_path, rows, x="casual")
-
-
-def test_a_file_without_the_scalar_is_drawn_beside_one_with_it(tmp_path: Path) -> None:
-    new = save(tmp_path / "new.csv", [normed(eps, n) for eps in EPS[:2] for n in NS], AXES)
-    cases = [Case("norm", {"M": 64, "N": n}, "float32") for n in NS]
-    old = save(tmp_path / "old.csv", [drawn_row(case, "mine") for case in cases])
-    paths = write_pictures([new, old], Choices(by=["causal"]), formats=["svg"])
-    parts = {path.name.removeprefix("new-vs-old_gbps_").removesuffix(".svg") for path in paths}
-    assert parts == {"eps1e-06-forward", "eps1e-05-forward", "no-eps-no-mode"}

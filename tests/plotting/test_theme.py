@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable
 
 import pytest
-from drawing import Draw, case, drawn_row
-from matplotlib.colors import to_hex
 
 from kbench.plotting.style import DARK, LIGHT, Theme, styles
 
@@ -53,12 +51,6 @@ def test_text_can_be_read(theme: Theme) -> None:
 def test_colours_are_told_apart_by_the_colour_blind(theme: Theme, matrix: Iterable[Iterable[float]]) -> None:
     seen = [lab(colour, matrix) for colour in (*theme.colours, theme.quiet)]
     assert min(math.dist(a, b) for i, a in enumerate(seen) for b in seen[:i]) > 10
-
-
-def test_a_dark_picture_is_dark_all_over(draw: Draw) -> None:
-    [figure] = draw(*(drawn_row(case(n)) for n in (256, 512, 1024)), theme="dark")
-    assert to_hex(figure.get_facecolor()) == to_hex(figure.axes[0].get_facecolor()) == DARK.background.lower()
-    assert to_hex(figure.axes[0].xaxis.label.get_color()) == DARK.ink.lower()
 
 
 def linear_rgb(colour: str) -> list[float]:

@@ -32,10 +32,8 @@ def test_the_first_sentence_names_the_fastest_provider_and_its_speed_up(kbench: 
     ended = kbench("show", results)
     assert ended.code == 0, ended.err
     headline = ended.out.strip().splitlines()[0]
-    assert (
-        "fast is fastest in 2 of 4 cases" in headline and "tied in 1 more" in headline and "1 case unclear" in headline
-    )
-    assert "2.00x as fast as torch" in headline
+    for words in ("fast is fastest in 2 of 4 cases", "tied in 1 more", "1 case unclear", "2.00x as fast as torch"):
+        assert words in headline
     assert f"at most {NOISE}" in ended.out, "the noise floor: how far two timings of the baseline differ"
 
 

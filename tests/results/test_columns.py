@@ -38,8 +38,3 @@ def test_a_frame_of_an_older_file_has_all_columns_in_their_order(tmp_path: Path)
 def test_explanations_name_every_word_of_their_cells() -> None:
     for name, words in (("status", Status), ("flags", Flag), ("role", Role)):
         assert all(word in COLUMNS[name].explanation for word in words)
-
-
-def test_headings_have_the_unit_once() -> None:
-    assert COLUMNS["ms"].heading() == "time (ms)" and COLUMNS["ms"].heading("µs") == "time (µs)"
-    assert COLUMNS["gbps_p20"].heading() == "p20 GB/s"

@@ -20,18 +20,13 @@ A_ROW = 'fine"\nsoftmax,torch-native,,8,64,float32,provider,0,ok,' + "," * 40 + 
 
 REASONS = {
     "300 KB": "x" * 300_000,
-    "300 KB of escapes": "\x1b" * 300_000,
     "a row": A_ROW,
     "escapes": "\x1b]0;owned\x07\x1b[2Jgone\r\nover",
-    "NUL": "a\x00b",
     "a lone surrogate": "a\udcffb",
     "lines of Unicode": "a\u2028b\u2029c\x85d",
     "a formula": '=HYPERLINK("http://evil.example","click")',
     "a formula behind blanks": "\n\t @SUM(1)",
-    "minus infinity": "-inf tails",
-    "a workflow command": "::error file=a.py::owned",
     "blanks": " \n\t",
-    "a quote": '"',
 }
 
 

@@ -226,13 +226,6 @@ def test_a_build_runs_in_an_environment_of_its_own_and_not_in_the_working_tree(
         assert f"/environment-{side}/bin/pip" in (tmp_path / side).read_text()
 
 
-@pytest.mark.slow
-def test_a_build_that_fails_shows_its_exit_code_and_the_end_of_its_output(repository: Path, machine: Machine) -> None:
-    done = ab(repository, "old", CONFIG, "--build", "seq 100; echo no compiler >&2; exit 7")
-    assert done.returncode == 3 and machine.sides == []
-    assert "no compiler" in done.stderr and "failed: exit code 7" in done.stderr
-
-
 # ---- what is refused
 
 
@@ -262,19 +255,6 @@ def test_a_config_that_a_revision_lacks_is_named_with_the_revision(repository: P
     done = ab(repository, "old", "bench/other.yaml")
     name = f"old ({git(repository, 'rev-parse', 'old')[:9]})"
     assert done.returncode == 2 and f"error: {name}: bench/other.yaml: no such file" in done.stderr
-
-
-def test_no_repository_says_where_to_start(tmp_path: Path) -> None:
-    done = run_kbench(["ab", "old", CONFIG], tmp_path)
-    assert done.returncode == 2 and f"{tmp_path}: git finds no working tree here; start kbench in a" in done.stderr
-
-
-def test_submodules_are_not_checked_out_and_that_is_said(repository: Path, machine: Machine, tmp_path: Path) -> None:
-    git(tmp_path, "clone", "-q", str(repository), "library")
-    git(repository, "submodule", "add", "-q", str(tmp_path / "library"), "library")
-    commit(repository, 1.0)
-    done = ab(repository, "main", CONFIG)
-    assert done.returncode == 0 and "has submodules, which kbench does not check out" in done.stderr
 
 
 # ---- the action
