@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 from common import Kbench
+from measure.in_process import measured
 from problems import RANDOM, SCALE, changed, scale_workload, solution, write_problem
 
 from kbench.contract.operator import registered
@@ -23,24 +23,22 @@ QUICK = ("--set", "rounds=1", "--set", "rep_ms=1", "--set", "warmup_ms=1", "--no
 pytestmark = pytest.mark.usefixtures("no_operators")
 
 
-def test_a_reference_that_refuses_float64_is_judged_by_the_tolerance_of_the_problem(
-    kbench: Kbench, tmp_path: Path
-) -> None:
+def test_a_reference_that_refuses_float64_is_judged_by_the_tolerance_of_the_problem(tmp_path: Path) -> None:
     code = SCALE["reference"].replace("    wide", "    assert x.dtype == torch.bfloat16\n    wide", 1)
     near = "def run(x, a, weight):\n    return (x * weight * a * 1.02).to(x.dtype), x.float().sum(-1)\n"
-    write_problem(
-        tmp_path / "problem",
-        changed(reference=code),
-        scale_workload(5, tolerance={"max_atol": 1e-6, "max_rtol": 0.05, "required_matched_ratio": 1.0}),
-        scale_workload(6, tolerance={"max_atol": 1e-6, "max_rtol": 0.002, "required_matched_ratio": 1.0}),
-        near=solution("near", near),
+    sweep = load(
+        write_problem(
+            tmp_path / "problem",
+            changed(reference=code),
+            scale_workload(5, tolerance={"max_atol": 1e-6, "max_rtol": 0.05, "required_matched_ratio": 1.0}),
+            scale_workload(6, tolerance={"max_atol": 1e-6, "max_rtol": 0.002, "required_matched_ratio": 1.0}),
+            near=solution("near", near),
+        )
     )
-    done = kbench("run", "problem", *QUICK)
-    rows = pd.read_csv(tmp_path / "results/scale_n8.csv").query("role == 'provider'").set_index(["provider", "M"])
-    assert rows.status["near", 5] == "ok" and rows.status["near", 6] == "wrong", done.stdout
-    assert "outside the problem's tolerance (atol 1e-06, rtol 0.002)" in rows.reason["near", 6]
-    assert rows.status["reference", 6] == "ok"
-    assert rows.max_ulp.isna().all(), "no error against float64 is claimed"
+    wide, narrow = (measured(registered["scale_n8"], **point) for point in sweep.points)
+    assert wide["near"].status == "ok" and narrow["near"].status == "wrong" and narrow["reference"].status == "ok"
+    assert "outside the problem's tolerance (atol 1e-06, rtol 0.002)" in narrow["near"].reason
+    assert {row.max_ulp for row in (*wide.values(), *narrow.values())} == {None}, "no error against float64 is claimed"
 
 
 def safetensors(**tensors: torch.Tensor) -> bytes:

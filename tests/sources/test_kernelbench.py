@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from common import Kbench
+from measure.in_process import measured
 
 from kbench.contract.operator import registered
 from kbench.results.case import Case
@@ -113,18 +114,18 @@ def test_a_tensor_that_is_a_plain_attribute_of_the_model_is_exact_too(tmp_path: 
     assert 0 < (exact - rounded).abs().max() < 1e-4
 
 
-def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(kbench: Kbench, tmp_path: Path) -> None:
+def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(tmp_path: Path) -> None:
     refuses = PROBLEM.replace("        return", "        assert x.dtype == torch.float32\n        return")
-    write(
-        tmp_path / "problem",
-        mlp=refuses,
-        right=RIGHT,
-        wrong=RIGHT.replace("a * self.linear.bias", "1.01 * a * self.linear.bias"),
-    )
-    kbench("run", "problem", *QUICK)
-    rows = pd.read_csv(tmp_path / "results/mlp.csv").query("role == 'provider'").set_index("provider")
-    assert dict(rows.status) == {"reference": "ok", "right": "ok", "wrong": "wrong"}
-    assert rows.max_ulp.isna().all() and "the problem's tolerance (atol 0.0001, rtol 0.0001)" in rows.reason["wrong"]
+    wrong = RIGHT.replace("a * self.linear.bias", "1.01 * a * self.linear.bias")
+    load(write(tmp_path / "problem", mlp=refuses, right=RIGHT, wrong=wrong))
+    rows = measured(registered["mlp"], dtype="float32")
+    assert {name: row.status.value for name, row in rows.items()} == {
+        "reference": "ok",
+        "right": "ok",
+        "wrong": "wrong",
+    }
+    assert "the problem's tolerance (atol 0.0001, rtol 0.0001)" in rows["wrong"].reason
+    assert all(row.max_ulp is None for row in rows.values()), "no error against float64 is claimed"
 
 
 def test_one_file_may_hold_the_problem_and_its_solution(kbench: Kbench, tmp_path: Path) -> None:
