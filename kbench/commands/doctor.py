@@ -21,7 +21,7 @@ def doctor() -> ExitStatus:
     timings, it says what the effect is, and which command removes the cause.
     """
     catalog = read_catalog(())
-    terminal.print_table(("found", ""), _found(catalog))
+    terminal.print_table(("found", ""), _machine_rows(catalog))
     print()
     _print_missing(catalog)
     print()
@@ -29,7 +29,7 @@ def doctor() -> ExitStatus:
     return report_plugins(catalog)
 
 
-def _found(catalog: Catalog) -> list[list[str]]:
+def _machine_rows(catalog: Catalog) -> list[list[str]]:
     machine = catalog.machine
     rows = [["device", f"{machine.device} ({machine.device_type})"], ["driver", machine.driver or "none found"]]
     rows.append(["telemetry", machine.telemetry or "none"])
@@ -68,8 +68,8 @@ def _disturbances(catalog: Catalog) -> list[Disturbance]:
     from kbench.disturbances import device_disturbances, host_disturbances, profiler_disturbances
 
     card = _card(catalog)
-    found = [*profiler_disturbances(), *host_disturbances(card.pci_address() if card else None)]
-    return found + list(device_disturbances(card)) if card else found
+    disturbances = [*profiler_disturbances(), *host_disturbances(card.pci_address() if card else None)]
+    return disturbances + list(device_disturbances(card)) if card else disturbances
 
 
 def _card(catalog: Catalog) -> Card | None:
@@ -82,8 +82,8 @@ def _card(catalog: Catalog) -> Card | None:
         return None
 
 
-def _print_disturbances(found: list[Disturbance]) -> None:
-    print("distorts timings here:" if found else "nothing was found that distorts timings")
-    for each in found:
-        terminal.print_paragraph(f"{each.what} {each.why}", indent=2)
-        print(f"    {each.command}")
+def _print_disturbances(disturbances: list[Disturbance]) -> None:
+    print("distorts timings here:" if disturbances else "nothing was found that distorts timings")
+    for disturbance in disturbances:
+        terminal.print_paragraph(f"{disturbance.what} {disturbance.why}", indent=2)
+        print(f"    {disturbance.command}")

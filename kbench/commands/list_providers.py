@@ -34,9 +34,9 @@ def list_providers(
         report_plugins(catalog)  # a plug-in that failed may have declared the operator
         raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}")
     rows = [
-        [name, provider, _can_run(found), _params(found.parameters)]
+        [name, provider, _can_run(info), _params(info.parameters)]
         for name, described in operators.items()
-        for provider, found in described.providers.items()
+        for provider, info in described.providers.items()
         if operator in (None, name)
     ]
     print(f"{catalog.device.name} ({catalog.device.type})")
@@ -76,17 +76,17 @@ def _operator_table(operators: Mapping[str, OperatorInfo]) -> tuple[list[str], l
     """The header and the rows of a table of operators, without columns that are empty for all of them."""
     columns = {
         "operator": list(operators),
-        "axes": [" ".join(each.axes) for each in operators.values()],
-        "scalars": [_params(each.scalars) for each in operators.values()],
+        "axes": [" ".join(info.axes) for info in operators.values()],
+        "scalars": [_params(info.scalars) for info in operators.values()],
         "choices": [
-            " ".join(f"{name}={'|'.join(words)}" for name, words in each.choices.items() if name != "mode")
-            for each in operators.values()
+            " ".join(f"{name}={'|'.join(words)}" for name, words in info.choices.items() if name != "mode")
+            for info in operators.values()
         ],
-        "modes": [" ".join(each.choices.get("mode", ())) for each in operators.values()],
-        "dtypes": [" ".join(each.dtypes) for each in operators.values()],
+        "modes": [" ".join(info.choices.get("mode", ())) for info in operators.values()],
+        "dtypes": [" ".join(info.dtypes) for info in operators.values()],
     }
-    shown = {head: cells for head, cells in columns.items() if any(cells)}
-    return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
+    filled = {head: cells for head, cells in columns.items() if any(cells)}
+    return list(filled), [list(row) for row in zip(*filled.values(), strict=True)]
 
 
 def _can_run(provider: ProviderInfo) -> str:

@@ -24,22 +24,28 @@ CHANGED = "changed"
 
 
 def write_outputs(
-    found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool, unclear_advice: str = ""
+    comparison: Comparison,
+    *,
+    sort: str,
+    only: str | None,
+    exports: Sequence[str],
+    github: bool,
+    unclear_advice: str = "",
 ) -> None:
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
     give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report.next_steps`."""
     from kbench.comparison import text as tables
     from kbench.comparison.exports import FORMATS
 
-    shown = _verdicts("--only", only)
+    verdicts = _verdicts("--only", only)
     targets = export_targets(exports, github)
     printed = tables.text(
-        found, terminal.width(), sort, shown, colour=terminal.colours(), unclear_advice=unclear_advice
+        comparison, terminal.width(), sort, verdicts, colour=terminal.colours(), unclear_advice=unclear_advice
     )
-    if found.nothing_common:
+    if comparison.nothing_common:
         printed = ""
     for path, name in targets.items():
-        text = FORMATS[name](found)
+        text = FORMATS[name](comparison)
         if path is None:
             printed = text
         else:
@@ -47,29 +53,29 @@ def write_outputs(
     terminal.write_text(printed, commands=targets.get(None) == "github")
 
 
-def report_gate(found: Comparison, *, github: bool) -> ExitStatus:
+def report_gate(comparison: Comparison, *, github: bool) -> ExitStatus:
     """Returns the exit code. When it is not 0, prints the reason to stderr."""
-    result = found.gate
+    result = comparison.gate
     if not result.passed:
         terminal.error(result.text)
-    elif not found.options.fail_on and os.environ.get("CI"):
+    elif not comparison.options.fail_on and os.environ.get("CI"):
         terminal.warn(
             "without --fail-on, the exit code does not depend on the verdicts; add --fail-on slower,missing,failed"
         )
     if github:
-        _tell_github(found)
+        _tell_github(comparison)
     return EXIT_STATUSES[result.outcome]
 
 
 def _verdicts(option: str, text: str | None) -> list[Verdict]:
     """The verdicts that an option names; `changed` stands for all that report a change. Raises UsageError for an unknown
     word."""
-    known = {CHANGED: [verdict for verdict in Verdict if not verdict.quiet]}
-    known |= {verdict.value: [verdict] for verdict in Verdict}
+    verdicts = {CHANGED: [verdict for verdict in Verdict if not verdict.quiet]}
+    verdicts |= {verdict.value: [verdict] for verdict in Verdict}
     for word in split_words(text):
-        if word not in known:
-            raise UsageError(f"{option}: {unknown('verdict', word, tuple(known))}")
-    return [verdict for word in split_words(text) for verdict in known[word]]
+        if word not in verdicts:
+            raise UsageError(f"{option}: {unknown('verdict', word, tuple(verdicts))}")
+    return [verdict for word in split_words(text) for verdict in verdicts[word]]
 
 
 def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
@@ -77,30 +83,30 @@ def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, st
     for two exports to one file."""
     from kbench.comparison.exports import FORMATS
 
-    found: dict[Path | None, str] = {}
+    targets: dict[Path | None, str] = {}
     for text in exports:
         name, sign, path = text.partition("=")
         if not sign or not path or name not in FORMATS:
             raise UsageError(f"--export {text!r}: expected FORMAT=FILE; the formats are {', '.join(FORMATS)}")
         target = None if path == "-" else Path(path)
-        if target in found:
+        if target in targets:
             raise UsageError(
-                f"--export {text!r}: the {found[target]} export writes there too; give each export its own file"
+                f"--export {text!r}: the {targets[target]} export writes there too; give each export its own file"
             )
         if target is None and github:
             raise UsageError(f"--export {text!r}: --github writes to stdout too; give the export a file")
-        found[target] = name
-    return found
+        targets[target] = name
+    return targets
 
 
-def _tell_github(found: Comparison) -> None:
+def _tell_github(comparison: Comparison) -> None:
     """Write annotations to stdout, and the files that the environment of a GitHub job names."""
     from kbench.comparison import github as actions
 
-    terminal.write_text(actions.text(found), commands=True)
+    terminal.write_text(actions.text(comparison), commands=True)
     for variable, text in (
-        ("GITHUB_STEP_SUMMARY", actions.step_summary(found)),
-        ("GITHUB_OUTPUT", actions.outputs(found)),
+        ("GITHUB_STEP_SUMMARY", actions.step_summary(comparison)),
+        ("GITHUB_OUTPUT", actions.outputs(comparison)),
     ):
         if path := os.environ.get(variable):
             with writing(Path(path)), Path(path).open("a", encoding="utf-8", errors="replace", newline="") as file:

@@ -22,24 +22,24 @@ def config_names() -> list[str]:
     return sorted(path.stem for path in folder().glob(f"*{SUFFIX}"))
 
 
-def find_config(given: Path) -> Path:
+def find_config(path: Path) -> Path:
     """The file that a command's CONFIG argument means: the file itself, or else `NAME.yaml` here, or else the built-in config.
 
     Raises ConfigError with a suggestion if none of them exists.
     """
     from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
-    if given.exists() and not given.is_dir():
-        return given
-    if _is_bare(given):
-        here = given.with_name(given.name + SUFFIX)
-        if not given.suffix and here.is_file():
-            return here
-        if (name := given.name.removesuffix(SUFFIX)) in config_names():
+    if path.exists() and not path.is_dir():
+        return path
+    if _is_bare(path):
+        file = path.with_name(path.name + SUFFIX)
+        if not path.suffix and file.is_file():
+            return file
+        if (name := path.name.removesuffix(SUFFIX)) in config_names():
             return folder() / (name + SUFFIX)
-    if given.is_dir():
-        return given  # reading it raises the right error
-    raise ConfigError([ConfigIssue(SourceLocation(str(given)), f"no such file or directory; {_meant(given)}")])
+    if path.is_dir():
+        return path  # reading it raises the right error
+    raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"no such file or directory; {_suggestion(path)}")])
 
 
 class Described(NamedTuple):
@@ -51,28 +51,30 @@ class Described(NamedTuple):
 
 
 def described() -> list[Described]:
-    found = []
+    configs = []
     for name in config_names():
         lines = (folder() / (name + SUFFIX)).read_text(encoding="utf-8").splitlines()
         operator = next(line.partition(":")[2].strip() for line in lines if line.startswith("operator:"))
-        found.append(Described(name, operator, lines[0].removeprefix("# ").rstrip(".")))
-    return found
+        configs.append(Described(name, operator, lines[0].removeprefix("# ").rstrip(".")))
+    return configs
 
 
 def _is_bare(path: Path) -> bool:
     return str(path) == path.name
 
 
-def _meant(given: Path) -> str:
+def _suggestion(path: Path) -> str:
     from kbench.text.suggest import nearest
 
-    beside = given.parent
-    files = [p for p in beside.iterdir() if p.suffix in (".yaml", ".yml")] if beside.is_dir() else []
-    stems = {path.stem: str(path) for path in files} if given.suffix else {path.stem: path.stem for path in files}
-    known = dict.fromkeys(config_names()) | stems if _is_bare(given) else stems
-    near = nearest(given.stem, list(known))
+    files: list[Path] = []
+    if path.parent.is_dir():
+        files = [file for file in path.parent.iterdir() if file.suffix in (".yaml", ".yml")]
+    spellings = {file.stem: str(file) if path.suffix else file.stem for file in files}
+    if _is_bare(path):
+        spellings = {name: name for name in config_names()} | spellings
+    near = nearest(path.stem, list(spellings))
     if near:
-        return f'did you mean "{known[near] or near}"?'
-    if given.stem in config_names():
-        return f"a config of this name is built in; to use it, write {given.stem} without a folder"
+        return f'did you mean "{spellings[near]}"?'
+    if path.stem in config_names():
+        return f"a config of this name is built in; to use it, write {path.stem} without a folder"
     return f"built-in configs are {', '.join(config_names())}"

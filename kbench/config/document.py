@@ -62,11 +62,11 @@ class Node:
     def at(self, location: Location) -> Node:
         """The value at a location, or the last value on the path that exists."""
         node = self
-        for part in location:
-            if isinstance(part, str) and part in node.entries:
-                node = node.entries[part]
-            elif isinstance(part, int) and isinstance(node.value, list):
-                node = node.value[part]
+        for step in location:
+            if isinstance(step, str) and step in node.entries:
+                node = node.entries[step]
+            elif isinstance(step, int) and isinstance(node.value, list):
+                node = node.value[step]
         return node
 
     def merged(self, over: Node, depth: int) -> Node:
@@ -76,22 +76,26 @@ class Node:
             return over
         if isinstance(self.value, list):
             return Node([element.merged(over, depth) for element in self.value], self.where, self.key)
-        own = self.entries
-        new = {key: own[key].merged(node, depth - 1) if key in own else node for key, node in over.value.items()}
-        return Node(own | new, self.where, self.key)
+        entries = self.entries
+        new = {
+            key: entries[key].merged(node, depth - 1) if key in entries else node for key, node in over.value.items()
+        }
+        return Node(entries | new, self.where, self.key)
 
 
 def read_text(path: Path) -> str:
     """The text of a config file. Raises ConfigError if it cannot be read."""
     where = SourceLocation(str(path))
     if path.suffix == ".py":
-        what = "is a Python file, not a YAML config; give a plug-in with --plugin, or measure a script with kbench run"
-        raise ConfigError([ConfigIssue(where, what)])
+        message = (
+            "is a Python file, not a YAML config; give a plug-in with --plugin, or measure a script with kbench run"
+        )
+        raise ConfigError([ConfigIssue(where, message)])
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        what = f"{(error.strerror or str(error)).lower()}; name a YAML config"
-        raise ConfigError([ConfigIssue(where, what)]) from None
+        message = f"{(error.strerror or str(error)).lower()}; name a YAML config"
+        raise ConfigError([ConfigIssue(where, message)]) from None
     except UnicodeDecodeError:
         raise ConfigError([ConfigIssue(where, "is not UTF-8 text; save the file as UTF-8")]) from None
 
@@ -106,13 +110,15 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         raise ConfigError(
-            [ConfigIssue(place(error.problem_mark or error.context_mark), _what(error, where is None))]
+            [ConfigIssue(place(error.problem_mark or error.context_mark), _problem(error, where is None))]
         ) from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise ConfigError([ConfigIssue(where or SourceLocation(source), f"{error}; remove it")]) from None
     if root is None:
-        what = "the file has no keys (it is empty or holds only comments); `kbench init` writes a config to start from"
-        raise ConfigError([ConfigIssue(where or SourceLocation(source), what)])
+        message = (
+            "the file has no keys (it is empty or holds only comments); `kbench init` writes a config to start from"
+        )
+        raise ConfigError([ConfigIssue(where or SourceLocation(source), message)])
     issues: list[ConfigIssue] = []
     document = _located(root, place, issues)
     if issues:
@@ -120,12 +126,12 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
     return document
 
 
-def _what(error: yaml.MarkedYAMLError, with_line: bool) -> str:
+def _problem(error: yaml.MarkedYAMLError, with_line: bool) -> str:
     since = f" from line {error.context_mark.line + 1}" if error.context_mark and with_line else ""
     message = ", ".join(part for part in (error.context and error.context + since, error.problem) if part)
     if "'\\t'" in message:
         return "found a tab; indent YAML with spaces"
-    unclear = any(words in message for words in _UNCLEAR)
+    unclear = any(phrase in message for phrase in _UNCLEAR)
     return message + ("; check the brackets, quotes and indentation up to here" if unclear else "")
 
 
@@ -144,12 +150,12 @@ def _located(
     if isinstance(node, yaml.MappingNode):
         value = {}
         for key_node, value_node in node.value:
-            name, at = str(key_node.value), place(key_node.start_mark)
+            name, key_place = str(key_node.value), place(key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode):
-                issues.append(ConfigIssue(at, "a key must be a word"))
+                issues.append(ConfigIssue(key_place, "a key must be a word"))
             if name in value:
-                issues.append(ConfigIssue(at, f'duplicate key "{name}"'))
-            value[name] = _located(value_node, place, issues, at)
+                issues.append(ConfigIssue(key_place, f'duplicate key "{name}"'))
+            value[name] = _located(value_node, place, issues, key_place)
     elif isinstance(node, yaml.SequenceNode):
         value = [_located(child, place, issues) for child in node.value]
     else:
@@ -182,6 +188,6 @@ def from_mapping(value: Any, place: str) -> Node:
     elif type(value).__name__ == "dtype":
         value = str(value).removeprefix("torch.")
     if not isinstance(value, (int, float, str, type(None))):
-        what = f"a config cannot hold a value of type {type(value).__name__}; use numbers, words and lists of them"
-        raise ConfigError([ConfigIssue(where, what)])
+        message = f"a config cannot hold a value of type {type(value).__name__}; use numbers, words and lists of them"
+        raise ConfigError([ConfigIssue(where, message)])
     return Node(value, where, where)

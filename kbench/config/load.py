@@ -92,10 +92,12 @@ class Config:
         resolver.add_cases(document.entries["sweep"], self.shapes, measure.sessions)
         listed = resolver.configurations(document.entries["providers"])
         baseline = resolver.baseline(document.entries.get("baseline"), listed)
-        kept = resolver.select(self.only, resolver.with_plugins(self.cli_plugins, listed))
+        configurations = resolver.select(self.only, resolver.with_plugins(self.cli_plugins, listed))
         if "max_ms" in written and "precision" not in written:  # `precision: null` of a profile turns both off
-            what = "max_ms limits the rounds that are added for `precision`; either also set `precision`, or leave out max_ms"
-            resolver.report(written["max_ms"].key, what)
+            resolver.report(
+                written["max_ms"].key,
+                "max_ms limits the rounds that are added for `precision`; either also set `precision`, or leave out max_ms",
+            )
         if resolver.issues:
             raise ConfigError(resolver.issues)
         return Sweep(
@@ -103,8 +105,8 @@ class Config:
             text=self.text,
             operator=self.operator,
             cases=tuple(resolver.cases),
-            configurations=kept,
-            baseline=baseline if any(one.name == baseline for one in kept) else None,
+            configurations=configurations,
+            baseline=baseline if any(configuration.name == baseline for configuration in configurations) else None,
             measure=measure,
             info=info,
             profile=profile,
@@ -127,11 +129,11 @@ class Config:
         """Report a --set of what the file of shapes gives."""
         if self.shapes is None:
             return
-        given = {*resolver.info.axes, *resolver.model_keys, *self.shapes.elements[0].entries} - {WEIGHT}
+        columns = {*resolver.info.axes, *resolver.model_keys, *self.shapes.elements[0].entries} - {WEIGHT}
         for name, node in ((name, node) for change in self.changes for name, node in change.section("sweep").items()):
-            if name in given:
-                what = f"{self.shapes.where} gives the shapes already; leave out --set {name}, or --shapes"
-                resolver.report(node.where, what)
+            if name in columns:
+                message = f"{self.shapes.where} gives the shapes already; leave out --set {name}, or --shapes"
+                resolver.report(node.where, message)
 
     def _place(self, plugin: str) -> SourceLocation | None:
         """Where a plug-in is named; None for a plug-in of an installed package. A worker on another host may have the file in
@@ -220,8 +222,8 @@ def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[s
         issues += check(change, Overlay)
         settings |= {name: node.plain for name, node in change.section("measure").items()}
         if "measure" not in change.entries:
-            what = "a script chooses what it measures; --set takes only keys of measure, for example rounds=3"
-            issues.append(ConfigIssue(change.where, what))
+            message = "a script chooses what it measures; --set takes only keys of measure, for example rounds=3"
+            issues.append(ConfigIssue(change.where, message))
     if issues:
         raise ConfigError(issues)
     return settings

@@ -35,14 +35,14 @@ def points_of_models(operator: str, info: OperatorInfo, node: Node, report: Repo
             report(place.where, unknown("model", place.plain, list(MODELS)))
             continue
         dimensions = MODELS[model].dimensions if model else {}
-        given = {*dimensions, *([TOKENS] if TOKENS in present else [])}
+        available = {*dimensions, *([TOKENS] if TOKENS in present else [])}
         shapes = [
             {axis: size for axis, size in shape.items() if axis not in present or axis == TOKENS}
             for shape in info.model_axes
         ]
-        fitting = [sizes for sizes in shapes if all(axes_of(size) <= given for size in sizes.values())]
+        fitting = [sizes for sizes in shapes if all(axes_of(size) <= available for size in sizes.values())]
         if not fitting:
-            report(place.where, _lacking(operator, shapes[0], given, model))
+            report(place.where, _lacking(operator, shapes[0], available, model))
         for sizes, count in itertools.product(fitting, counts):
             label = model if any(axes_of(size) - {TOKENS} for size in sizes.values()) else ""
             try:
@@ -56,9 +56,9 @@ def _evaluated(sizes: Mapping[str, str], dimensions: Mapping[str, object]) -> di
     return {axis: evaluate(size, dimensions) for axis, size in sizes.items()}
 
 
-def _lacking(operator: str, sizes: Mapping[str, str], given: Collection[str], model: str) -> str:
-    axis, size = next((axis, size) for axis, size in sizes.items() if not axes_of(size) <= set(given))
-    names = sorted(axes_of(size) - set(given))
+def _lacking(operator: str, sizes: Mapping[str, str], available: Collection[str], model: str) -> str:
+    axis, size = next((axis, size) for axis, size in sizes.items() if not axes_of(size) <= set(available))
+    names = sorted(axes_of(size) - set(available))
     need = f"{operator} takes the sizes of {axis} from {size}"
     if model and TOKENS not in names:
         return f"{need}, but {model} has no {list_words(names)}; leave the model out, or give sizes of {axis}"

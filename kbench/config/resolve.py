@@ -92,7 +92,9 @@ class Resolver:
             return
         self.has_weights = True
         sizes = {*self.info.axes, *self.model_keys}
-        rests = [{name: node for name, node in each.entries.items() if name not in sizes} for each in sweep.elements]
+        rests = [
+            {name: node for name, node in product.entries.items() if name not in sizes} for product in sweep.elements
+        ]
         for line in shapes.elements:
             entries = dict(line.entries)
             [weight] = entries.pop(WEIGHT).elements if WEIGHT in entries else [Node(1, line.where, line.where)]
@@ -127,9 +129,9 @@ class Resolver:
         return Case(self.operator, {name: point[name] for name in self.info.columns}, point["dtype"])
 
     def _name_model(self, case: Case, model: str) -> None:
-        known = self.models.get(case, "").split(";")
-        if model and model not in known:
-            self.models[case] = ";".join([*filter(None, known), model])
+        models = self.models.get(case, "").split(";")
+        if model and model not in models:
+            self.models[case] = ";".join([*filter(None, models), model])
 
     def _has_shapes(self, case: Case, node: Node) -> bool:
         """Whether every tensor of a case has a shape: `N/2` is none at an odd N. Reports the first case without one."""
@@ -139,12 +141,14 @@ class Resolver:
                 evaluate(size, case.axes)
             except SizeError as error:
                 if not self.issues:
-                    written = [
-                        (a, each) for a in axes_of(size) & node.entries.keys() for each in node.entries[a].elements
+                    places = [
+                        value.where
+                        for axis in axes_of(size) & node.entries.keys()
+                        for value in node.entries[axis].elements
+                        if value.value == case.axes[axis]
                     ]
-                    places = [each.where for axis, each in written if each.value == case.axes[axis]]
-                    what = f"sweep: {error}, so {name} has no shape; the first such case is {case.label}"
-                    self.report((places or [node.where])[0], f"{what}; leave such sizes out")
+                    message = f"sweep: {error}, so {name} has no shape; the first such case is {case.label}"
+                    self.report((places or [node.where])[0], f"{message}; leave such sizes out")
                 return False
         return True
 
@@ -152,26 +156,28 @@ class Resolver:
         """The cross products of a mapping: the values of dtype, every choice, every scalar and every axis, and the model that
         the axes have their sizes of. Only axes have no default. There is one product, or one for each shape of a model."""
         present, info = node.entries, self.info
-        strange = [name for name in present if name not in (*info.columns, "dtype", *self.model_keys)]
-        meant = {self._report_unknown(name, present[name], present) for name in strange}
+        foreign_names = [name for name in present if name not in (*info.columns, "dtype", *self.model_keys)]
+        meant = {self._report_unknown(name, present[name], present) for name in foreign_names}
         points = [(dict[str, int](), "")]
         if keys := [name for name in self.model_keys if name in present or name in meant]:
             points = []
             if not info.model_axes:
-                what = f"{self.operator} takes no sizes from a model; give sizes of {' and '.join(info.axes)} instead"
-                self.report(present[keys[0]].key, what)
+                message = (
+                    f"{self.operator} takes no sizes from a model; give sizes of {' and '.join(info.axes)} instead"
+                )
+                self.report(present[keys[0]].key, message)
             elif meant.isdisjoint(keys):
                 points = points_of_models(self.operator, info, node, self.report)
-        given = {*present, *meant, *(points[0][0] if points else info.axes)}
-        if missing := [name for name in info.axes if name not in given]:
+        covered = {*present, *meant, *(points[0][0] if points else info.axes)}
+        if missing := [name for name in info.axes if name not in covered]:
             example = f"give sizes, for example {missing[0]}: [1024, 4096]"
             self.report(node.where, f"sweep: no values for {' and '.join(missing)}; {example}")
         product: dict[str, Sequence[Any]] = {}
         for name, words in self.words.items():
-            known = {word: word for word in words}
+            meanings = {word: word for word in words}
             if name == "dtype":
-                known |= {alias: dtype for alias, dtype in DTYPE_ALIASES.items() if dtype in known}
-            product[name] = read_words(name, known, present[name], self.report) if name in present else words[:1]
+                meanings |= {alias: dtype for alias, dtype in DTYPE_ALIASES.items() if dtype in meanings}
+            product[name] = read_words(name, meanings, present[name], self.report) if name in present else words[:1]
         for name, default in info.scalars.items():
             product[name] = read_scalars(name, default, present[name], self.report) if name in present else [default]
         for name in info.axes:
@@ -181,16 +187,16 @@ class Resolver:
     def _report_unknown(self, name: str, values: Node, present: Mapping[str, Node]) -> str | None:
         """Report a key that the operator does not have. Returns the key that was probably meant."""
         if name == "mode":
-            what = f"{self.operator} has no gradients, so it has no modes; remove mode"
-            self.report(values.key, f"{what}, or declare gradients= in the operator")
+            message = f"{self.operator} has no gradients, so it has no modes; remove mode"
+            self.report(values.key, f"{message}, or declare gradients= in the operator")
             return None
         info = self.info
-        known = [*info.axes, *self.words, *info.scalars, *(self.model_keys if info.model_axes else ())]
+        keys = [*info.axes, *self.words, *info.scalars, *(self.model_keys if info.model_axes else ())]
         # a bare key of --set, or a column of a file of shapes, may also be one of these
-        others = [WEIGHT] if self.has_weights else [] if values.key.line else [*Measure.model_fields, "baseline"]
-        options = candidates(name, [*known, *others], present)
+        further_keys = [WEIGHT] if self.has_weights else [] if values.key.line else [*Measure.model_fields, "baseline"]
+        options = candidates(name, [*keys, *further_keys], present)
         near = nearest(name, options)
-        kind = "scalar" if near in info.scalars else "axis" if near in known or not others else "key"
+        kind = "scalar" if near in info.scalars else "axis" if near in keys or not further_keys else "key"
         self.report(values.key, unknown(kind, name, options))
         return near
 
@@ -199,51 +205,55 @@ class Resolver:
 
         Returns none when one of them is wrong, so that no issue about a missing baseline follows from it.
         """
-        found: dict[str, Configuration] = {}
+        by_name: dict[str, Configuration] = {}
         before = len(self.issues)
         for element in providers.elements:
             [(name, entry)] = element.entries.items() or [(str(element.value), element)]
             for configuration in self._configurations_of(name, entry):
-                if configuration.name in found:
+                if configuration.name in by_name:
                     self.report(entry.key, f'duplicate configuration "{configuration.name}"')
-                found[configuration.name] = configuration
-        return tuple(found.values()) if len(self.issues) == before else ()
+                by_name[configuration.name] = configuration
+        return tuple(by_name.values()) if len(self.issues) == before else ()
 
     def _configurations_of(self, name: str, entry: Node) -> list[Configuration]:
         params, info = entry.entries, self.info
         if name not in info.providers:
             self._report_provider(entry.key, name, list(info.providers))
             return []
-        known = list(info.providers[name].parameters)
+        parameters = list(info.providers[name].parameters)
         for param, node in params.items():
             if param in info.columns:
                 kind = "a scalar" if param in info.scalars else "an axis" if param in info.axes else "a choice"
                 self.report(node.key, f"{param} is {kind} of {self.operator}; move it to sweep")
-            elif not known:
+            elif not parameters:
                 self.report(node.key, f"{name} takes no parameters; remove {as_written(param)}")
-            elif param not in known:
-                self.report(node.key, unknown(f"{name} parameter", param, known))
+            elif param not in parameters:
+                self.report(node.key, unknown(f"{name} parameter", param, parameters))
         # in the provider's own order, so that a configuration has the same name in every config
-        params = {param: params[param] for param in known if param in params}
+        params = {param: params[param] for param in parameters if param in params}
         for param, element in ((param, element) for param, node in params.items() for element in node.elements):
             if isinstance(element.value, str) and (why := value_fault(element.value)):
                 self.report(element.where, f"{name} parameter {param}: {why}")
         values = [[element.plain for element in node.elements] for node in params.values()]
         return [Configuration(name, dict(zip(params, point, strict=True))) for point in itertools.product(*values)]
 
-    def _report_provider(self, where: SourceLocation, name: str, known: Sequence[str]) -> None:
-        self.report(where, "; ".join(filter(None, [unknown("provider", name, known), self.failures])))
+    def _report_provider(self, where: SourceLocation, name: str, names: Sequence[str]) -> None:
+        self.report(where, "; ".join(filter(None, [unknown("provider", name, names), self.failures])))
 
     def baseline(self, node: Node | None, configurations: Sequence[Configuration]) -> str | None:
         """The name of the baseline. Without a node it is the first configuration."""
         if node is None:
             return configurations[0].name if configurations else None
-        named = [one.name for one in configurations if node.value in (one.name, one.provider)]
-        if node.value in named or len(named) == 1:
-            return str(node.value) if node.value in named else named[0]
-        if named:
-            count = f"{len(named)} configurations"
-            self.report(node.where, f'baseline "{node.value}" has {count}; name one: {list_words(named)}')
+        matches = [
+            configuration.name
+            for configuration in configurations
+            if node.value in (configuration.name, configuration.provider)
+        ]
+        if node.value in matches or len(matches) == 1:
+            return str(node.value) if node.value in matches else matches[0]
+        if matches:
+            count = f"{len(matches)} configurations"
+            self.report(node.where, f'baseline "{node.value}" has {count}; name one: {list_words(matches)}')
         elif configurations:
             self.report(node.where, unknown("baseline", node.value, _names(configurations)))
         return None
@@ -252,36 +262,42 @@ class Resolver:
         self, plugins: Sequence[str], configurations: Sequence[Configuration]
     ) -> tuple[Configuration, ...]:
         """The configurations, then the providers of these plug-ins that are not among them."""
-        listed = {one.provider for one in configurations}
+        listed = {configuration.provider for configuration in configurations}
         new = [name for name, info in self.info.providers.items() if info.plugin in plugins and name not in listed]
         return (*configurations, *(Configuration(name, {}) for name in new))
 
     def select(self, options: Sequence[str], configurations: Sequence[Configuration]) -> tuple[Configuration, ...]:
         """The configurations that `--only` keeps: all of them without options. `--only` may also name a provider that the
         config does not list."""
-        kept: dict[str, Configuration] = {}
+        chosen: dict[str, Configuration] = {}
         for option in options:
             where = SourceLocation(f"--only {option}")
-            wanted = split_names(option)
-            if not wanted:
+            names = split_names(option)
+            if not names:
                 self.report(where, "expected providers or configurations, for example triton,cuda")
-            for name in wanted:
-                named = [one for one in configurations if name in (one.name, one.provider)]
-                if not named and name in self.info.providers:
-                    named = [Configuration(name, {})]
-                elif not named and configurations:
-                    known = list(dict.fromkeys([*_names(configurations), *self.info.providers]))
-                    self._report_provider(where, name, known)
-                kept.update((one.name, one) for one in named)
-        listed = [one for one in configurations if not options or one.name in kept]
-        return (*listed, *(one for one in kept.values() if one not in listed))
+            for name in names:
+                matches = [
+                    configuration
+                    for configuration in configurations
+                    if name in (configuration.name, configuration.provider)
+                ]
+                if not matches and name in self.info.providers:
+                    matches = [Configuration(name, {})]
+                elif not matches and configurations:
+                    choices = list(dict.fromkeys([*_names(configurations), *self.info.providers]))
+                    self._report_provider(where, name, choices)
+                chosen.update((configuration.name, configuration) for configuration in matches)
+        listed = [configuration for configuration in configurations if not options or configuration.name in chosen]
+        return (*listed, *(configuration for configuration in chosen.values() if configuration not in listed))
 
 
 def split_names(text: str) -> list[str]:
     """The names of providers and configurations in the value of an option: `triton[block=64,warps=4],cuda` has two."""
-    return [word.strip() for word in COMMA_OUTSIDE.split(text) if word.strip()]
+    return [name.strip() for name in COMMA_OUTSIDE.split(text) if name.strip()]
 
 
 def _names(configurations: Sequence[Configuration]) -> list[str]:
     """All words that name a configuration: the providers, then the full names."""
-    return list(dict.fromkeys([one.provider for one in configurations] + [one.name for one in configurations]))
+    providers = [configuration.provider for configuration in configurations]
+    names = [configuration.name for configuration in configurations]
+    return list(dict.fromkeys(providers + names))

@@ -238,15 +238,16 @@ def check(document: Node, model: type[BaseModel] = File) -> list[ConfigIssue]:
         if detail["type"] == "missing":
             missing[location] = ConfigIssue(node.where, f'missing key "{name}"')
         elif detail["type"] == "extra_forbidden":
-            known = candidates(name, _keys(model, parent, present := document.at(parent).entries), present)
-            meant.add((*parent, nearest(name, known) or ""))
-            issues.append(ConfigIssue(node.key, unknown("key", name, known)))
+            present = document.at(parent).entries
+            keys = candidates(name, _keys(model, parent, present), present)
+            meant.add((*parent, nearest(name, keys) or ""))
+            issues.append(ConfigIssue(node.key, unknown("key", name, keys)))
         elif detail["type"] == "literal_error":
-            known = re.findall(r"'([^']*)'", context["expected"])
-            issues.append(ConfigIssue(node.where, unknown(name, node.plain, known)))
+            words = re.findall(r"'([^']*)'", context["expected"])
+            issues.append(ConfigIssue(node.where, unknown(name, node.plain, words)))
         elif detail["type"] in EXPECTED:
-            what = EXPECTED[detail["type"]].format(**context)
-            issues.append(ConfigIssue(node.where, expected(name, what, node.plain)))
+            allowed = EXPECTED[detail["type"]].format(**context)
+            issues.append(ConfigIssue(node.where, expected(name, allowed, node.plain)))
         else:
             issues.append(ConfigIssue(node.where, f"{name}: {detail['msg']}"))
     # a misspelt key is one mistake, not an unknown key and a missing one
@@ -263,5 +264,5 @@ def _keys(model: type[BaseModel], location: Location, present: Container[str]) -
     return kind.model_fields
 
 
-def expected(name: str, what: str, got: Any) -> str:
-    return f"{name + ': ' if name else ''}expected {what}; got {as_written(got)}"
+def expected(name: str, allowed: str, value: Any) -> str:
+    return f"{name + ': ' if name else ''}expected {allowed}; got {as_written(value)}"

@@ -24,13 +24,13 @@ def read_shapes(path: Path) -> Node:
             reader = csv.reader(file, skipinitialspace=True)
             lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
     except OSError as error:
-        what = f"{(error.strerror or str(error)).lower()}; name a CSV with a column for each axis"
-        raise ConfigError([ConfigIssue(SourceLocation(source), what)]) from None
+        message = f"{(error.strerror or str(error)).lower()}; name a CSV with a column for each axis"
+        raise ConfigError([ConfigIssue(SourceLocation(source), message)]) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise ConfigError([ConfigIssue(SourceLocation(source), f"is no CSV in UTF-8: {error}")]) from None
     if len(lines) < 2:
-        what = "expected the names of the columns, for example M,N,weight, and a line for each shape"
-        raise ConfigError([ConfigIssue(SourceLocation(source), what)])
+        message = "expected the names of the columns, for example M,N,weight, and a line for each shape"
+        raise ConfigError([ConfigIssue(SourceLocation(source), message)])
     (first, names), *shapes = lines
     if len(set(names)) < len(names):
         raise ConfigError([ConfigIssue(SourceLocation(source, first, 1), "two columns have the same name")])
@@ -38,8 +38,8 @@ def read_shapes(path: Path) -> Node:
     for number, cells in shapes:
         line = SourceLocation(source, number, 1)
         if len(cells) != len(names):
-            what = f"this line has {len(cells)} fields, and the first line has {len(names)} fields; repair the line"
-            raise ConfigError([ConfigIssue(line, what)])
+            message = f"this line has {len(cells)} fields, and the first line has {len(names)} fields; repair the line"
+            raise ConfigError([ConfigIssue(line, message)])
         entries = {}
         for index, (name, cell) in enumerate(zip(names, cells, strict=True)):
             place, head = (
