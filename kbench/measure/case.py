@@ -26,7 +26,7 @@ from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import make_rows
-from kbench.measure.salting import Watch
+from kbench.measure.salting import SpotCheck
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.tampering.torch_operators import recorded
@@ -157,24 +157,26 @@ class CaseRun:
             contender.stage = stage = stage_of(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
             poison(inputs.first, self.device)
-            made = MadeCall.of(stage(tensors, inputs.first.shapes), tensors)
+            first_call = MadeCall.of(stage(tensors, inputs.first.shapes), tensors)
             self.device.synchronize()
             contender.build_ms = (time.perf_counter_ns() - start) / 1e6
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            found = judge_call(inputs.first, made)
-            late = made.left_thread(found)  # a first call may leave a compiler running: no fault if it is right
-            contender.judged(found, f"{late}: " if late else "")
-            del made
+            accuracy = judge_call(inputs.first, first_call)
+            late = first_call.left_thread(
+                accuracy
+            )  # a first call may leave a compiler running: no fault if it is right
+            contender.judged(accuracy, f"{late}: " if late else "")
+            del first_call
             if contender.running:
-                again = run_checked(inputs.second, stage, tensors, self.device)
-                contender.judged(again, "correct at the first call, then ")
+                repeated = run_checked(inputs.second, stage, tensors, self.device)
+                contender.judged(repeated, "correct at the first call, then ")
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
                 call, contender.operators = recorded(
-                    partial(stage, tensors, inputs.first.shapes), lambda made: made.run()
+                    partial(stage, tensors, inputs.first.shapes), lambda first_call: first_call.run()
                 )
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
 
@@ -212,7 +214,9 @@ class CaseRun:
                         shared.place(self.timer.sets(self.call_bytes))
                         placed = True
                     seed = random.Random(generator.getrandbits(256))
-                    contender.watch = Watch(first, shared, inputs.second.inputs, seed, replayed=self.timer.replays)
+                    contender.spot_check = SpotCheck(
+                        first, shared, inputs.second.inputs, seed, replayed=self.timer.replays
+                    )
                     contender.stage_calls = partial(self.stage_calls, contender, shared, first.shapes)
                     contender.stage_calls()
                 blame_for_changes(contender, shared)
@@ -224,13 +228,13 @@ class CaseRun:
 
     def stage_calls(self, contender: Contender, shared: SharedInputs, shapes: Shapes) -> None:
         """Prepare the calls of a contender, and its sampler, where the inputs lie now."""
-        assert contender.stage and contender.watch
+        assert contender.stage and contender.spot_check
         sets = shared.sets
         with without_garbage_collection():  # thousands of new calls would make Python look for garbage several times
             with self.timer.staging():
                 contender.calls = [contender.stage(tensors, shapes) for tensors in sets]
-            runs = contender.watch.use(contender.calls)
-            contender.sample = self.timer.ready(runs, contender.launch_ms, contender.watch.before)
+            runs = contender.spot_check.use(contender.calls)
+            contender.sample = self.timer.ready(runs, contender.launch_ms, contender.spot_check.before)
 
     def time_rounds(self, contenders: Sequence[Contender], shared: SharedInputs) -> None:
         rounds = Rounds(
@@ -253,11 +257,11 @@ class CaseRun:
         if contender.control or not contender.running or stage is None:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            if contender.watch and (fault := contender.watch.fault()):
+            if contender.spot_check and (fault := contender.spot_check.fault()):
                 contender.end(Status.WRONG, fault)
                 return
-            found = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
-            contender.judged(found, "correct before timing, wrong after it: ")
+            accuracy = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
+            contender.judged(accuracy, "correct before timing, wrong after it: ")
 
     def record(self, contender: Contender, inputs: CaseInputs) -> None:
         """Record what a call of a provider launches. It comes last, so that no timed call of the case is affected."""

@@ -64,9 +64,9 @@ def make_catalog(
     operators = {}
     for name in registry.operator_names():
         operator = registry.operator(name)
-        found = _guarded(_plugin(operator), f"operator {name}", failures, partial(describe_operator, operator))
-        if found is not None:
-            operators[name] = replace(found, providers=_providers(operator, device, failures, running))
+        info = _guarded(_plugin(operator), f"operator {name}", failures, partial(describe_operator, operator))
+        if info is not None:
+            operators[name] = replace(info, providers=_providers(operator, device, failures, running))
     return Catalog(
         device=DeviceInfo(device.type, device.name, device.index, device.uuid),
         devices=tuple(devices(device.type)),
@@ -100,11 +100,11 @@ def _providers(
     described = {}
     for provider in operator.providers.values():
         where = f"provider {provider.name}"
-        asked = running if provider.plugin and provider.available else unwatched
-        with asked(provider.plugin or "", "ask", f"{where} of plug-in {provider.plugin}"):
-            found = _guarded(provider.plugin, where, failures, partial(_provider, provider, device))
-        if found is not None:
-            described[provider.name] = found
+        watching = running if provider.plugin and provider.available else unwatched
+        with watching(provider.plugin or "", "ask", f"{where} of plug-in {provider.plugin}"):
+            info = _guarded(provider.plugin, where, failures, partial(_provider, provider, device))
+        if info is not None:
+            described[provider.name] = info
     return described
 
 
@@ -147,7 +147,7 @@ def _plugin(operator: Operator) -> str | None:
 
 def describe_machine(device: Device, telemetry: Telemetry) -> Machine:
     """The machine as this process sees it."""
-    others = telemetry.others()
+    processes = telemetry.others()
     return Machine(
         device=device.name,
         device_type=device.type,
@@ -156,7 +156,7 @@ def describe_machine(device: Device, telemetry: Telemetry) -> Machine:
         telemetry=telemetry.source,
         limits=telemetry.limits,
         peak_gbps=telemetry.peak_gbps,
-        other_processes=None if others is None else len(others),
+        other_processes=None if processes is None else len(processes),
         cuda=torch.version.cuda,
         hip=torch.version.hip,
         nvcc=nvcc_release(),
@@ -178,9 +178,9 @@ def describe_machine(device: Device, telemetry: Telemetry) -> Machine:
 def _describe_accelerator(device: Device) -> dict[str, Any]:
     properties = torch.get_device_module(device.type).get_device_properties(device.torch_device)
     sizes = ("total_memory", "multi_processor_count", "major", "minor", *(["gcnArchName"] if torch.version.hip else []))
-    known = {name: getattr(properties, name, None) for name in sizes}
+    properties_by_name = {name: getattr(properties, name, None) for name in sizes}
     device_id = digest(str(getattr(properties, "uuid", "")))
-    return known | {"device_id": device_id, "device_count": torch.accelerator.device_count()}
+    return properties_by_name | {"device_id": device_id, "device_count": torch.accelerator.device_count()}
 
 
 def _version(package: str) -> str | None:

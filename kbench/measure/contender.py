@@ -15,7 +15,7 @@ from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.definition.expected_arguments import refused_arguments
 from kbench.measure.launches.recorder import Recorded
 from kbench.measure.machine.telemetry import Quantities
-from kbench.measure.salting import Watch
+from kbench.measure.salting import SpotCheck
 from kbench.measure.tampering.guard import ProviderChanges, listed
 from kbench.measure.tampering.torch_operators import TorchOperators
 from kbench.measure.timing.precision import Precision, precision_of
@@ -44,7 +44,7 @@ class Contender:
     sample       takes the samples of one round; set once the timer is ready for this contender
     longest_ms   the longest that a round takes samples of it
     stage_calls  prepares its calls and its sampler where the inputs lie now; None for a control with calls of its own
-    watch        salts the inputs of its timed calls, and keeps some of the outputs
+    spot_check   salts the inputs of its timed calls, and keeps some of the outputs
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
     gaps_ms      the time of a call between its kernels, one number per round; none if the timer does not see it
@@ -65,7 +65,7 @@ class Contender:
     sample: Sample | None = None
     longest_ms: float = math.inf
     stage_calls: Callable[[], None] | None = None
-    watch: Watch | None = None
+    spot_check: SpotCheck | None = None
     status: Status | None = None
     reason: str = ""
     accuracy: Accuracy = field(default_factory=Accuracy)
@@ -129,26 +129,26 @@ class Contender:
             self.end(Status.ERROR, refused)
         return provider if self.running else None
 
-    def judged(self, found: Accuracy, context: str = "") -> None:
+    def judged(self, accuracy: Accuracy, context: str = "") -> None:
         """Record a check. A wrong output ends the contender; `context` precedes the reason."""
-        self.accuracy = self.accuracy.worst(found)
-        if found.wrong:
-            self.end(Status.WRONG, context + found.wrong)
+        self.accuracy = self.accuracy.worst(accuracy)
+        if accuracy.wrong:
+            self.end(Status.WRONG, context + accuracy.wrong)
 
     def blame_for_tampering(self) -> None:
         """End as `tampered` if it has tampered with something, however it has ended before."""
         if self.changes and self.changes.tampering and self.status is not Status.TAMPERED:
-            found = "; ".join(self.changes.tampering)
+            tampering = "; ".join(self.changes.tampering)
             self.end(
                 Status.TAMPERED,
-                f"{found}; before that, the row was {self.status}: {self.reason}" if self.reason else found,
+                f"{tampering}; before that, the row was {self.status}: {self.reason}" if self.reason else tampering,
             )
 
     @property
     def altered(self) -> str:
         """What to say of the settings that it has changed; empty if it has changed none."""
-        found = self.changes.altered if self.changes else ()
-        return f"changed {listed(found)}; the other providers ran with the old values" if found else ""
+        settings = self.changes.altered if self.changes else ()
+        return f"changed {listed(settings)}; the other providers ran with the old values" if settings else ""
 
     def copies(self, baseline: Contender | None) -> bool:
         """Whether its call runs the same operators of torch as that of the baseline, which is another provider."""
@@ -165,7 +165,7 @@ class Contender:
     def let_go(self) -> None:
         """Drop its calls, and with them the tensors of the case. They refer to the case in a circle, so Python would free them
         only at its next collection of garbage, which may be many cases later."""
-        self.stage, self.sample, self.calls, self.stage_calls, self.watch = None, None, (), None, None
+        self.stage, self.sample, self.calls, self.stage_calls, self.spot_check = None, None, (), None, None
 
     @property
     def mutates(self) -> Collection[str]:
@@ -175,17 +175,19 @@ class Contender:
 
 def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline: int | None) -> None:
     """If the baseline or every provider is wrong, add to their reasons that the operator may be at fault."""
-    judged = [each for each in contenders if not each.control and each.status in (Status.WRONG, None)]
+    judged = [
+        contender for contender in contenders if not contender.control and contender.status in (Status.WRONG, None)
+    ]
     base = None if baseline is None else contenders[baseline]
     if base in judged and base.status is Status.WRONG:
-        doubted, who = [base], "the baseline fails"
-    elif len(judged) > 1 and all(each.accuracy.wrong for each in judged):
-        doubted, who = judged, "every provider fails"
+        doubted, subject = [base], "the baseline fails"
+    elif len(judged) > 1 and all(contender.accuracy.wrong for contender in judged):
+        doubted, subject = judged, "every provider fails"
     else:
         return
-    if not all(each.accuracy.off for each in doubted):
+    if not all(contender.accuracy.off for contender in doubted):
         return  # a wrong shape or a changed input: no tolerance would help
-    near = all(each.accuracy.near for each in doubted)
-    what, fault = ("tolerance", "too narrow") if near else ("reference", "wrong")
-    for each in doubted:
-        each.reason += f"; {who}, so the {what} of operator {operator.name} may be {fault}"
+    near = all(contender.accuracy.near for contender in doubted)
+    suspect, fault = ("tolerance", "too narrow") if near else ("reference", "wrong")
+    for contender in doubted:
+        contender.reason += f"; {subject}, so the {suspect} of operator {operator.name} may be {fault}"

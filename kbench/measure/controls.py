@@ -64,8 +64,8 @@ def _copy(source: Tensor, target: Tensor) -> None:
 def repeat(index: int, baseline: Contender) -> Contender:
     """The baseline once more: the noise floor. It has the launch overhead of the baseline, so that the timer prepares both
     alike, and its settings."""
-    theirs = baseline.changes
-    changes = ProviderChanges(own=dict(theirs.own)) if theirs else None
+    baseline_changes = baseline.changes
+    changes = ProviderChanges(own=dict(baseline_changes.own)) if baseline_changes else None
     return Contender(
         index,
         Control.REPEAT,

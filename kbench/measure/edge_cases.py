@@ -99,8 +99,8 @@ def _fitting() -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
-        what = message(error)
-    raise TooLarge(f"the case's inputs and reference do not fit into memory: {what}")
+        reason = message(error)
+    raise TooLarge(f"the case's inputs and reference do not fit into memory: {reason}")
 
 
 def check_edges(
@@ -124,9 +124,11 @@ def check_edges(
     common = common_edges(operator, case.mode)
     guard = guard or Guard()
     guard.watch(operator)
-    left = list(enumerate(configurations))
+    candidates = list(enumerate(configurations))
     for edge_name in (RANDOM, *edge_names(operator, case.mode)):
-        members = [(index, one) for index, one in left if (one.name, edge_name) not in skip]
+        members = [
+            (index, configuration) for index, configuration in candidates if (configuration.name, edge_name) not in skip
+        ]
         if not members:
             continue
         trial = EdgeTrial(operator, case, edge_name, common.get(edge_name), device, seed)
@@ -134,23 +136,23 @@ def check_edges(
             if not trial.applies:
                 continue
         except TooLarge as why:
-            for _, one in members:
-                emit(Rows((checked_row(case, one, edge_name, Status.OOM, str(why)),)))
+            for _, configuration in members:
+                emit(Rows((checked_row(case, configuration, edge_name, Status.OOM, str(why)),)))
             continue
-        for index, one in members:
-            steps = Steps(device, partial(_mark, emit, index, edge_name), guard, times=False)
-            contender = Contender.of(0, one, operator)
+        for index, configuration in members:
+            steps = Steps(device, partial(_in_cell, emit, index, edge_name), guard, times=False)
+            contender = Contender.of(0, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
                 _check(contender, trial, device)
             assert contender.status is not None
-            row = checked_row(case, one, edge_name, contender.status, contender.reason)
+            row = checked_row(case, configuration, edge_name, contender.status, contender.reason)
             row.shapes = _other_shapes(operator, case, trial.shapes)
             accuracy = contender.accuracy
             row.max_ulp, row.max_rel_err = accuracy.max_ulp, accuracy.max_rel_err
             row.deterministic = accuracy.deterministic
             emit(Rows((row,)))
             if edge_name == RANDOM and contender.status.declined:
-                left.remove((index, one))
+                candidates.remove((index, configuration))
 
 
 def _in_range(part: OutputPart, definition: Definition) -> bool:
@@ -170,7 +172,7 @@ def _agree(expected: Expected, other: Expected) -> bool:
     return all(bool(((a - b).abs() <= NEARLY * a.abs().clamp(min=1)).all()) for a, b in pairs)
 
 
-def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
+def _in_cell(emit: Emit, index: int, edge: str, event: Message) -> None:
     """Add to a step which cell of the table it belongs to."""
     if isinstance(event, StepBegun):
         event = replace(event, index=index, edge=edge)
@@ -190,14 +192,14 @@ def _check(contender: Contender, trial: EdgeTrial, device: Device) -> None:
     except TooLarge as why:
         contender.end(Status.OOM, str(why))
         return
-    inputs = [each.tensor for each in marked]
+    inputs = [input_.tensor for input_ in marked]
     for name, x in zip(definition.input_names, inputs, strict=True):
         if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
             contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")
             return
     stage = stage_of(definition, provider, contender.params)
     contender.judged(run_checked(expected, stage, inputs, device))
-    if contender.running and (fault := next(filter(None, (each.fault() for each in marked)), None)):
+    if contender.running and (fault := next(filter(None, (input_.fault() for input_ in marked)), None)):
         contender.end(Status.WRONG, fault)
     if contender.running:
         contender.end(Status.CHECKED)
@@ -214,8 +216,8 @@ def _changed_by(provider: Provider, mode: str) -> Collection[str]:
 def _other_shapes(operator: Operator, case: Case, shapes: Sequence[tuple[int, ...]]) -> str:
     """The inputs that have other shapes than in the case: `x 256x255, labels 256`."""
     pairs = zip(operator.inputs.items(), shapes, strict=False)  # the gradients of the outputs follow
-    other = [(name, shape) for (name, tensor), shape in pairs if shape != tensor.shape_in(case)]
-    return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in other)
+    changed = [(name, shape) for (name, tensor), shape in pairs if shape != tensor.shape_in(case)]
+    return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in changed)
 
 
 def checked_row(case: Case, configuration: Configuration, edge: str, status: Status, reason: str) -> Row:

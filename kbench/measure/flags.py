@@ -87,15 +87,15 @@ def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:
     # faster than the memory allows, by more than the cache can explain
     if (row.gbps or 0.0) > most_gbps and kernel_ms < uncached_bytes(row, context) / most_gbps * 1e-6:
         speed = f"{count:,} bytes in {row.ms:.4g} ms are {row.gbps:,.0f} GB/s"
-        which = "" if unchecked else " (bytes=)"
-        return f"{speed}, but the memory moves at most {most_gbps:,.0f} GB/s; {undone} {counts} too many bytes{which}"
+        declaration = "" if unchecked else " (bytes=)"
+        return f"{speed}, but the memory moves at most {most_gbps:,.0f} GB/s; {undone} {counts} too many bytes{declaration}"
     flops = (context.flops or 0) if row.tflops else 0
     shortest_ms = flops / most_tflops * 1e-9
     # faster than the best large matrix product, by more than a better kernel can explain
     if row.ms < shortest_ms and kernel_ms < shortest_ms:
         speed = f"{flops:,} operations in {row.ms:.4g} ms are {flops / row.ms * 1e-9:,.0f} TFLOP/s"
-        which = "" if unchecked else " (flops=)"
-        return f"{speed}, but the device computes at most {most_tflops:,.0f} TFLOP/s; {undone} {counts} too many{which}"
+        declaration = "" if unchecked else " (flops=)"
+        return f"{speed}, but the device computes at most {most_tflops:,.0f} TFLOP/s; {undone} {counts} too many{declaration}"
     return ""
 
 
@@ -130,10 +130,10 @@ def uncached_bytes(row: Row, context: CaseContext) -> float:
     ends. With a warm cache all bytes may be in it. The same holds on a host, because no flush is sure to empty its caches.
     """
     count = _bytes(row, context)
-    held = count / 2 if context.cold and context.accelerated else count
+    cached_bytes = count / 2 if context.cold and context.accelerated else count
     if context.cache_bytes is not None:
-        held = min(held, context.cache_bytes)
-    return count - held
+        cached_bytes = min(cached_bytes, context.cache_bytes)
+    return count - cached_bytes
 
 
 def host_bound(row: Row, context: CaseContext) -> bool:

@@ -49,7 +49,7 @@ class Rounds:
         """Wait until the clock has settled, then measure the rounds."""
         self.clock.settle(self._work)
         number = 0
-        while order := self._wanted(number):
+        while order := self._taking_part(number):
             self.order.shuffle(order)
             if self.moves:
                 self.inputs.place(1)
@@ -59,7 +59,7 @@ class Rounds:
                 self._after(contender)
             number += 1
 
-    def _wanted(self, number: int) -> list[Contender]:
+    def _taking_part(self, number: int) -> list[Contender]:
         """The contenders that take part in this round: all of them in the first `rounds` rounds.
 
         With a `precision`, those that are not known this well go on, but not beyond `max_ms`. A contender that has left does
@@ -68,16 +68,23 @@ class Rounds:
         """
         precision, running = self.settings.precision, self._running()
         if precision is not None:
-            running = [each for each in running if not each.rounds or each.spent_ms < self.settings.max_ms]
+            max_ms = self.settings.max_ms
+            running = [contender for contender in running if not contender.rounds or contender.spent_ms < max_ms]
         if number < self.settings.rounds or precision is None:
             return running if number < self.settings.rounds else []
-        unknown = [each for each in running if each.name != Control.COPY and not self._known(each, precision)]
-        compared = any(each is not self.baseline for each in unknown)
-        return [each for each in running if each in unknown or (compared and each is self.baseline)]
+        imprecise = [
+            contender
+            for contender in running
+            if contender.name != Control.COPY and not self._is_precise(contender, precision)
+        ]
+        compared = any(contender is not self.baseline for contender in imprecise)
+        return [
+            contender for contender in running if contender in imprecise or (compared and contender is self.baseline)
+        ]
 
-    def _known(self, contender: Contender, precision: float) -> bool:
-        found = contender.precision(self.baseline, self.resolution_ms)
-        return found is not None and found.enough(precision)
+    def _is_precise(self, contender: Contender, precision: float) -> bool:
+        reached = contender.precision(self.baseline, self.resolution_ms)
+        return reached is not None and reached.enough(precision)
 
     def _running(self) -> list[Contender]:
         return [contender for contender in self.contenders if contender.running]
@@ -118,8 +125,8 @@ class Rounds:
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
         self.steps.emit(Sampling(contender.index, len(samples.ms)))
         contender.spent_ms += (time.perf_counter() - start) * 1e3
-        if contender.watch:
-            contender.watch.after()
+        if contender.spot_check:
+            contender.spot_check.after()
         contender.readings += [before, self._read(with_energy)]
         blame_for_changes(contender, self.inputs)
         if contender.running:
@@ -134,8 +141,8 @@ class Rounds:
         return (contender.spent_ms / count if count else self.settings.rep_ms) >= ENERGY_ROUND_MS
 
     def _read(self, with_energy: bool) -> Quantities:
-        found = self.telemetry.read()
-        return {**found, ENERGY: self.telemetry.energy_counter_mj()} if with_energy else found
+        quantities = self.telemetry.read()
+        return {**quantities, ENERGY: self.telemetry.energy_counter_mj()} if with_energy else quantities
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:

@@ -77,49 +77,52 @@ class Salter:
     def __init__(self, definition: Definition, shapes: Sequence[tuple[int, ...]], random: Random) -> None:
         self._random, self._shapes, count = random, shapes, len(definition.operator.inputs)
         first = count if definition.case.mode == BACKWARD else 0
-        changeable = [at for at in range(first, len(shapes)) if 0 not in shapes[at]]
+        positions = [position for position in range(first, len(shapes)) if 0 not in shapes[position]]
         rows, declared = definition.operator.rows, definition.declared_inputs
-        self._row_dimension = {at: None if rows is None else declared[at].dimension_of(rows) for at in changeable}
+        self._row_dimension = {
+            position: None if rows is None else declared[position].dimension_of(rows) for position in positions
+        }
+        fills = [tensor.fill_for(tensor.dtype_in(definition.case)) for tensor in declared]
         self._filled_by_us = {
-            at
-            for at in changeable
-            if at >= count
-            or isinstance(declared[at].fill_for(declared[at].dtype_in(definition.case)), Normal | Uniform | Integers)
+            position
+            for position in positions
+            if position >= count or isinstance(fills[position], Normal | Uniform | Integers)
         }
         self._in_part = [
-            at
-            for at in changeable
-            if self._row_dimension[at] is not None or (at in self._filled_by_us and prod(shapes[at]) > 1)
+            position
+            for position in positions
+            if self._row_dimension[position] is not None
+            or (position in self._filled_by_us and prod(shapes[position]) > 1)
         ]
-        self._as_a_whole = [] if self._in_part else changeable
-        in_rows = {at: d for at in self._in_part if (d := self._row_dimension[at]) is not None}
-        self._rows = next((shapes[at][d] for at, d in in_rows.items()), 0)
-        longest = max((prod(shapes[at]) // self._rows for at in in_rows), default=1)
+        self._as_a_whole = [] if self._in_part else positions
+        in_rows = {position: d for position, d in self._row_dimension.items() if d is not None}
+        self._rows = next((shapes[position][d] for position, d in in_rows.items()), 0)
+        longest = max((prod(shapes[position]) // self._rows for position in in_rows), default=1)
         self._count = _count(self._rows, min(SALTED_ROWS, MOST_ELEMENTS // longest))
 
     def draw(self) -> Salt:
         """A new salt."""
         if self._as_a_whole and self._random.random() < 0.5:
-            return Salt(slice(0, 0, 1), [(at, (), ()) for at in self._as_a_whole])
-        rows = self._comb(self._rows, self._count) if self._rows else slice(0, 0, 1)
+            return Salt(slice(0, 0, 1), [(position, (), ()) for position in self._as_a_whole])
+        rows = self._evenly_spaced(self._rows, self._count) if self._rows else slice(0, 0, 1)
         changes, wide = [], []
-        for at in self._in_part:
-            dimension = self._row_dimension[at]
+        for position in self._in_part:
+            dimension = self._row_dimension[position]
             if dimension is None:
-                changes.append((at, *self._lines(self._shapes[at])))
+                changes.append((position, *self._lines(self._shapes[position])))
                 continue
             whole = _index({dimension: rows})
-            changes.append((at, whole, whole))
-            if at in self._filled_by_us and len(self._shapes[at]) > 1:
-                wide.append((at, *self._in_most_rows(self._shapes[at], dimension)))
+            changes.append((position, whole, whole))
+            if position in self._filled_by_us and len(self._shapes[position]) > 1:
+                wide.append((position, *self._in_most_rows(self._shapes[position], dimension)))
         return Salt(rows, [*changes, *wide])
 
     def _lines(self, shape: tuple[int, ...]) -> tuple[Index, Index]:
         """Some lines along the longest dimension, and as many others."""
         along = shape.index(max(shape))
         count = _count(shape[along], FEW_ELEMENTS * shape[along] // prod(shape))
-        lines, others = (self._comb(shape[along], count) for _ in range(2))
-        return _index({along: lines}), _index({along: others})
+        lines, sources = (self._evenly_spaced(shape[along], count) for _ in range(2))
+        return _index({along: lines}), _index({along: sources})
 
     def _in_most_rows(self, shape: tuple[int, ...], dimension: int) -> tuple[Index, Index]:
         """A few elements of nearly all rows, or of MOST_ELEMENTS of them at equal distances, and others of the same rows."""
@@ -129,10 +132,10 @@ class Salter:
         across = max((d for d in range(len(shape)) if d != dimension), key=lambda d: shape[d])
         elements = -(-(rows.stop - rows.start) // step) * prod(shape) // size // shape[across]
         count = _count(shape[across], FEW_ELEMENTS // elements)
-        some, others = (self._comb(shape[across], count) for _ in range(2))
-        return _index({dimension: rows, across: some}), _index({dimension: rows, across: others})
+        targets, sources = (self._evenly_spaced(shape[across], count) for _ in range(2))
+        return _index({dimension: rows, across: targets}), _index({dimension: rows, across: sources})
 
-    def _comb(self, size: int, count: int) -> slice:
+    def _evenly_spaced(self, size: int, count: int) -> slice:
         """So many indices at equal distances, over more than half of `size`."""
         longest = (size - 1) // max(count - 1, 1)
         step = longest - self._below((longest + 1) // 2) if count > 1 else 1
@@ -154,7 +157,7 @@ def _index(slices: dict[int, slice]) -> Index:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptCall:
     """What is kept of one timed call.
 
     number   which timed call of the provider it was, from 1
@@ -171,7 +174,7 @@ class Kept:
     fault: str | None = None
 
 
-class Watch:
+class SpotCheck:
     """Watches the timed calls of one provider, over all rounds.
 
     `expected` is what a call must deliver for the checked values, and `other` is another valid draw of the inputs. A timer runs
@@ -182,13 +185,13 @@ class Watch:
     def __init__(
         self, expected: Expected, shared: SharedInputs, other: Sequence[Tensor], random: Random, *, replayed: bool
     ) -> None:
-        self._expected, self._shared, self._other = expected, shared, other
+        self._expected, self._shared, self._other_draw = expected, shared, other
         self._random, self._replayed = random, replayed
         definition = expected.definition
         self._salter = Salter(definition, [tuple(x.shape) for x in other], random)
-        self._dimensions = [None if definition.operator.check else seam for seam in expected.seams]
+        self._dimensions = [None if definition.operator.check else dimension for dimension in expected.row_dimensions]
         self._limit = ROWS_KEPT if None not in self._dimensions else WHOLE_KEPT
-        self._other_rows = self._draw_rows(other[0].device)
+        self._extra_rows = self._draw_rows(other[0].device)
         self._keeps_whole = self._whole_bytes() <= LARGEST_KEPT
         self._calls: Sequence[Call] = ()
         self._returned: list[Any] = []
@@ -196,8 +199,8 @@ class Watch:
         self._written: list[Salt] = []
         self._number = 0  # of the call that is looked at
         self._changed: list[tuple[Tensor, Tensor]] = []
-        self._kept: list[Kept] = []
-        self._seen = 0
+        self._kept_calls: list[KeptCall] = []
+        self._call_count = 0
 
     def _draw_rows(self, device: torch.device) -> Tensor:
         """Random rows that are kept of every call. They lie on the device: to copy them there, the host waits for it."""
@@ -244,10 +247,10 @@ class Watch:
     def fault(self) -> str | None:
         """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
         try:
-            for kept in self._kept:
-                if fault := kept.fault or self._wrong(kept):
-                    which = f"call {kept.number} of {self._seen}"
-                    return f"right when checked, wrong while it was timed ({which}): {fault}"
+            for kept_call in self._kept_calls:
+                if fault := kept_call.fault or self._wrong(kept_call):
+                    call = f"call {kept_call.number} of {self._call_count}"
+                    return f"right when checked, wrong while it was timed ({call}): {fault}"
         finally:
             self._shared.restore()
         return None
@@ -255,10 +258,10 @@ class Watch:
     def _write(self, targets: Sequence[Tensor], leading: int) -> None:
         """Write a new salt into tensors that have `leading` dimensions more than the inputs."""
         salt, sets = self._salter.draw(), (slice(None),) * leading
-        for at, some, others in salt.changes:
-            target = targets[at][*sets, *some]
-            target.copy_(self._other[at][others])
-            self._changed.append((target, self._shared.pristine[at][some]))
+        for position, target, source in salt.changes:
+            tensor = targets[position][*sets, *target]
+            tensor.copy_(self._other_draw[position][source])
+            self._changed.append((tensor, self._shared.pristine[position][target]))
         self._written.append(salt)
 
     def _look(self) -> None:
@@ -267,41 +270,43 @@ class Watch:
         memory. Calls that are replayed keep their memory."""
         number = self._number
         if self._written and self._times[number] and (self._times[number] == 1 or not self._calls[number].mutates):
-            self._seen += 1
-            place = self._seen - 1 if self._seen <= self._limit else self._random.randrange(self._seen)
+            self._call_count += 1
+            place = (
+                self._call_count - 1 if self._call_count <= self._limit else self._random.randrange(self._call_count)
+            )
             if place < self._limit:
-                self._kept[place : place + 1] = [self._keep(number)]
+                self._kept_calls[place : place + 1] = [self._keep(number)]
         if not self._replayed:
             self._returned[:], self._times[:] = [None] * len(self._calls), [0] * len(self._calls)
 
-    def _keep(self, number: int) -> Kept:
+    def _keep(self, number: int) -> KeptCall:
         """Copy parts of the outputs of a call. This does not wait for the device."""
-        device = self._other_rows.device
+        device = self._extra_rows.device
         changed = [torch.arange(x.rows.start, x.rows.stop, x.rows.step, device=device) for x in self._written]
-        rows = torch.cat([*changed, self._other_rows])
+        rows = torch.cat([*changed, self._extra_rows])
         inputs, outputs = self._shared.sets[number], self._calls[number].outputs(self._returned[number])
         if fault := malformed(self._expected, inputs, outputs):
-            return Kept(self._seen, self._written, rows, fault=fault)
-        kept = [self._part(x.detach(), d, rows) for x, d in zip(outputs, self._dimensions, strict=True)]
-        return Kept(self._seen, self._written, rows, kept)
+            return KeptCall(self._call_count, self._written, rows, fault=fault)
+        copies = [self._copied(x.detach(), d, rows) for x, d in zip(outputs, self._dimensions, strict=True)]
+        return KeptCall(self._call_count, self._written, rows, copies)
 
-    def _part(self, output: Tensor, dimension: int | None, rows: Tensor) -> Tensor | None:
+    def _copied(self, output: Tensor, dimension: int | None, rows: Tensor) -> Tensor | None:
         if dimension is None:
             return output.clone() if self._keeps_whole else None
         return select_rows(output, dimension, rows)
 
-    def _wrong(self, kept: Kept) -> str | None:
+    def _wrong(self, kept_call: KeptCall) -> str | None:
         """What is wrong with the values of a call. Small errors are no fault here, because the salts differ from run to run:
         the checks, whose inputs are always the same, decide whether a provider is accurate enough."""
         self._shared.restore()
-        for salt in kept.salts:
-            for at, some, others in salt.changes:
-                self._shared.stacked[at][0][some].copy_(self._other[at][others])
+        for salt in kept_call.salts:
+            for position, target, source in salt.changes:
+                self._shared.stacked[position][0][target].copy_(self._other_draw[position][source])
         inputs = self._shared.tensors
-        pairs = list(zip(kept.outputs, self._dimensions, strict=True))
+        pairs = list(zip(kept_call.outputs, self._dimensions, strict=True))
         in_rows = [x if d is not None else None for x, d in pairs]
         whole = [x if d is None else None for x, d in pairs]
-        for outputs, rows in ((in_rows, kept.rows), (whole, None)):
+        for outputs, rows in ((in_rows, kept_call.rows), (whole, None)):
             numbers = None if rows is None else rows.tolist()
             if any(x is not None for x in outputs):
                 # the scales of the checked values are almost those of this call, and an estimate takes longer

@@ -67,9 +67,9 @@ class AnswerPipe:
     def __call__(self, message: Message) -> None:
         if os.getpid() != self._process:
             os._exit(1)
-        left = memoryview(encode(message, self.secret))
-        while left:
-            left = left[os.write(self._file, left) :]
+        unsent = memoryview(encode(message, self.secret))
+        while unsent:
+            unsent = unsent[os.write(self._file, unsent) :]
 
     def _leave(self) -> None:
         """Close the pipe in a forked child. Otherwise the parent would not see the end of the worker."""

@@ -25,7 +25,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
-from kbench.measure.salting import ROWS_KEPT, SALTED_ROWS, Salter, Watch
+from kbench.measure.salting import ROWS_KEPT, SALTED_ROWS, Salter, SpotCheck
 from kbench.results.case import Case
 
 MATRIX = Declared("M", "N")
@@ -148,14 +148,14 @@ def test_all_timed_calls_have_the_same_chance_to_be_judged(monkeypatch: pytest.M
     expected = Expected(definition, shared.pristine)
     numbers: Counter[int] = Counter()
     for seed in range(400):
-        watch = Watch(expected, shared, other, Random(seed), replayed=False)
-        monkeypatch.setattr(watch, "_wrong", lambda kept: numbers.update([kept.number]))
-        [run] = watch.use([Prepared(lambda: right(shared.tensors[0]))])
+        spot_check = SpotCheck(expected, shared, other, Random(seed), replayed=False)
+        monkeypatch.setattr(spot_check, "_wrong", lambda kept: numbers.update([kept.number]))
+        [run] = spot_check.use([Prepared(lambda: right(shared.tensors[0]))])
         for _ in range(10):
-            watch.before()
+            spot_check.before()
             run()
-        watch.after()
-        assert watch.fault() is None
+        spot_check.after()
+        assert spot_check.fault() is None
     assert sum(numbers.values()) == 400 * ROWS_KEPT
     assert all(110 < numbers[number] < 210 for number in range(1, 11)), numbers
 

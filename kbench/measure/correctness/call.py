@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
-from kbench.measure.correctness.placement import Home, home_of
+from kbench.measure.correctness.placement import Location, location_of
 from kbench.measure.definition.definition import Definition, count_writes, dtype_name
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
@@ -32,17 +32,17 @@ class Misdelivery(Exception):
 class Call:
     """One prepared call.
 
-    run      makes the call; this is what timers time
-    deliver  turns what `run` returned into the outputs, in the order of `Definition.outputs`
-    mutates  the inputs that the call may change, with the output that each holds afterwards
-    held     the tensors that exist before the call and hold an output afterwards: buffers and changed inputs
-    remedy   what its author can do if a second call overwrites the outputs of the first; empty if there is nothing special
+    run           makes the call; this is what timers time
+    deliver       turns what `run` returned into the outputs, in the order of `Definition.outputs`
+    mutates       the inputs that the call may change, with the output that each holds afterwards
+    destinations  the tensors that exist before the call and hold an output afterwards: buffers and changed inputs
+    remedy        what its author can do if a second call overwrites the outputs of the first; empty if there is nothing special
     """
 
     run: Callable[[], Any]
     deliver: Callable[[Any], Sequence[Any]] = lambda returned: (returned,)
     mutates: Mapping[str, str] = field(default_factory=dict)
-    held: tuple[Tensor, ...] = ()
+    destinations: tuple[Tensor, ...] = ()
     remedy: str = ""
 
     def outputs(self, returned: Any) -> Sequence[Any]:
@@ -53,17 +53,17 @@ class Call:
     def spoil(self, inputs: Sequence[Tensor], again: bool = False) -> None:
         """Fill the buffers that the call writes into, so that an element that it leaves unwritten is wrong. `again` fills them
         with other values."""
-        for tensor in self.held:
+        for tensor in self.destinations:
             if not any(tensor is x for x in inputs):
                 tensor.fill_(poison_value(tensor.dtype, again))
 
-    def homes(self, inputs: Sequence[Tensor]) -> list[Home]:
+    def locations(self, inputs: Sequence[Tensor]) -> list[Location]:
         """Where the inputs are, and then the buffers. A call may write into them, but it may not move them."""
-        return [home_of(x) for x in (*inputs, *self.held)]
+        return [location_of(x) for x in (*inputs, *self.destinations)]
 
     def places(self, output: Any) -> bool:
         """Whether an output lies where the call must put it, and not in new memory."""
-        return any(output is tensor for tensor in self.held)
+        return any(output is tensor for tensor in self.destinations)
 
 
 CHANGED_SAVED_TENSOR = "modified by an inplace operation"
@@ -83,20 +83,19 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
     forward = provider.bind(definition.case, params)
     if definition.case.mode == FORWARD:
         return partial(_stage_forward, definition, provider, forward)
-    both = provider.full.bind(definition.case, params) if provider.full else None
-    if definition.case.mode == FULL and both is not None:
-        return partial(_stage_both, definition, both, provider.full.mutates if provider.full else {})
+    both_passes = provider.full.bind(definition.case, params) if provider.full else None
+    if definition.case.mode == FULL and both_passes is not None:
+        return partial(_stage_both, definition, both_passes, provider.full.mutates if provider.full else {})
     kernel = provider.backward.bind(definition.case, params) if provider.backward else None
     saves = provider.bind_saves(definition.case, params)
     needs_forward = kernel is None or bool(saves) or definition.case.mode == FULL
     if needs_forward and not callable(saves) and (provider.mutates or provider.out):
-        remedy = (
-            "its backward kernel with a function as saves="
-            if kernel is not None
-            else "a function for both passes (full)"
-            if definition.case.mode == FULL
-            else "a backward kernel"
-        )
+        if kernel is not None:
+            remedy = "its backward kernel with a function as saves="
+        elif definition.case.mode == FULL:
+            remedy = "a function for both passes (full)"
+        else:
+            remedy = "a backward kernel"
         raise Unsupported(
             "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return new "
             f"tensors, or register {remedy}"
@@ -111,10 +110,9 @@ def _stage_forward(
     definition: Definition, provider: Provider, forward: Callable[..., Any], inputs: Sequence[Tensor], shapes: Shapes
 ) -> Call:
     names = list(definition.operator.outputs)
-    wanted = dict(zip(names, zip(shapes, definition.outputs, strict=True), strict=True))
+    forms = dict(zip(names, zip(shapes, definition.outputs, strict=True), strict=True))
     placed = {
-        name: torch.empty(wanted[name][0], dtype=wanted[name][1].dtype, device=inputs[0].device)
-        for name in provider.out
+        name: torch.empty(forms[name][0], dtype=forms[name][1].dtype, device=inputs[0].device) for name in provider.out
     }
     run = partial(forward, *inputs, **placed)
     by_input = dict(zip(definition.operator.inputs, inputs, strict=True))
@@ -127,17 +125,17 @@ def _stage_forward(
 def _with_placed(names: Sequence[str], placed: Mapping[str, Tensor], returned: Any) -> Sequence[Any]:
     """The values of these names: those that a function returned, and the tensors that hold one afterwards. Raises
     Misdelivery."""
-    left = [name for name in names if name not in placed]
-    if placed and not left and _held_only(returned, placed.values()):
+    remaining = [name for name in names if name not in placed]
+    if placed and not remaining and _returns_only(returned, placed.values()):
         return [placed[name] for name in names]
-    by_name = {**dict(zip(left, _several(left, returned, tuple(placed)), strict=True)), **placed}
+    by_name = {**dict(zip(remaining, _several(remaining, returned, tuple(placed)), strict=True)), **placed}
     return [by_name[name] for name in names]
 
 
-def _held_only(returned: Any, held: Iterable[Tensor]) -> bool:
+def _returns_only(returned: Any, destinations: Iterable[Tensor]) -> bool:
     """Whether a function returned nothing, or only tensors that hold an output anyway, as `torch.add(..., out=y)` does."""
     values = () if returned is None else values_of(returned)
-    return all(any(value is tensor for tensor in held) for value in values)
+    return all(any(value is tensor for tensor in destinations) for value in values)
 
 
 def _stage_autograd(
@@ -151,10 +149,10 @@ def _stage_autograd(
         named = zip(operator.inputs, inputs[:count], strict=True)
         return {name: x.detach().requires_grad_() if name in operator.gradients else x for name, x in named}
 
-    def gradients(outputs: Sequence[Any], given: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    def gradients(outputs: Sequence[Any], named_leaves: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         return torch.autograd.grad(
             outputs,
-            [given[name] for name in operator.gradients],
+            [named_leaves[name] for name in operator.gradients],
             received,
             retain_graph=True,
             materialize_grads=True,  # an input that a case does not use has a gradient of zeros
@@ -162,14 +160,14 @@ def _stage_autograd(
 
     _keep_graphs()
     if definition.case.mode == BACKWARD:
-        given, called = leaves(), False
+        named_leaves, called = leaves(), False
         with torch.enable_grad():
-            outputs = _differentiable(definition, forward(*given.values()), received)
+            outputs = _differentiable(definition, forward(*named_leaves.values()), received)
 
         def backward() -> tuple[Tensor, ...]:
             nonlocal called
             try:
-                gradients_of_inputs = gradients(outputs, given)
+                gradients_of_inputs = gradients(outputs, named_leaves)
             except RuntimeError as error:
                 if called and CHANGED_SAVED_TENSOR in str(error):
                     raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
@@ -179,12 +177,12 @@ def _stage_autograd(
 
         return Call(backward, tuple, remedy=f"if {ONE_BACKWARD}, {ONE_BACKWARD_REMEDY}")
 
-    given = leaves()
+    named_leaves = leaves()
 
     def full() -> tuple[Any, ...]:
         with torch.enable_grad():
-            returned = forward(*given.values())
-        return (returned, gradients(_differentiable(definition, returned, received), given))
+            returned = forward(*named_leaves.values())
+        return (returned, gradients(_differentiable(definition, returned, received), named_leaves))
 
     def deliver(returned: Any) -> Sequence[Any]:
         outputs = [x.detach() if isinstance(x, Tensor) else x for x in _several(tuple(operator.outputs), returned[0])]
@@ -198,8 +196,8 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
     cannot differentiate it."""
     names = tuple(definition.operator.outputs)
     by_name = dict(zip(names, _several(names, returned), strict=True))
-    wanted = dict(zip(definition.operator.output_gradients(definition.case), received, strict=True))
-    for name, gradient in wanted.items():
+    received_by_name = dict(zip(definition.operator.output_gradients(definition.case), received, strict=True))
+    for name, gradient in received_by_name.items():
         x = by_name[name]
         if not isinstance(x, Tensor):
             raise Misdelivery(f"returned {type(x).__name__} for {name}, expected a tensor")
@@ -207,9 +205,11 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
             is_, must = (f"shape {tuple(y.shape)} and {dtype_name(y.dtype)}" for y in (x, gradient))
             raise Misdelivery(f"returned {is_} for {name}, expected {must}")
         if not x.requires_grad:
-            which = "its forward function is" if len(wanted) == 1 else f"output {name} of its forward function is"
-            raise Unsupported(f"{which} not differentiable, and the provider has no backward kernel")
-    return [by_name[name] for name in wanted]
+            subject = "its forward function is"
+            if len(received_by_name) > 1:
+                subject = f"output {name} of its forward function is"
+            raise Unsupported(f"{subject} not differentiable, and the provider has no backward kernel")
+    return [by_name[name] for name in received_by_name]
 
 
 def _stage_kernel(
@@ -223,38 +223,42 @@ def _stage_kernel(
 ) -> Call:
     """Calls a backward kernel. The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
     operator, count = definition.operator, len(definition.operator.inputs)
-    own, received, outputs = inputs[:count], inputs[count:], tuple(operator.outputs)
+    forward_inputs, received, outputs = inputs[:count], inputs[count:], tuple(operator.outputs)
     mutates, placed, deliver_gradients = _gradient_places(definition, holds, inputs)
 
     def passed_forward() -> tuple[Any, tuple[Any, ...]]:
         """What the forward function returns, and the arguments that the kernel gets from it: none, or what it saves."""
         if saves is None:
-            return forward(*own), ()
+            return forward(*forward_inputs), ()
         if callable(saves):
-            returned = saves(*own)
-            both = values_of(returned)
-            if len(both) != 2:
-                is_ = f"{len(both)} values" if isinstance(returned, (tuple, list)) else type(returned).__name__
+            returned = saves(*forward_inputs)
+            outputs_and_saved = values_of(returned)
+            if len(outputs_and_saved) != 2:
+                is_ = type(returned).__name__
+                if isinstance(returned, (tuple, list)):
+                    is_ = f"{len(outputs_and_saved)} values"
                 raise TypeError(
                     f"the function given as saves= must return two values, (outputs, saved), but it returned {is_}; put "
                     "several outputs or several saved tensors into a tuple of their own: return y, (mean, rstd)"
                 )
-            return both[0], (both[1],)
-        returned = forward(*own)
+            return outputs_and_saved[0], (outputs_and_saved[1],)
+        returned = forward(*forward_inputs)
         by_name = dict(zip(outputs, _several(outputs, returned), strict=True))
         return returned, (tuple(by_name[name] for name in saves),)
 
     if definition.case.mode == BACKWARD:
-        before = [count_writes(x) for x in own]
-        kept = passed_forward()[1] if saves else ()
-        for name, x, writes in zip(definition.input_names, own, before, strict=False):
+        before = [count_writes(x) for x in forward_inputs]
+        saved = passed_forward()[1] if saves else ()
+        for name, x, writes in zip(definition.input_names, forward_inputs, before, strict=False):
             if callable(saves) and count_writes(x) != writes:
                 raise Misdelivery(f"the function given as saves= changed its input {name} in place; work on a copy")
-        return Call(partial(kernel, *received, *own, *kept), deliver_gradients, mutates, tuple(placed.values()))
+        return Call(
+            partial(kernel, *received, *forward_inputs, *saved), deliver_gradients, mutates, tuple(placed.values())
+        )
 
     def full() -> tuple[Any, Any]:
-        returned, kept = passed_forward()
-        return returned, kernel(*received, *own, *kept)
+        returned, saved = passed_forward()
+        return returned, kernel(*received, *forward_inputs, *saved)
 
     def deliver(returned: Any) -> Sequence[Any]:
         return [*_several(outputs, returned[0]), *deliver_gradients(returned[1])]
@@ -264,7 +268,7 @@ def _stage_kernel(
 
 def _stage_both(
     definition: Definition,
-    both: Callable[..., Any],
+    both_passes: Callable[..., Any],
     holds: Mapping[str, str],
     inputs: Sequence[Tensor],
     shapes: Shapes,
@@ -279,7 +283,7 @@ def _stage_both(
             raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
         return [*_several(tuple(definition.operator.outputs), passes[0]), *deliver_gradients(passes[1])]
 
-    return Call(partial(both, *inputs[count:], *inputs[:count]), deliver, mutates, tuple(placed.values()))
+    return Call(partial(both_passes, *inputs[count:], *inputs[:count]), deliver, mutates, tuple(placed.values()))
 
 
 def _gradient_places(

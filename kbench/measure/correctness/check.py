@@ -20,7 +20,7 @@ from kbench.measure.correctness.elements import (
     compare_elements,
 )
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.correctness.placement import Home, is_view, moved_away, overlap, overlaps_itself
+from kbench.measure.correctness.placement import Location, is_view, moved_away, overlap, overlaps_itself
 from kbench.measure.definition.definition import Definition, Output, dtype_name
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering import threads
@@ -37,16 +37,16 @@ device itself is never queued in time."""
 class MadeCall:
     """A call that was made on inputs.
 
-    homes    where its inputs and buffers were before it
-    outputs  what it delivered
-    values   the values that its outputs had when the queue of the device reached them
-    before   the threads that worked before it
-    late     what to report of a thread that still worked when it returned
+    locations  where its inputs and buffers were before it
+    outputs    what it delivered
+    values     the values that its outputs had when the queue of the device reached them
+    before     the threads that worked before it
+    late       what to report of a thread that still worked when it returned
     """
 
     call: Call
     inputs: Sequence[Tensor]
-    homes: Sequence[Home]
+    locations: Sequence[Location]
     outputs: Sequence[Any]
     values: Sequence[Any]
     before: dict[int, str]
@@ -55,11 +55,11 @@ class MadeCall:
     @classmethod
     def of(cls, call: Call, inputs: Sequence[Tensor], *, copies: bool = False) -> MadeCall:
         """Make a call. If `copies`, copies of its outputs are queued behind it."""
-        homes, before = call.homes(inputs), threads.working()
+        locations, before = call.locations(inputs), threads.working()
         outputs = call.outputs(call.run())
         late = threads.left_working(before)
         values = [x.clone() if copies and isinstance(x, Tensor) else x for x in outputs]
-        return cls(call, inputs, homes, outputs, values, before, late)
+        return cls(call, inputs, locations, outputs, values, before, late)
 
     def left_thread(self, verdict: Accuracy) -> str | None:
         """What to report of a thread that worked on after the call. One that begins after a while is told by wrong values."""
@@ -74,28 +74,31 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
     provider that skips the work. Raises OperatorFault, and whatever the call raises.
     """
-    made = _queued_call(expected, stage, inputs, device)
-    call = made.call
-    verdict = judge_call(expected, made)
-    if late := made.left_thread(verdict):
+    made_call = _queued_call(expected, stage, inputs, device)
+    call = made_call.call
+    verdict = judge_call(expected, made_call)
+    if late := made_call.left_thread(verdict):
         verdict = replace(verdict, wrong=late, off=False)
-    elif verdict.off and device.accelerated and not judge_call(expected, replace(made, values=made.outputs)).wrong:
-        verdict = replace(
-            verdict, wrong=f"left work on another stream when the call returned: {verdict.wrong}", off=False
-        )
+    elif (
+        verdict.off
+        and device.accelerated
+        and not judge_call(expected, replace(made_call, values=made_call.outputs)).wrong
+    ):
+        wrong = f"left work on another stream when the call returned: {verdict.wrong}"
+        verdict = replace(verdict, wrong=wrong, off=False)
     if verdict.wrong:
         return verdict
-    again = _called_again(expected, call, inputs, device)
-    if fault := _fault_of_form(expected, again):
+    second = _called_again(expected, call, inputs, device)
+    if fault := _fault_of_form(expected, second):
         return replace(verdict, wrong=f"{fault} (when called again)", off=False)
-    same = all(equal(a, b) for a, b in zip(made.values, again.values, strict=True))
-    verdict = replace(verdict, deterministic=same)
-    if not same:
-        verdict = verdict.worst(judge_call(expected, again))
-    overwritten = _overwritten(made, again)
+    deterministic = all(equal(a, b) for a, b in zip(made_call.values, second.values, strict=True))
+    verdict = replace(verdict, deterministic=deterministic)
+    if not deterministic:
+        verdict = verdict.worst(judge_call(expected, second))
+    overwritten = _overwritten(made_call, second)
     if not overwritten and not verdict.wrong:  # a third call finds a provider that takes turns with two buffers
-        del again
-        overwritten = _overwritten(made, _called_again(expected, call, inputs, device))
+        del second
+        overwritten = _overwritten(made_call, _called_again(expected, call, inputs, device))
     if not overwritten:
         return verdict
     wrong = "returned the same memory for two calls: the later result overwrites the earlier one"
@@ -104,23 +107,23 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
 
 def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> MadeCall:
     """Keep the device busy, and queue the values of the inputs, a call, and copies of its outputs."""
-    ms, made = QUEUE_MS, None
+    ms, made_call = QUEUE_MS, None
     for _ in range(QUEUE_ATTEMPTS):
-        made = None  # frees the memory of the attempt before
+        made_call = None  # frees the memory of the attempt before
         blank(inputs)
         poison(expected, device)
         busy = device.keep_busy(ms)
         start = time.perf_counter()
         fill(inputs, expected.inputs)
-        made = MadeCall.of(stage(inputs, expected.shapes), inputs, copies=True)
+        made_call = MadeCall.of(stage(inputs, expected.shapes), inputs, copies=True)
         in_time = busy()
         host_ms = (time.perf_counter() - start) * 1e3
         device.synchronize()
-        if in_time or made.late:
+        if in_time or made_call.late:
             break
         ms = min(TIMES_LONGER * max(ms, host_ms), MOST_QUEUE_MS)
-    assert made
-    return made
+    assert made_call
+    return made_call
 
 
 def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> MadeCall:
@@ -129,21 +132,28 @@ def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], devi
         fill(inputs, expected.inputs)
     call.spoil(inputs, again=True)
     poison(expected, device, again=True)
-    made = MadeCall.of(call, inputs)
+    made_call = MadeCall.of(call, inputs)
     device.synchronize()
-    return made
+    return made_call
 
 
-def _overwritten(made: MadeCall, later: MadeCall) -> bool:
+def _overwritten(made_call: MadeCall, later: MadeCall) -> bool:
     """Whether outputs of a call lie in the memory of outputs of an earlier call, although that is neither a buffer nor an input
     of the call."""
-    own = [x for x in made.outputs if not made.call.places(x) and not any(is_view(x, y) for y in made.inputs)]
-    return any(overlap(x, y) for x in own for y in later.outputs if isinstance(y, Tensor))
+    new_outputs = [
+        x
+        for x in made_call.outputs
+        if not made_call.call.places(x) and not any(is_view(x, y) for y in made_call.inputs)
+    ]
+    return any(overlap(x, y) for x in new_outputs for y in later.outputs if isinstance(y, Tensor))
 
 
-def _moved(names: Sequence[str], made: MadeCall) -> str | None:
+def _moved(names: Sequence[str], made_call: MadeCall) -> str | None:
     """What to report if an input or a buffer is not where it was before the call: its caller has the old memory."""
-    moved = [now != home for now, home in zip(made.call.homes(made.inputs), made.homes, strict=True)]
+    moved = [
+        now != location
+        for now, location in zip(made_call.call.locations(made_call.inputs), made_call.locations, strict=True)
+    ]
     for name, away in zip(names, moved, strict=False):
         if away:
             return moved_away(f"its input {name}", name)
@@ -189,48 +199,51 @@ def _remedy(operator: Operator) -> str:
     return COPY if registered else f"{COPY}, or declare it with mutates="
 
 
-def judge_call(expected: Expected, made: MadeCall) -> Accuracy:
+def judge_call(expected: Expected, made_call: MadeCall) -> Accuracy:
     """Judge one call: kind, shape, dtype, device and values of every output, whether the inputs are unchanged but for those
     that the call may change, and whether inputs and buffers are where they were."""
-    if fault := _fault_of_form(expected, made):
+    if fault := _fault_of_form(expected, made_call):
         return Accuracy(wrong=fault)
-    verdict = compared(expected, made.values)
-    inputs = dict(zip(expected.definition.input_names, zip(made.inputs, expected.inputs, strict=True), strict=True))
-    for name, output in made.call.mutates.items() if verdict.wrong else ():
+    verdict = compared(expected, made_call.values)
+    inputs = dict(
+        zip(expected.definition.input_names, zip(made_call.inputs, expected.inputs, strict=True), strict=True)
+    )
+    for name, output in made_call.call.mutates.items() if verdict.wrong else ():
         if equal(*inputs[name]):
             wrong = f"left input {name} unchanged; it must hold {output} after the call"
             return replace(verdict, wrong=wrong, off=False)
     return verdict
 
 
-def _fault_of_form(expected: Expected, made: MadeCall) -> str | None:
+def _fault_of_form(expected: Expected, made_call: MadeCall) -> str | None:
     """What to report if outputs have the wrong form, if an input has changed or moved, or if outputs are no memory of their
     own, whatever the values of the outputs are."""
-    names, call, inputs = expected.definition.input_names, made.call, made.inputs
-    if fault := malformed(expected, inputs, made.outputs):
+    names, call, inputs = expected.definition.input_names, made_call.call, made_call.inputs
+    if fault := malformed(expected, inputs, made_call.outputs):
         return fault
     if fault := changed_input(names, inputs, expected.inputs, call.mutates):
         return f"{fault}; {_remedy(expected.definition.operator)}"
-    for output, wanted in zip(made.outputs, expected.definition.outputs, strict=True):
+    for output, declared in zip(made_call.outputs, expected.definition.outputs, strict=True):
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
-        if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
-            what = f"returned one of its inputs, or a view of one{_which(expected, wanted)}"
-            return f"{what}; it must return a new tensor"
-    return _too_little_memory(expected, made.outputs) or _moved(names, made)
+        if not call.places(output) and not declared.gradient and any(is_view(output, x) for x in inputs):
+            message = f"returned one of its inputs, or a view of one{_for_output(expected, declared)}"
+            return f"{message}; it must return a new tensor"
+    return _too_little_memory(expected, made_call.outputs) or _moved(names, made_call)
 
 
 def _too_little_memory(expected: Expected, outputs: Sequence[Tensor]) -> str | None:
     """What to report if an output has memory for a part of its elements only, or the memory of another output: the call has
     written fewer bytes than it is credited for. Gradients may be so: autograd expands the gradient of a sum."""
     pairs = zip(outputs, expected.definition.outputs, strict=True)
-    own = [(output, wanted) for output, wanted in pairs if not wanted.gradient]
-    for at, (output, wanted) in enumerate(own):
+    forward_outputs = [(output, declared) for output, declared in pairs if not declared.gradient]
+    for index, (output, declared) in enumerate(forward_outputs):
         if overlaps_itself(output):
-            what = f"returned a tensor whose elements share memory{_which(expected, wanted)}, as those of expand() do"
-            return f"{what}; it must have memory for every element"
-        for before, other in own[:at]:
-            if overlap(output, before):
-                return f"returned {wanted.name} in the memory of {other.name}; each output must be a tensor of its own"
+            message = f"returned a tensor whose elements share memory{_for_output(expected, declared)}, as those of expand() do"
+            return f"{message}; it must have memory for every element"
+        for earlier, earlier_declared in forward_outputs[:index]:
+            if overlap(output, earlier):
+                message = f"returned {declared.name} in the memory of {earlier_declared.name}"
+                return f"{message}; each output must be a tensor of its own"
     return None
 
 
@@ -246,26 +259,27 @@ def changed_input(
 
 def malformed(expected: Expected, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> str | None:
     """How the outputs differ in kind, dtype, shape or device from what a call must deliver; None if they do not."""
-    for output, wanted, shape in zip(outputs, expected.definition.outputs, expected.shapes, strict=True):
-        which = _which(expected, wanted)
+    for output, declared, shape in zip(outputs, expected.definition.outputs, expected.shapes, strict=True):
+        for_output = _for_output(expected, declared)
         if not isinstance(output, Tensor):
-            return f"returned {type(output).__name__}{which}, expected a tensor"
+            return f"returned {type(output).__name__}{for_output}, expected a tensor"
         if type(output) is not Tensor:  # it may compute when it is read, which is after the clock has stopped
-            return f"returned {type(output).__name__}{which}, a subclass of torch.Tensor; expected a plain torch.Tensor"
+            return f"returned {type(output).__name__}{for_output}, a subclass of torch.Tensor; expected a plain torch.Tensor"
         if output.layout != torch.strided:
-            return f"returned a tensor with layout {str(output.layout).removeprefix('torch.')}{which}, expected a dense one"
+            layout = str(output.layout).removeprefix("torch.")
+            return f"returned a tensor with layout {layout}{for_output}, expected a dense one"
         if output.is_neg():
-            return f"returned a tensor that is negated when it is read{which}; return x.resolve_neg()"
-        if output.dtype != wanted.dtype:
-            return f"returned {dtype_name(output.dtype)}{which}, expected {dtype_name(wanted.dtype)}"
+            return f"returned a tensor that is negated when it is read{for_output}; return x.resolve_neg()"
+        if output.dtype != declared.dtype:
+            return f"returned {dtype_name(output.dtype)}{for_output}, expected {dtype_name(declared.dtype)}"
         if tuple(output.shape) != shape:
-            return f"returned shape {tuple(output.shape)}{which}, expected {shape}"
+            return f"returned shape {tuple(output.shape)}{for_output}, expected {shape}"
         if output.device != inputs[0].device:
-            return f"returned a tensor on {output.device}{which}, expected {inputs[0].device}"
+            return f"returned a tensor on {output.device}{for_output}, expected {inputs[0].device}"
     return None
 
 
-def _which(expected: Expected, output: Output) -> str:
+def _for_output(expected: Expected, output: Output) -> str:
     """` for h`: which output a sentence is about. Empty if there is only one."""
     return f" for {output.name}" if len(expected.definition.outputs) > 1 or output.gradient else ""
 
@@ -290,21 +304,21 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     definition, operator = expected.definition, expected.definition.operator
     compares = any(x is not None and x.numel() for x in outputs) or operator.check
     parts: Iterable[OutputPart] = expected.parts() if compares else ()
-    own = sum(not output.gradient for output in definition.outputs) if operator.check else 0
-    if own:
+    judged_count = sum(not output.gradient for output in definition.outputs) if operator.check else 0
+    if judged_count:
         parts = list(parts)
-        judged = [x for x in outputs[:own] if x is not None]
-        said = definition.verdict(expected.inputs, judged, [part.reference for part in parts[:own]])
-        if said:
-            return Accuracy(wrong=said, off=True)
-    result = EXACT if own < len(outputs) else Accuracy()
+        judged = [x for x in outputs[:judged_count] if x is not None]
+        fault = definition.verdict(expected.inputs, judged, [part.reference for part in parts[:judged_count]])
+        if fault:
+            return Accuracy(wrong=fault, off=True)
+    result = EXACT if judged_count < len(outputs) else Accuracy()
     collected = [
         None if x is None else WrongElements(x, operator, output, rows)
         for x, output in zip(outputs, definition.outputs, strict=True)
     ]
-    for part in parts if own < len(outputs) else ():
+    for part in parts if judged_count < len(outputs) else ():
         output, wrong = outputs[part.position], collected[part.position]
-        if part.position < own or output is None or wrong is None or not part.reference.numel():
+        if part.position < judged_count or output is None or wrong is None or not part.reference.numel():
             continue
         for piece in expected.pieces(part):
             result = result.worst(compare_elements(piece, piece.of(output), wrong, expected))
@@ -312,6 +326,6 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     if not failed:
         return result
     first = failed[0]
-    which = f"{first.output.name}: " if len(outputs) > 1 or first.output.gradient else ""
+    prefix = f"{first.output.name}: " if len(outputs) > 1 or first.output.gradient else ""
     near = all(wrong.near for wrong in failed)
-    return Accuracy(result.max_ulp, result.max_rel_err, f"{which}{first.describe()}", off=True, near=near)
+    return Accuracy(result.max_ulp, result.max_rel_err, f"{prefix}{first.describe()}", off=True, near=near)

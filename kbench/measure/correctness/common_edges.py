@@ -53,43 +53,44 @@ class Edge:
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
     """The common edge cases of a mode by name. An operator that declares its own has only those of alignment and of received
     gradients."""
-    found = {} if operator.edges else _edges_of_inputs(operator, mode)
-    found[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
+    edges = {} if operator.edges else _edges_of_inputs(operator, mode)
+    edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
     if mode != FORWARD and operator.gradients:
         count = len(operator.inputs)
-        found[EdgeInput.STRIDED_GRADIENTS] = Edge(inputs=partial(_received, count, _spread))
-        found[EdgeInput.EXPANDED_GRADIENTS] = Edge(inputs=partial(_received, count, _expanded))
-    return {name: edge for name, edge in found.items() if name not in operator.edges}
+        edges[EdgeInput.STRIDED_GRADIENTS] = Edge(inputs=partial(_received, count, _spread))
+        edges[EdgeInput.EXPANDED_GRADIENTS] = Edge(inputs=partial(_received, count, _expanded))
+    return {name: edge for name, edge in edges.items() if name not in operator.edges}
 
 
 def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
     """The common edge cases that change the inputs or the sizes of a case."""
     declared = list(operator.inputs.values())
-    found: dict[str, Edge] = {}
+    edges: dict[str, Edge] = {}
     if any(len(tensor.sizes) > 1 for tensor in declared):
-        found[EdgeInput.STRIDED_ROWS] = Edge(inputs=partial(_matrices, _strided))
-        found[EdgeInput.TRANSPOSED] = Edge(inputs=partial(_matrices, _transposed))
-    own = [
-        at
-        for at, tensor in enumerate(declared)
+        edges[EdgeInput.STRIDED_ROWS] = Edge(inputs=partial(_matrices, _strided))
+        edges[EdgeInput.TRANSPOSED] = Edge(inputs=partial(_matrices, _transposed))
+    positions = [
+        position
+        for position, tensor in enumerate(declared)
         if not callable(tensor.fill) and any(dtype in FLOATING for dtype in operator.dtypes_of(tensor))
     ]
-    if own and mode == FORWARD:
-        found[EdgeInput.LARGE_OFFSET] = Edge(inputs=partial(_one, own, _offset))
+    if positions and mode == FORWARD:
+        edges[EdgeInput.LARGE_OFFSET] = Edge(inputs=partial(_change_first, positions, _offset))
         whole = [tensor for tensor in operator.outputs.values() if not set(operator.dtypes_of(tensor)) <= set(FLOATING)]
         # equal values have no order, so indices and counts may differ and be right; a judge may expect random values
         if not whole and operator.check is None:
-            zeros, almost = partial(_one, own, torch.zeros_like), partial(_one, own, _almost_zero)
-            found[EdgeInput.ZEROS] = Edge(inputs=zeros, finite=True, nearby=almost)
-        if "float16" in operator.dtypes_of(declared[own[0]]) and operator.check is None:
-            found[EdgeInput.LARGE_VALUES] = Edge(inputs=partial(_one, own, _enlarged), finite=True)
-        found[EdgeInput.NAN] = Edge(inputs=partial(_one, own, _with_nan))
+            zeros = partial(_change_first, positions, torch.zeros_like)
+            almost = partial(_change_first, positions, _almost_zero)
+            edges[EdgeInput.ZEROS] = Edge(inputs=zeros, finite=True, nearby=almost)
+        if "float16" in operator.dtypes_of(declared[positions[0]]) and operator.check is None:
+            edges[EdgeInput.LARGE_VALUES] = Edge(inputs=partial(_change_first, positions, _enlarged), finite=True)
+        edges[EdgeInput.NAN] = Edge(inputs=partial(_change_first, positions, _with_nan))
     if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes_of(tensor)):
-        found[EdgeInput.SMALLEST_INTEGERS] = Edge(inputs=partial(_integers, declared, False))
-        found[EdgeInput.LARGEST_INTEGERS] = Edge(inputs=partial(_integers, declared, True))
+        edges[EdgeInput.SMALLEST_INTEGERS] = Edge(inputs=partial(_integers, declared, False))
+        edges[EdgeInput.LARGEST_INTEGERS] = Edge(inputs=partial(_integers, declared, True))
     empty = operator.rows or next(iter(operator.axes), None)
     sizes = [(axis, 1) for axis in operator.axes] + [(axis, 0) for axis in operator.axes if axis == empty]
-    return found | {f"{axis}={size}": Edge(case=partial(_resized, axis, size)) for axis, size in sizes}
+    return edges | {f"{axis}={size}": Edge(case=partial(_resized, axis, size)) for axis, size in sizes}
 
 
 def edge_names(operator: Operator, mode: str) -> list[str]:
@@ -115,13 +116,13 @@ def _integers(
     if not any(ranges):
         return None
     return tuple(
-        x if each is None else torch.full_like(x, _end(each, largest, case))
-        for x, each in zip(inputs, ranges, strict=True)
+        x if integers is None else torch.full_like(x, _end(integers, largest, case))
+        for x, integers in zip(inputs, ranges, strict=True)
     )
 
 
-def _end(each: Integers, largest: bool, case: Case) -> int:
-    return evaluate_bound(each.below, case.axes) - 1 if largest else evaluate_bound(each.low, case.axes)
+def _end(integers: Integers, largest: bool, case: Case) -> int:
+    return evaluate_bound(integers.below, case.axes) - 1 if largest else evaluate_bound(integers.low, case.axes)
 
 
 def _resized(axis: str, size: int, case: Case) -> Case:
@@ -135,14 +136,16 @@ def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tup
     return tuple(change(x) if x.dim() > 1 else x for x in inputs)
 
 
-def _one(
+def _change_first(
     positions: Sequence[int], change: Callable[[Tensor], Tensor | None], case: Case, inputs: Sequence[Tensor]
 ) -> tuple[Tensor, ...] | None:
     """The inputs; the first floating-point one at these positions is changed. They leave out what a function fills: it may have
     a structure, such as sorted values, that the change would break."""
-    at = next((at for at in positions if inputs[at].is_floating_point() and inputs[at].numel()), None)
-    changed = None if at is None else change(inputs[at])
-    return None if at is None or changed is None else (*inputs[:at], changed, *inputs[at + 1 :])
+    position = next(
+        (position for position in positions if inputs[position].is_floating_point() and inputs[position].numel()), None
+    )
+    changed = None if position is None else change(inputs[position])
+    return None if position is None or changed is None else (*inputs[:position], changed, *inputs[position + 1 :])
 
 
 def _at_odd_offsets(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:

@@ -59,19 +59,20 @@ class Accuracy:
 
     def worst(self, other: Accuracy) -> Accuracy:
         """Both checks combined: the larger errors and the first failure."""
-        known = [each.deterministic for each in (self, other) if each.deterministic is not None]
+        repeats = [check.deterministic for check in (self, other) if check.deterministic is not None]
+        first_failure = self if self.wrong else other
         return Accuracy(
             _larger(self.max_ulp, other.max_ulp),
             _larger(self.max_rel_err, other.max_rel_err),
-            self.wrong or other.wrong,
-            all(known) if known else None,
-            (self if self.wrong else other).off,
-            (self if self.wrong else other).near,
+            first_failure.wrong,
+            all(repeats) if repeats else None,
+            first_failure.off,
+            first_failure.near,
         )
 
 
 def _larger(a: float | None, b: float | None) -> float | None:
-    return max((each for each in (a, b) if each is not None), default=None)
+    return max((value for value in (a, b) if value is not None), default=None)
 
 
 EXACT = Accuracy(0.0, 0.0)
@@ -124,10 +125,10 @@ class WrongElements:
         if not bad.any():
             return
         if not self.count:
-            at = tuple(bad.nonzero()[0].tolist())
-            is_, should = str(output[at].item()), str(part.reference[at].item())
-            self._first = self._place(part, at) + (errors.words(at) if errors else f"{is_} instead of {should}")
-            self._knob = errors.knob(at) if errors else ""
+            index = tuple(bad.nonzero()[0].tolist())
+            is_, should = str(output[index].item()), str(part.reference[index].item())
+            self._first = self._place(part, index) + (errors.words(index) if errors else f"{is_} instead of {should}")
+            self._knob = errors.knob(index) if errors else ""
         if errors:
             self._close &= bool((errors.error[bad] <= NEAR * errors.allowed[bad]).all())
         self.count += int(bad.sum())
@@ -137,11 +138,11 @@ class WrongElements:
         if len(self.shape) > 1:
             self._widen_bounds(part, bad.any(0))
 
-    def _place(self, part: OutputPart, at: tuple[int, ...]) -> str:
-        numbers = [i + (part.start if d == part.dimension else 0) for d, i in enumerate(at)]
+    def _place(self, part: OutputPart, index: tuple[int, ...]) -> str:
+        numbers = [i + (part.start if d == part.dimension else 0) for d, i in enumerate(index)]
         if self._rows and self._row_dimension is not None:
             numbers[self._row_dimension] = self._rows[numbers[self._row_dimension]]
-        return f"first at [{', '.join(map(str, numbers))}]: " if at else ""
+        return f"first at [{', '.join(map(str, numbers))}]: " if index else ""
 
     def _widen_bounds(self, part: OutputPart, columns: Tensor) -> None:
         if part.dimension:  # a slice of every row
@@ -162,13 +163,13 @@ class WrongElements:
     def _where(self) -> str:
         """The columns, or the indices of a tensor of more dimensions, within which all wrong elements are."""
         sizes = self.shape[1:]
-        if all(each == (0, size - 1) for each, size in zip(self._bounds, sizes, strict=False)):
+        if all(bounds == (0, size - 1) for bounds, size in zip(self._bounds, sizes, strict=False)):
             return ""
         ranges = [str(low) if low == high else f"{low} to {high}" for low, high in self._bounds]
         if len(ranges) == 1:
             return f", all in column{'s' if ' to ' in ranges[0] else ''} {ranges[0]}"
-        full = [each == (0, size - 1) for each, size in zip(self._bounds, sizes, strict=True)]
-        places = [":", *(":" if everywhere else each for everywhere, each in zip(full, ranges, strict=True))]
+        full = [bounds == (0, size - 1) for bounds, size in zip(self._bounds, sizes, strict=True)]
+        places = [":", *(":" if is_full else text for is_full, text in zip(full, ranges, strict=True))]
         return f", all in [{', '.join(places)}]"
 
     def _hint(self) -> str:
@@ -176,14 +177,14 @@ class WrongElements:
         an operator of kbench, and an output of which most elements are wrong has another fault."""
         if not self._close or not self._knob or self.count > max(1, self.total // 2) or self.operator.name in shipped():
             return ""
-        own = {"output_ulps": self.output.declared.ulps, "tolerance": self.output.declared.tolerance}
-        if own.get(self._knob) is None:
+        declared = {"output_ulps": self.output.declared.ulps, "tolerance": self.output.declared.tolerance}
+        if declared.get(self._knob) is None:
             return f"; to allow more, raise {self._knob} of operator {self.operator.name}"
         tensor, knob = self.output.name.removeprefix("gradient of "), self._knob.removeprefix("output_")
         return f"; to allow more, raise {knob} of {tensor} in operator {self.operator.name}"
 
 
-def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
+def _distinct(a: float, b: float, least: int = 3) -> tuple[str, str]:
     """Two numbers with `least` digits, or with as many as it takes for them to differ."""
     digits = next((digits for digits in range(least, 17) if f"{a:.{digits}g}" != f"{b:.{digits}g}"), least)
     return f"{a:.{digits}g}", f"{b:.{digits}g}"
@@ -208,13 +209,13 @@ def compare_elements(part: OutputPart, output: Tensor, wrong: WrongElements, exp
         errors = Errors(part.reference, expected.second_scale(part, ~right), output, wrong)
         right = errors.right()
     wrong.add(part, output, right, errors)
-    return errors.largest(part.reference.isfinite() & errors.got.isfinite())
+    return errors.largest(part.reference.isfinite() & errors.values.isfinite())
 
 
 class Errors:
     """The errors of an output at a scale, per element, in float64.
 
-    got         the values of the output
+    values      those of the output
     error       their distance from the reference
     unit        the last place of the output's dtype at the scale
     step        the one that the rounding is counted in
@@ -227,8 +228,8 @@ class Errors:
         self._dtype, self._info = output.dtype, torch.finfo(output.dtype)
         self._ulps, single = wrong.output.ulps, torch.finfo(torch.float32)
         units = wrong.output.tolerance * (ESTIMATE_MARGIN if wrong.at_estimated_scale else 1)
-        self.got = output.double()
-        self.error = (self.got - reference).abs_()
+        self.values = output.double()
+        self.error = (self.values - reference).abs_()
         self.unit = ulp(scale, output.dtype)
         self.step = self.unit if wrong.at_estimated_scale else ulp(reference, output.dtype)
         self.arithmetic = ulp(scale, torch.float32).mul_(units)
@@ -241,14 +242,14 @@ class Errors:
 
     def right(self) -> Tensor:
         """A mask of the values that are right: within the bound, or not finite where they may be."""
-        got, reference, info = self.got, self._reference, self._info
+        values, reference, info = self.values, self._reference, self._info
         half_step = math.ldexp(info.eps, math.frexp(info.max)[1] - 2)  # rounding takes values to infinity from here on
         too_large = reference.abs() + self.arithmetic + max(self._ulps - 1, 0) * self.step >= info.max + half_step
         # formats without infinity saturate, or give NaN
-        beyond = got.isinf() | (info.bits == 8) & (got.isnan() | (got.abs() == info.max))
-        overflown = beyond & too_large & (got.isnan() | (got.sign() == reference.sign()))
+        beyond = values.isinf() | (info.bits == 8) & (values.isnan() | (values.abs() == info.max))
+        overflown = beyond & too_large & (values.isnan() | (values.sign() == reference.sign()))
         within = (self.error <= self.allowed) | overflown
-        return torch.where(reference.isfinite(), within, (got == reference) | (got.isnan() & reference.isnan()))
+        return torch.where(reference.isfinite(), within, (values == reference) | (values.isnan() & reference.isnan()))
 
     def largest(self, measured: Tensor | None = None) -> Accuracy:
         """The largest error in units in the last place of the output, and relative to the scale. `measured` is a mask of the
@@ -262,18 +263,18 @@ class Errors:
             units, relative = torch.where(measured, units, 0.0), torch.where(measured, relative, 0.0)
         return Accuracy(units.max().item(), relative.max().item())
 
-    def words(self, at: tuple[int, ...]) -> str:
+    def words(self, index: tuple[int, ...]) -> str:
         """What is wrong with one element: `0.004 instead of 0.003 (1.44e+07 ulp, 209 allowed)`."""
-        unit = ulp(self._reference[at].reshape(1), self._dtype).item()
-        said = "{} instead of {}".format(*_apart(self.got[at].item(), self._reference[at].item(), 7))
-        units = self.error[at].item() / unit
+        unit = ulp(self._reference[index].reshape(1), self._dtype).item()
+        text = "{} instead of {}".format(*_distinct(self.values[index].item(), self._reference[index].item(), 7))
+        units = self.error[index].item() / unit
         if not math.isfinite(units):
-            return said
-        return said + " ({} ulp, {} allowed)".format(*_apart(units, self.allowed[at].item() / unit))
+            return text
+        return text + " ({} ulp, {} allowed)".format(*_distinct(units, self.allowed[index].item() / unit))
 
-    def knob(self, at: tuple[int, ...]) -> str:
+    def knob(self, index: tuple[int, ...]) -> str:
         """What an author raises to allow more at this element: the allowed error is mostly that of the rounding, or not."""
-        return "output_ulps" if self._ulps * self.step[at].item() > self.arithmetic[at].item() else "tolerance"
+        return "output_ulps" if self._ulps * self.step[index].item() > self.arithmetic[index].item() else "tolerance"
 
 
 def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:

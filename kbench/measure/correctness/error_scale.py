@@ -83,10 +83,10 @@ def _add_trial(
 
     It is a function of its own so that the tensors of one trial are freed before the next one begins.
     """
-    moved = [x if same else _moved(x, generator) for x, same in zip(exact, whole, strict=True)]
+    moved = [x if fixed else _moved(x, generator) for x, fixed in zip(exact, whole, strict=True)]
     with _Moving(generator):
-        found = definition.expected(moved, _where(definition))
-    for square, value, reference in zip(squares, found, references, strict=True):
+        outputs = definition.expected(moved, _where(definition))
+    for square, value, reference in zip(squares, outputs, references, strict=True):
         if square is not None:
             # values that are not finite give no estimate
             change = (value - reference).div_(STEP).nan_to_num_(0.0, 0.0, 0.0)
@@ -95,7 +95,7 @@ def _add_trial(
 
 def _where(definition: Definition) -> str:
     """What a message about a reference that fails here adds. A declared scale helps only where one is allowed and used."""
-    avoid = "; declare scale= to avoid this" if [each.gradient for each in definition.outputs] == [False] else ""
+    avoid = "; declare scale= to avoid this" if [output.gradient for output in definition.outputs] == [False] else ""
     return f" (on inputs changed by 2^-16 of their values, to estimate the scale of errors{avoid})"
 
 
@@ -122,15 +122,15 @@ class _Moving(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (_SOFTMAX_BACKWARD, _LOG_SOFTMAX_BACKWARD) and args[0].dtype == torch.float64:
             return self._softmax_gradient(func, *args[:3])
-        found = func(*args, **(kwargs or {}))
-        if func is _ADD and found.dtype == torch.float64 and torch._C._current_graph_task_id() != NO_BACKWARD_PASS:
-            return self._sum_of_gradients(found, args[0])
+        result = func(*args, **(kwargs or {}))
+        if func is _ADD and result.dtype == torch.float64 and torch._C._current_graph_task_id() != NO_BACKWARD_PASS:
+            return self._sum_of_gradients(result, args[0])
         returns = func._schema.returns
         if len(returns) == 1:
-            return self._result(found, returns[0])
+            return self._result(result, returns[0])
         if len(returns) > 1:
-            return tuple(self._result(each, said) for each, said in zip(found, returns, strict=True))
-        return found
+            return tuple(self._result(element, declared) for element, declared in zip(result, returns, strict=True))
+        return result
 
     def _softmax_gradient(self, func: Any, gradient: Tensor, output: Tensor, dimension: int) -> Tensor:
         """The gradient of softmax, `p * (g - sum(g * p))`, or of log_softmax, `g - p * sum(g)`, with its sum moved.
@@ -144,30 +144,30 @@ class _Moving(TorchDispatchMode):
         total = _moved(gradient.sum(dimension, keepdim=True), self._generator)
         return self._inexact(gradient - output.exp() * total)
 
-    def _sum_of_gradients(self, found: Tensor, term: Tensor) -> Tensor:
+    def _sum_of_gradients(self, total: Tensor, term: Tensor) -> Tensor:
         """A sum in the backward pass, moved by the size of its terms where they cancel exactly.
 
         That happens in a softmax that is written out, as it does in the fused one: where one weight is 1, two paths bring the
         same gradient with opposite signs. Whole numbers cancel in a kernel, too.
         """
-        cancelled = (found == 0) & (term != term.round())
+        cancelled = (total == 0) & (term != term.round())
         if not cancelled.any():
-            return self._inexact(found)
-        return torch.where(cancelled, _moved(term, self._generator) - term, self._inexact(found))
+            return self._inexact(total)
+        return torch.where(cancelled, _moved(term, self._generator) - term, self._inexact(total))
 
-    def _result(self, found: Any, said: Any) -> Any:
-        if not isinstance(found, Tensor) or found.dtype != torch.float64:
-            return found
-        if said.alias_info is None:
-            return self._inexact(found)
-        if said.alias_info.is_write:  # changed in place
-            found.copy_(self._inexact(found))
-        return found  # a view holds no new values
+    def _result(self, result: Any, declared: Any) -> Any:
+        if not isinstance(result, Tensor) or result.dtype != torch.float64:
+            return result
+        if declared.alias_info is None:
+            return self._inexact(result)
+        if declared.alias_info.is_write:  # changed in place
+            result.copy_(self._inexact(result))
+        return result  # a view holds no new values
 
-    def _inexact(self, found: Tensor) -> Tensor:
+    def _inexact(self, values: Tensor) -> Tensor:
         """Move the values that float32 cannot hold; others cost a kernel no rounding."""
-        exact = found.float() == found
-        return torch.where(exact, found, _moved(found, self._generator))
+        exact = values.float() == values
+        return torch.where(exact, values, _moved(values, self._generator))
 
 
 def _moved(x: Tensor, generator: torch.Generator) -> Tensor:

@@ -83,7 +83,7 @@ class Expected:
     are computed again for every check. `scales` are scales of the whole outputs to take in place of an estimate, which computes
     the reference `trials` times.
 
-    seams  for each output the dimension of its rows; None if it has none
+    row_dimensions  for each output the dimension of its rows; None if it has none
     """
 
     def __init__(
@@ -96,22 +96,33 @@ class Expected:
     ) -> None:
         self.definition, self.inputs = definition, inputs
         self._keep_bytes, self._scales, self._trials = keep_bytes, scales, trials
-        self._kept: list[OutputPart] | None = None
+        self._kept_parts: list[OutputPart] | None = None
         self._shapes: tuple[tuple[int, ...], ...] | None = None
         rows = definition.operator.rows
-        self._cuts = [None if rows is None else x.dimension_of(rows) for x in definition.declared_inputs]
-        self.seams = [None if rows is None else output.declared.dimension_of(rows) for output in definition.outputs]
-        self._rows = next((x.shape[cut] for x, cut in zip(inputs, self._cuts, strict=True) if cut is not None), 1)
+        self._input_row_dimensions = [
+            None if rows is None else x.dimension_of(rows) for x in definition.declared_inputs
+        ]
+        self.row_dimensions = [
+            None if rows is None else output.declared.dimension_of(rows) for output in definition.outputs
+        ]
+        self._rows = next(
+            (
+                x.shape[dimension]
+                for x, dimension in zip(inputs, self._input_row_dimensions, strict=True)
+                if dimension is not None
+            ),
+            1,
+        )
 
     def of(self, inputs: Sequence[Tensor], rows: Tensor | None = None, scales: bool = True) -> Expected:
         """The same for other inputs, or for some rows of them; if `scales`, with the scales of these if they are kept."""
-        kept = [part.scale for part in self._kept] if self._kept and scales else None
+        kept_scales = [part.scale for part in self._kept_parts] if self._kept_parts and scales else None
         if rows is None:
-            return Expected(self.definition, inputs, self._keep_bytes, kept)
-        if kept is not None:
-            kept = _select(kept, self.seams, rows)
-        some = [x for x in _select(inputs, self._cuts, rows) if x is not None]
-        return Expected(self.definition, some, self._keep_bytes, kept)
+            return Expected(self.definition, inputs, self._keep_bytes, kept_scales)
+        if kept_scales is not None:
+            kept_scales = _select(kept_scales, self.row_dimensions, rows)
+        selected = [x for x in _select(inputs, self._input_row_dimensions, rows) if x is not None]
+        return Expected(self.definition, selected, self._keep_bytes, kept_scales)
 
     def compute(self) -> None:
         """Compute the shapes and the values now, and keep the values if they fit."""
@@ -128,15 +139,15 @@ class Expected:
 
     def parts(self) -> Iterator[OutputPart]:
         """All outputs, each in one part or in slices. One part each, in order, if the operator has a judge of its own."""
-        if self._kept is None:
+        if self._kept_parts is None:
             slices = self._slices()
             first = next(slices)
             if self._bytes > self._keep_bytes:
                 yield first
                 yield from slices
                 return
-            self._kept = self._joined(chain([first], slices))
-        yield from self._kept
+            self._kept_parts = self._joined(chain([first], slices))
+        yield from self._kept_parts
 
     def pieces(self, part: OutputPart) -> Iterator[OutputPart]:
         """A part in slices, so that the temporaries of a comparison are small: along the rows if the output has rows."""
@@ -145,8 +156,8 @@ class Expected:
         if most < 2:
             yield part
             return
-        shape, seam = part.reference.shape, self.seams[part.position]
-        along = seam if seam is not None else 0 if shape[0] >= most else shape.index(max(shape))
+        shape, dimension = part.reference.shape, self.row_dimensions[part.position]
+        along = dimension if dimension is not None else 0 if shape[0] >= most else shape.index(max(shape))
         step = -(-shape[along] // most)
         for start in range(0, shape[along], step):
             yield part.narrowed(along, start, min(step, shape[along] - start))
@@ -155,15 +166,15 @@ class Expected:
         """The scale of a part, estimated a second time where `doubtful`, a mask of few elements, holds. It is never smaller
         than the first estimate. Elements elsewhere may keep the first."""
         assert part.scale is not None
-        seam = self.seams[part.position]
-        if seam is None:
-            again = Expected(self.definition, self.inputs, 0, trials=SECOND_TRIALS)
-            return torch.maximum(part.scale, part.of(again._scale_of(part.position)))
-        rows = doubtful.movedim(seam, 0).reshape(doubtful.shape[seam], -1).any(1).nonzero().flatten()
-        some = [x for x in _select(self.inputs, self._cuts, rows + part.start) if x is not None]
-        again = Expected(self.definition, some, 0, trials=SECOND_TRIALS)
-        scale = torch.maximum(part.scale.index_select(seam, rows), again._scale_of(part.position))
-        return part.scale.index_copy(seam, rows, scale)
+        dimension = self.row_dimensions[part.position]
+        if dimension is None:
+            second = Expected(self.definition, self.inputs, 0, trials=SECOND_TRIALS)
+            return torch.maximum(part.scale, part.of(second._scale_of(part.position)))
+        rows = doubtful.movedim(dimension, 0).reshape(doubtful.shape[dimension], -1).any(1).nonzero().flatten()
+        selected = [x for x in _select(self.inputs, self._input_row_dimensions, rows + part.start) if x is not None]
+        second = Expected(self.definition, selected, 0, trials=SECOND_TRIALS)
+        scale = torch.maximum(part.scale.index_select(dimension, rows), second._scale_of(part.position))
+        return part.scale.index_copy(dimension, rows, scale)
 
     def check_rows(self) -> None:
         """Raises OperatorFault if the reference returns other values on half of the rows than on all of them."""
@@ -175,10 +186,10 @@ class Expected:
             self.definition.expected(exactly(self._slice(start, stop)), SOME_ROWS)
             for start, stop in ((0, half), (half, rows))
         ]
-        for whole, first, second, seam in zip(self.parts(), *halves, self.seams, strict=True):
-            if seam is None and whole.scale is None:
+        for whole, first, second, dimension in zip(self.parts(), *halves, self.row_dimensions, strict=True):
+            if dimension is None and whole.scale is None:
                 continue
-            joined = first + second if seam is None else _both_halves(first, second, seam)
+            joined = first + second if dimension is None else _both_halves(first, second, dimension)
             if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
                 name = self.definition.outputs[whole.position].name
                 what = f"the values that reference returned for {name} changed when it was given only half of the rows"
@@ -213,7 +224,7 @@ class Expected:
     def _scale_of(self, position: int) -> Tensor:
         """The scale of one output."""
         scales = [part.scale for part in self.parts() if part.position == position and part.scale is not None]
-        return scales[0] if len(scales) == 1 else torch.cat(scales, self.seams[position] or 0)
+        return scales[0] if len(scales) == 1 else torch.cat(scales, self.row_dimensions[position] or 0)
 
     @cached_property
     def _bounds(self) -> list[tuple[int, int]]:
@@ -228,19 +239,25 @@ class Expected:
     @property
     def _elements(self) -> int:
         """The elements of the largest tensor that slices make smaller."""
-        read = [x.numel() for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None]
-        made = [
-            prod(size if d != seam else self._rows for d, size in enumerate(self.definition.declared_shape(output)))
-            for output, seam in zip(self.definition.outputs, self.seams, strict=True)
-            if seam is not None
+        read = [
+            x.numel()
+            for x, dimension in zip(self.inputs, self._input_row_dimensions, strict=True)
+            if dimension is not None
+        ]
+        computed = [
+            prod(
+                size if d != dimension else self._rows for d, size in enumerate(self.definition.declared_shape(output))
+            )
+            for output, dimension in zip(self.definition.outputs, self.row_dimensions, strict=True)
+            if dimension is not None
         ]  # of the rows that the inputs have, which may be fewer than those of the case
-        return max(*read, *made, 1, 1)
+        return max(*read, *computed, 1, 1)
 
     def _slice(self, start: int, stop: int) -> list[Tensor]:
         """Some rows of the inputs that have the axis `rows`; the other inputs whole."""
         return [
-            x if cut is None else x.narrow(cut, start, stop - start)
-            for x, cut in zip(self.inputs, self._cuts, strict=True)
+            x if dimension is None else x.narrow(dimension, start, stop - start)
+            for x, dimension in zip(self.inputs, self._input_row_dimensions, strict=True)
         ]
 
     def _slices(self) -> Iterator[OutputPart]:
@@ -250,16 +267,18 @@ class Expected:
             exact = exactly(self._slice(start, stop))
             references = self.definition.expected(exact, "" if whole else SOME_ROWS)
             self._shapes = tuple(
-                tuple(x.shape) if whole else tuple(self._rows if d == seam else n for d, n in enumerate(x.shape))
-                for x, seam in zip(references, self.seams, strict=True)
+                tuple(x.shape) if whole else tuple(self._rows if d == dimension else n for d, n in enumerate(x.shape))
+                for x, dimension in zip(references, self.row_dimensions, strict=True)
             )
             squares = self._squares(references, exact, start, stop)
-            for position, (reference, square, seam) in enumerate(zip(references, squares, self.seams, strict=True)):
+            for position, (reference, square, dimension) in enumerate(
+                zip(references, squares, self.row_dimensions, strict=True)
+            ):
                 if whole:
                     yield OutputPart(position, None, 0, 0, reference, self._scale(reference, square, exact))
-                elif seam is not None:
+                elif dimension is not None:
                     scale = self._scale(reference, square, exact)
-                    yield OutputPart(position, seam, start, stop, reference, scale)
+                    yield OutputPart(position, dimension, start, stop, reference, scale)
                 elif square is not None:
                     if position not in sums:
                         sums[position] = reference.clone(), square  # a reference may return what it was given
@@ -276,19 +295,22 @@ class Expected:
         sum over the slices. None for an output that has a scale of the operator's own, needs none, or is judged by the operator
         itself."""
         if self._scales is not None:
-            pairs = zip(self._scales, self.seams, strict=True)
-            some = [x if x is None or seam is None else x.narrow(seam, start, stop - start) for x, seam in pairs]
-            parts = [1 if seam is not None else len(self._bounds) for seam in self.seams]
-            return [None if x is None else x.square() / count for x, count in zip(some, parts, strict=True)]
+            pairs = zip(self._scales, self.row_dimensions, strict=True)
+            slices = [
+                x if x is None or dimension is None else x.narrow(dimension, start, stop - start)
+                for x, dimension in pairs
+            ]
+            counts = [1 if dimension is not None else len(self._bounds) for dimension in self.row_dimensions]
+            return [None if x is None else x.square() / count for x, count in zip(slices, counts, strict=True)]
         operator = self.definition.operator
-        own = operator.scale is not None or operator.check is not None
-        wanted = [
-            reference.is_floating_point() and (output.gradient or not own)
+        needs_no_estimate = operator.scale is not None or operator.check is not None
+        estimated = [
+            reference.is_floating_point() and (output.gradient or not needs_no_estimate)
             for reference, output in zip(references, self.definition.outputs, strict=True)
         ]
-        if not any(wanted):
+        if not any(estimated):
             return [None] * len(references)
-        return mean_squares(self.definition, references, exact, wanted, self._trials)
+        return mean_squares(self.definition, references, exact, estimated, self._trials)
 
     def _scale(self, reference: Tensor, square: Tensor | None, exact: Sequence[Tensor]) -> Tensor | None:
         if square is not None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.check import COPY, changed_input
-from kbench.measure.correctness.placement import Placement, home_of, moved_away
+from kbench.measure.correctness.placement import Placement, location_of, moved_away
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
@@ -23,37 +23,39 @@ class Inputs:
         self._definition, self._device, self._seed = definition, device, seed
         self._generator = torch.Generator(device.torch_device)
 
-    def draw(self, which: str) -> tuple[Tensor, ...]:
+    def draw(self, name: str) -> tuple[Tensor, ...]:
         """The inputs of this name; another name gives other values. Raises OperatorFault."""
         case = self._definition.case
-        self._generator.manual_seed(random.Random(f"{self._seed}/{case.key}/{which}").getrandbits(63))
+        self._generator.manual_seed(random.Random(f"{self._seed}/{case.key}/{name}").getrandbits(63))
         return self._definition.inputs(self)
 
     def normal(self, *shape: int, dtype: str | None = None) -> Tensor:
         """Standard normal values, by default of the case's dtype, new at every call."""
-        return self._made(dtype, lambda **place: torch.randn(shape, **place))
+        return self._drawn(dtype, lambda **place: torch.randn(shape, **place))
 
     def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> Tensor:
         """Values from `low` up to `high`, by default of the case's dtype, new at every call."""
-        return self._made(dtype, lambda **place: torch.rand(shape, **place).mul_(high - low).add_(low))
+        return self._drawn(dtype, lambda **place: torch.rand(shape, **place).mul_(high - low).add_(low))
 
     def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> Tensor:
         """Whole numbers from `low` up to but not including `high`, new at every call."""
         if prod(shape) and low >= high:
             raise ValueError(f"there is no whole number from {low} up to but not including {high}")
-        high, wanted = max(high, low + 1), getattr(torch, dtype)
-        limits = torch.finfo(wanted) if wanted.is_floating_point else None if dtype == "bool" else torch.iinfo(wanted)
-        smallest, largest = (limits.min, limits.max) if limits else (0, 1)
+        high, torch_dtype = max(high, low + 1), getattr(torch, dtype)
+        smallest, largest = 0.0, 1.0
+        if dtype != "bool":
+            limits = torch.finfo(torch_dtype) if torch_dtype.is_floating_point else torch.iinfo(torch_dtype)
+            smallest, largest = limits.min, limits.max
         if prod(shape) and not smallest <= low < high <= largest + 1:
             raise ValueError(f"{dtype} cannot represent every whole number from {low} to {high - 1}")
         drawn = torch.randint(low, high, shape, device=self._device.torch_device, generator=self._generator)
-        return drawn.to(wanted)
+        return drawn.to(torch_dtype)
 
-    def _made(self, dtype: str | None, make: Callable[..., Tensor]) -> Tensor:
+    def _drawn(self, dtype: str | None, make: Callable[..., Tensor]) -> Tensor:
         """Random values of a floating-point dtype. torch draws no 8-bit numbers, so those are rounded from float32."""
-        wanted = getattr(torch, dtype or self._definition.case.dtype)
-        drawn = wanted if wanted.is_floating_point and wanted.itemsize > 1 else torch.float32
-        return make(dtype=drawn, device=self._device.torch_device, generator=self._generator).to(wanted)
+        torch_dtype = getattr(torch, dtype or self._definition.case.dtype)
+        drawn_dtype = torch_dtype if torch_dtype.is_floating_point and torch_dtype.itemsize > 1 else torch.float32
+        return make(dtype=drawn_dtype, device=self._device.torch_device, generator=self._generator).to(torch_dtype)
 
 
 class SharedInputs:
@@ -77,15 +79,15 @@ class SharedInputs:
             self._placements = [Placement(x, count) for x in self.pristine]
         for placement in self._placements:
             placement.move()
-        self.sets = [tuple(each.tensor(number) for each in self._placements) for number in range(count)]
-        self.tensors, self.stacked = self.sets[0], [each.stacked() for each in self._placements]
+        self.sets = [tuple(placement.tensor(number) for placement in self._placements) for number in range(count)]
+        self.tensors, self.stacked = self.sets[0], [placement.stacked() for placement in self._placements]
         self.restore_sets(self._names)
 
     def keep_first(self) -> None:
         """Have only the first set from now on: each write to all sets takes time."""
         for placement in self._placements:
             placement.sets = 1
-        self.sets, self.stacked = self.sets[:1], [each.stacked() for each in self._placements]
+        self.sets, self.stacked = self.sets[:1], [placement.stacked() for placement in self._placements]
 
     def restore(self) -> None:
         """Write the values back into all sets, whatever a provider has made of the tensors."""
@@ -93,9 +95,9 @@ class SharedInputs:
             for x, placement in zip(tensors, self._placements, strict=True):
                 if x.requires_grad:  # a provider has asked for its gradient
                     x.requires_grad_(False) if x.is_leaf else x.detach_()
-                home = placement.tensor(number)
-                if home_of(x) != home_of(home):
-                    x.set_(home.untyped_storage(), home.storage_offset(), home.shape, home.stride())
+                place = placement.tensor(number)
+                if location_of(x) != location_of(place):
+                    x.set_(place.untyped_storage(), place.storage_offset(), place.shape, place.stride())
         self.restore_sets(self._names)
 
     def repaired(self, mutates: Collection[str] = ()) -> str | None:
@@ -112,7 +114,9 @@ class SharedInputs:
     def _moved(self) -> str | None:
         """The name of an input that is not where it was placed, so that nobody else can write into it any more."""
         triples = zip(self._names, self.tensors, self._placements, strict=True)
-        return next((name for name, x, placement in triples if home_of(x) != home_of(placement.tensor(0))), None)
+        return next(
+            (name for name, x, placement in triples if location_of(x) != location_of(placement.tensor(0))), None
+        )
 
     def restore_sets(self, mutates: Collection[str]) -> None:
         """Write the values of some inputs back into all sets."""

@@ -59,15 +59,15 @@ def _try_once(definition: Definition, device: Device, seed: int) -> None:
     drawn = Inputs(definition, device, seed)
     inputs = drawn.draw("timed")
     small = call_bytes <= SMALL_BYTES
-    found = _reference(definition, inputs, small)
-    definition.check_shapes([tuple(x.shape) for x in found])
+    references = _reference(definition, inputs, small)
+    definition.check_shapes([tuple(x.shape) for x in references])
     expected = Expected(definition, inputs)
     expected.compute()
     if operator.check is None and small:
         expected.check_rows()
     if operator.check is not None and definition.case.mode == FORWARD:
-        rounded = [x.to(each.dtype) for x, each in zip(found, definition.outputs, strict=True)]
-        definition.verdict(inputs, rounded, found)
+        rounded = [x.to(output.dtype) for x, output in zip(references, definition.outputs, strict=True)]
+        definition.verdict(inputs, rounded, references)
     for name in operator.edges if small else ():
         definition.expected(exactly(definition.edge(name, inputs, drawn)), f" (on the edge inputs {name!r})")
 
@@ -75,15 +75,15 @@ def _try_once(definition: Definition, device: Device, seed: int) -> None:
 def _reference(definition: Definition, inputs: Sequence[Tensor], again: bool) -> Sequence[Tensor]:
     """What the reference returns. Raises OperatorFault if it changes an input, or returns something else when called again."""
     exact = [x.clone() for x in exactly(inputs)]
-    found = definition.expected(exact)
+    references = definition.expected(exact)
     if fault := changed_input(definition.input_names, exact, exactly(inputs)):
         raise definition.fault(f"reference {fault}", "it must work on a copy")
     if again and definition.operator.check is None:
-        for x, y, output in zip(found, definition.expected(exactly(inputs)), definition.outputs, strict=True):
+        for x, y, output in zip(references, definition.expected(exactly(inputs)), definition.outputs, strict=True):
             if x.shape != y.shape or not _agree(x, y):
-                what = f"reference returned two different results for {output.name} on the same inputs"
-                raise definition.fault(what, "if several answers can be right for the same inputs, declare check=")
-    return found
+                message = f"reference returned two different results for {output.name} on the same inputs"
+                raise definition.fault(message, "if several answers can be right for the same inputs, declare check=")
+    return references
 
 
 def _agree(a: Tensor, b: Tensor) -> bool:

@@ -36,28 +36,28 @@ class Placement:
 
     def tensor(self, number: int) -> Tensor:
         """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own."""
-        return self._at(number * self._set_elements, self._shape, self._stride)
+        return self._view(number * self._set_elements, self._shape, self._stride)
 
     def stacked(self) -> Tensor:
         """The tensors of all sets as one, along a new first dimension."""
-        return self._at(0, (self.sets, *self._shape), (self._set_elements, *self._stride))
+        return self._view(0, (self.sets, *self._shape), (self._set_elements, *self._stride))
 
-    def _at(self, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+    def _view(self, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
         start = self._place * self._step_elements + offset
         return self._memory.new_empty(0).set_(self._memory.untyped_storage(), start, shape, stride)
 
 
-Home = tuple[int, tuple[int, ...], tuple[int, ...]]
+Location = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Where a tensor is: its address, shape and strides."""
 
 
-def home_of(x: Tensor) -> Home:
+def location_of(x: Tensor) -> Location:
     return x.data_ptr(), tuple(x.shape), x.stride()
 
 
-def moved_away(what: str, name: str) -> str:
+def moved_away(subject: str, name: str) -> str:
     """What to report of a provider that gives a tensor other memory: its caller has the old memory."""
-    return f"gave {what} other memory, as {name}.data = ... does; leave the tensor where it is"
+    return f"gave {subject} other memory, as {name}.data = ... does; leave the tensor where it is"
 
 
 def spanned_elements(x: Tensor) -> int:
@@ -73,9 +73,9 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     if max(a_start, b_start) >= min(a_end, b_end):
         return False
     start = min(a_start, b_start)
-    taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool, device=a.device)
-    _of_bytes(taken, a, start).fill_(True)
-    return bool(_of_bytes(taken, b, start).any())
+    occupied = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool, device=a.device)
+    _of_bytes(occupied, a, start).fill_(True)
+    return bool(_of_bytes(occupied, b, start).any())
 
 
 def overlaps_itself(x: Tensor) -> bool:
@@ -90,9 +90,9 @@ def overlaps_itself(x: Tensor) -> bool:
     if x.numel() == 0:
         return False
     start, end = _bytes(x)
-    taken = torch.zeros(end - start, dtype=torch.bool, device=x.device)
-    _of_bytes(taken, x, start).fill_(True)
-    return int(taken.sum()) < x.nbytes
+    occupied = torch.zeros(end - start, dtype=torch.bool, device=x.device)
+    _of_bytes(occupied, x, start).fill_(True)
+    return int(occupied.sum()) < x.nbytes
 
 
 def _bytes(x: Tensor) -> tuple[int, int]:
@@ -100,11 +100,11 @@ def _bytes(x: Tensor) -> tuple[int, int]:
     return x.data_ptr(), x.data_ptr() + spanned_elements(x) * x.element_size()
 
 
-def _of_bytes(taken: Tensor, x: Tensor, start: int) -> Tensor:
+def _of_bytes(occupied: Tensor, x: Tensor, start: int) -> Tensor:
     """The elements of `taken`, one for each byte of memory from `start`, that stand for the bytes of a tensor."""
     size = x.element_size()
     strides = [stride * size for stride in x.stride()]
-    return taken.as_strided((*x.shape, size), (*strides, 1), x.data_ptr() - start)
+    return occupied.as_strided((*x.shape, size), (*strides, 1), x.data_ptr() - start)
 
 
 def is_view(output: Tensor, x: Tensor) -> bool:

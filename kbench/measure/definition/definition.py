@@ -85,8 +85,8 @@ class Definition:
 
     def _output(self, name: str, declared: contract.Tensor, gradient: bool = False) -> Output:
         if gradient and not declared.is_floating(self.case):
-            what = f"{name.removeprefix('gradient of ')} is {declared.dtype_in(self.case)} and can have no gradient"
-            raise self.fault(what, "leave this dtype out of the sweep, or use mode forward")
+            problem = f"{name.removeprefix('gradient of ')} is {declared.dtype_in(self.case)} and can have no gradient"
+            raise self.fault(problem, "leave this dtype out of the sweep, or use mode forward")
         if declared.tolerance is None:
             tolerance = self._units("tolerance", self.operator.tolerance)
         else:
@@ -125,9 +125,9 @@ class Definition:
                 case Integers(high, low=low):
                     return draw.integers(evaluate_bound(low, axes), evaluate_bound(high, axes), *shape, dtype=dtype)
             returned, device = fill(self.case, draw), draw.uniform(0, 1, 0).device
-        what = f"the fill of {name}"
-        [values] = self._tensors(what, fill, returned, (name,), True)
-        self._check_form(what, fill, values, device, shape=shape, dtype=getattr(torch, dtype))
+        subject = f"the fill of {name}"
+        [values] = self._tensors(subject, fill, returned, (name,), True)
+        self._check_form(subject, fill, values, device, shape=shape, dtype=getattr(torch, dtype))
         return values.clone()  # an expanded tensor cannot be written to, and the function may keep its own
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -136,8 +136,8 @@ class Definition:
         with self._blamed(f"edges[{name!r}]", function):
             returned = function(self.case, *inputs[:count])
         changed = self._tensors(f"edges[{name!r}]", function, returned, tuple(self.operator.inputs), False)
-        for x, old, own in zip(changed, inputs, self.input_names, strict=False):
-            self._check_form(f"edges[{name!r}]", function, x, old.device, f" for {own}", dtype=old.dtype)
+        for x, old, input_name in zip(changed, inputs, self.input_names, strict=False):
+            self._check_form(f"edges[{name!r}]", function, x, old.device, f" for {input_name}", dtype=old.dtype)
         return (*changed, *self.received(changed, inputs[count:], draw))
 
     def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -163,8 +163,8 @@ class Definition:
         floating = [x for x in returned if x.is_floating_point()]
         pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
         if not pairs:
-            what = "no output of the reference has a gradient"
-            raise self.fault(what, "use differentiable functions of torch in the reference, without detach()")
+            problem = "no output of the reference has a gradient"
+            raise self.fault(problem, "use differentiable functions of torch in the reference, without detach()")
         leaves = [x for x, need in zip(inputs, needs, strict=True) if need]
         with self._blamed(f"the gradient of the reference{where}", self.operator.reference):
             gradients = torch.autograd.grad(
@@ -185,28 +185,30 @@ class Definition:
         for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
             self._check_form("reference", reference, x, exact[0].device, f" for {name}")
             if x.is_floating_point() != declared.is_floating(self.case):
-                what = f"reference returned {dtype_name(x.dtype)} for {name}"
-                raise self.fault(what, f"the operator declares {declared.dtype_in(self.case)}", reference)
-            if self._rounds(x, declared) and any(given.is_floating_point() for given in exact):
-                what = f"reference returned {dtype_name(x.dtype)} for {name}"
-                raise self.fault(what, "compute in the dtype of its inputs, float64", reference)
+                problem = f"reference returned {dtype_name(x.dtype)} for {name}"
+                raise self.fault(problem, f"the operator declares {declared.dtype_in(self.case)}", reference)
+            if self._rounds(x, declared) and any(argument.is_floating_point() for argument in exact):
+                problem = f"reference returned {dtype_name(x.dtype)} for {name}"
+                raise self.fault(problem, "compute in the dtype of its inputs, float64", reference)
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)
 
     def _rounds(self, x: Tensor, declared: contract.Tensor) -> bool:
         """Whether a result of the reference has too few digits to judge a kernel by. Rounding to 8 bits may be what the
         operator computes (quantisation): then the output has this dtype."""
-        return x.is_floating_point() and (
-            x.dtype.itemsize == 2 or (x.dtype.itemsize == 1 and dtype_name(x.dtype) != declared.dtype_in(self.case))
-        )
+        if not x.is_floating_point() or x.dtype.itemsize > 2:
+            return False
+        return x.dtype.itemsize == 2 or dtype_name(x.dtype) != declared.dtype_in(self.case)
 
     @cached_property
     def _reference_keywords(self) -> dict[str, Value]:
         """The scalars, choices and axes that the reference takes, and `dtype` if it takes the dtype of the case."""
-        operator, ours = self.operator, {*self.operator.scalars, *self.operator.choices}
+        operator, scalars_and_choices = self.operator, {*self.operator.scalars, *self.operator.choices}
         named = named_after(len(operator.inputs), operator.reference)
-        known = {name: self.case.axes[name] for name in (*ours, *operator.axes)} | {"dtype": self.case.dtype}
-        unnamed = ours - operator.dtype_choices if takes_any(operator.reference) else set()
-        return {name: value for name, value in known.items() if name in named | unnamed}
+        values = {name: self.case.axes[name] for name in (*scalars_and_choices, *operator.axes)} | {
+            "dtype": self.case.dtype
+        }
+        unnamed = scalars_and_choices - operator.dtype_choices if takes_any(operator.reference) else set()
+        return {name: value for name, value in values.items() if name in named | unnamed}
 
     def scale(self, output: Tensor, exact: Sequence[Tensor]) -> Tensor:
         """The operator's own scale. The operator must have one, and one output."""
@@ -232,27 +234,29 @@ class Definition:
         provider is judged by the same ones."""
         function, names = self.operator.check, list(self.operator.outputs)
         assert function is not None
-        given = {
+        tensors_by_kind = {
             "input": dict(zip(self.operator.inputs, inputs, strict=False)),
             "output": dict(zip(names, outputs, strict=False)),
             "expected output": dict(zip(names, expected, strict=False)),
         }
-        before = {(kind, name): count_writes(x) for kind, tensors in given.items() for name, x in tensors.items()}
+        before = {
+            (kind, name): count_writes(x) for kind, tensors in tensors_by_kind.items() for name, x in tensors.items()
+        }
         with self._blamed("check", function):
             try:
-                said = function(self.case, *(dict(tensors) for tensors in given.values()))
+                fault = function(self.case, *(dict(tensors) for tensors in tensors_by_kind.values()))
             except AssertionError as error:
-                said = str(error).strip() or "an assertion of check= failed"
+                fault = str(error).strip() or "an assertion of check= failed"
         for (kind, name), count in before.items():
-            if count_writes(given[kind][name]) != count:
-                what = f"check changed the {kind} {name} in place"
-                raise self.fault(what, "it must work on a copy", function)
-        if said is None:
+            if count_writes(tensors_by_kind[kind][name]) != count:
+                problem = f"check changed the {kind} {name} in place"
+                raise self.fault(problem, "it must work on a copy", function)
+        if fault is None:
             return None
-        if isinstance(said, str) and said.strip():
-            return said
+        if isinstance(fault, str) and fault.strip():
+            return fault
         raise self.fault(
-            f"check returned {said!r:.80}", "it must return None, or text that says what is wrong", function
+            f"check returned {fault!r:.80}", "it must return None, or text that says what is wrong", function
         )
 
     def call_bytes(self) -> int:
@@ -278,9 +282,10 @@ class Definition:
     def check_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Raises OperatorFault if the reference returns other shapes than the operator declares."""
         for output, shape in zip(self.outputs, shapes, strict=True):
-            if shape != (declared := self.declared_shape(output)):
-                what = f"reference returned shape {shape} for {output.name}"
-                raise self.fault(what, f"the operator declares {declared}")
+            declared = self.declared_shape(output)
+            if shape != declared:
+                problem = f"reference returned shape {shape} for {output.name}"
+                raise self.fault(problem, f"the operator declares {declared}")
 
     def fault(self, what: str, advice: str, function: Any = None) -> OperatorFault:
         """A fault of the reference, or of another function, in this case."""
@@ -301,19 +306,21 @@ class Definition:
         except (Exception, SystemExit) as error:  # other people's code may raise anything
             if out_of_memory(error):
                 raise
-            said = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
+            text = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
             where = location(error, written_at(function, self.operator.declared_at))
-            raise OperatorFault(self.operator, where, said) from error
+            raise OperatorFault(self.operator, where, text) from error
 
     @contextmanager
     def _sized(self, name: str) -> Iterator[None]:
         try:
             yield
         except SizeError as error:
-            what = f"a size of {name} cannot be computed ({error})"
-            raise self.fault(what, "leave such cases out of the sweep") from None
+            problem = f"a size of {name} cannot be computed ({error})"
+            raise self.fault(problem, "leave such cases out of the sweep") from None
 
-    def _tensors(self, what: str, function: Any, returned: Any, names: Sequence[str], bare: bool) -> tuple[Tensor, ...]:
+    def _tensors(
+        self, subject: str, function: Any, returned: Any, names: Sequence[str], bare: bool
+    ) -> tuple[Tensor, ...]:
         """The tensors that an operator's function returned, one for each name. With `bare`, a single one needs no tuple."""
         bare = bare and len(names) == 1
         if bare and isinstance(returned, Tensor):
@@ -322,16 +329,16 @@ class Definition:
             is_ = type(returned).__name__
         elif len(returned) != len(names):
             is_ = plural(len(returned), "value")
-        elif other := [pair for pair in zip(names, returned, strict=True) if not isinstance(pair[1], Tensor)]:
-            is_ = f"a {type(returned).__name__} with {type(other[0][1]).__name__} in the place of {other[0][0]}"
+        elif misfits := [pair for pair in zip(names, returned, strict=True) if not isinstance(pair[1], Tensor)]:
+            is_ = f"a {type(returned).__name__} with {type(misfits[0][1]).__name__} in the place of {misfits[0][0]}"
         else:
             return tuple(returned)
         must = "a tensor" if bare else f"a tuple of {plural(len(names), 'tensor')} ({', '.join(names)})"
-        raise self.fault(f"{what} returned {is_}", f"it must return {must}", function)
+        raise self.fault(f"{subject} returned {is_}", f"it must return {must}", function)
 
     def _check_form(
         self,
-        what: str,
+        subject: str,
         function: Any,
         x: Tensor,
         device: torch.device,
@@ -349,13 +356,13 @@ class Definition:
             (dtype_name(x.dtype), dtype_name(dtype or x.dtype)),
         ):
             if is_ != must:
-                raise self.fault(f"{what} returned {is_}{of}", f"it must return {must}", function)
+                raise self.fault(f"{subject} returned {is_}{of}", f"it must return {must}", function)
 
     def _number(self, name: str, function: Any, number: Any) -> float:
         """A number that an operator's function returned, which must not be negative."""
         if not isinstance(number, Real) or isinstance(number, bool) or not math.isfinite(number) or number < 0:
-            what = f"{name} returned {number!r:.80}"
-            raise self.fault(what, "it must return a number that is not negative", function)
+            problem = f"{name} returned {number!r:.80}"
+            raise self.fault(problem, "it must return a number that is not negative", function)
         return float(number)
 
 
@@ -398,9 +405,9 @@ def _text_of(function: Any) -> str:
         function = function.func
     if not callable(function):
         return repr(function)
-    for each in (inspect.unwrap(function), type(function)):
+    for source in (inspect.unwrap(function), type(function)):
         try:
-            return inspect.getsource(each)
+            return inspect.getsource(source)
         except (TypeError, OSError):  # not written in Python, as torch.matmul is not, or not in a file
             continue
     return getattr(function, "__name__", type(function).__name__)

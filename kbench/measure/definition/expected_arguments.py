@@ -24,12 +24,12 @@ def refused_arguments(provider: Provider, case: Case, params: Mapping[str, Value
         try:
             signature.bind(*by_position, **dict.fromkeys(by_name))
         except TypeError as error:
-            name = getattr(function, "__name__", provider.name)
-            lacking = [each for each in provider.parameters if each in keyword_only(function) and each not in by_name]
-            needed = [each for each in lacking if keyword_only(function)[each] is inspect.Parameter.empty]
-            call = f"{name}({', '.join([*by_position, *(f'{each}=...' for each in by_name)])})"
+            function_name = getattr(function, "__name__", provider.name)
+            lacking = [name for name in provider.parameters if name in keyword_only(function) and name not in by_name]
+            needed = [name for name in lacking if keyword_only(function)[name] is inspect.Parameter.empty]
+            call = f"{function_name}({', '.join([*by_position, *(f'{name}=...' for name in by_name)])})"
             advice = f"give {needed[0]} a default, or values in the config" if needed else f"kbench calls it as {call}"
-            return f"{name}: {error} at {Path(written_at(function)).name}; {advice}"
+            return f"{function_name}: {error} at {Path(written_at(function)).name}; {advice}"
     return None
 
 
@@ -41,11 +41,11 @@ def _calls(
     inputs, scalars = list(operator.inputs), provider.from_case
     if not inputs:  # a line of a script, which gives it its arguments
         return
-    own = [name for name in params if name in keyword_only(provider.function)]
+    parameters = [name for name in params if name in keyword_only(provider.function)]
     if provider.factory:
-        yield provider.function, ["case"], [*scalars, *own]
+        yield provider.function, ["case"], [*scalars, *parameters]
     else:
-        yield provider.function, inputs, [*scalars, *own, *provider.out]
+        yield provider.function, inputs, [*scalars, *parameters, *provider.out]
     if case.mode == FORWARD:
         return
     gradients = [f"d_{name}" for name in operator.output_gradients(case)]

@@ -139,11 +139,11 @@ def device_limits(library: ctypes.CDLL) -> DeviceLimits:
     """What a multiprocessor of the current device holds. Raises RuntimeError if the driver refuses."""
     device, value = c_int(), c_int()
     _call(library, "cuCtxGetDevice", byref(device))
-    found = {}
+    limits = {}
     for name, attribute in _LIMITS.items():
         _call(library, "cuDeviceGetAttribute", byref(value), c_int(attribute), device)
-        found[name] = value.value
-    return DeviceLimits(**found)
+        limits[name] = value.value
+    return DeviceLimits(**limits)
 
 
 def _call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:

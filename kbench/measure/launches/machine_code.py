@@ -91,8 +91,8 @@ def _cached_cubin(name: str, key: str) -> str:
 
     try:
         manager = get_cache_manager(key)
-        if found := manager.get_file(f"{name}.cubin"):
-            return str(found)
+        if file := manager.get_file(f"{name}.cubin"):
+            return str(file)
         from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 
         cubin = Path(triton_cache_dir(torch.cuda.current_device()), Path(manager.cache_dir).name, f"{name}.cubin")
@@ -140,10 +140,10 @@ def _search(symbol: str, libraries: tuple[str, ...]) -> tuple[str, str] | None:
 def _contains(data: bytes, name: bytes) -> bool:
     """Whether a name is in the data, and not only as the end of a longer name. Libraries have megabytes, and a regular
     expression needs a hundred times as long for them as `find`."""
-    at = data.find(name)
-    while at > 0 and _NAME_CHARACTER.match(data, at - 1):
-        at = data.find(name, at + 1)
-    return at >= 0
+    start = data.find(name)
+    while start > 0 and _NAME_CHARACTER.match(data, start - 1):
+        start = data.find(name, start + 1)
+    return start >= 0
 
 
 def _libraries() -> list[str]:
@@ -178,12 +178,12 @@ def _device_code(path: str) -> tuple[bytes, str]:
 @cache
 def _versions(packages: tuple[str, ...]) -> str:
     """The versions of torch and of the packages of these modules: `torch 2.11.0, quack-kernels 0.6.5`."""
-    found = []
+    versions = []
     for module in dict.fromkeys(["torch", *packages]):
         top = module.partition(".")[0]
         name = REQUIREMENTS.get(top, top).partition(">")[0]
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(versions)

@@ -62,15 +62,15 @@ class LaunchRecorder:
     def __init__(self, device: Device) -> None:
         self._device, self._triton = device, TritonKernels()
         self.missing = "" if not device.accelerated else _missing(device)
-        self._said = False
+        self._warned = False
         self.works = device.accelerated and not self.missing
         if self.works:
             self._triton.watch()
 
     def say_what_is_missing(self) -> None:
         """Tell the user, once, if kernels cannot be recorded on this device. Nobody expects kernels of a host."""
-        if self.missing and not self._said:
-            self._said = True
+        if self.missing and not self._warned:
+            self._warned = True
             print(f"kbench: the kernels of calls are not recorded: {self.missing}", file=sys.stderr)
 
     @cached_property

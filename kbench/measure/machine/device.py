@@ -263,11 +263,11 @@ def out_of_memory(error: BaseException) -> bool:
 def drop_locals(error: BaseException) -> None:
     """Let go of what the functions hold that this exception ended. Their tensors would live as long as the exception does."""
     left: list[BaseException | None] = [error]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while left:
         fault = left.pop()
-        if fault is not None and id(fault) not in seen:
-            seen.add(id(fault))
+        if fault is not None and id(fault) not in visited:
+            visited.add(id(fault))
             traceback.clear_frames(fault.__traceback__)
             left += [fault.__cause__, fault.__context__]
 

@@ -21,14 +21,14 @@ class OtherLoad:
     """The load of other processes since this object was made."""
 
     def __init__(self) -> None:
-        self._start_s, self._busy, self._own = time.monotonic(), _busy_s(), _own_s()
+        self._start_s, self._busy, self._own_start_s = time.monotonic(), _busy_s(), _own_s()
 
     def cores(self) -> float | None:
         """The average number of cores that other processes have kept busy; None if unknown."""
         elapsed_s, busy = time.monotonic() - self._start_s, _busy_s()
         if elapsed_s < SHORTEST_S or busy is None or self._busy is None or busy <= self._busy:
             return None  # a sandbox may have the file without counting
-        return round(max(0.0, ((busy - self._busy) - (_own_s() - self._own)) / elapsed_s), 2)
+        return round(max(0.0, ((busy - self._busy) - (_own_s() - self._own_start_s)) / elapsed_s), 2)
 
 
 def _busy_s() -> float | None:

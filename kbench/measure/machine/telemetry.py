@@ -84,12 +84,12 @@ def find_telemetry(device: Device) -> Telemetry:
 
 def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
     """The columns of a row from the readings of its rounds: for numbers the median, for words all that occur, joined by `;`."""
-    seen: dict[str, list[float | tuple[str, ...]]] = {}
+    values_by_column: dict[str, list[float | tuple[str, ...]]] = {}
     for reading in readings:
         for column, value in reading.items():
             if value is not None and column != ENERGY:
-                seen.setdefault(column, []).append(value)
-    return {column: _combined(values) for column, values in seen.items()}
+                values_by_column.setdefault(column, []).append(value)
+    return {column: _combined(values) for column, values in values_by_column.items()}
 
 
 def energy_mj(readings: Sequence[Quantities], calls: Sequence[int]) -> float | None:

@@ -28,21 +28,21 @@ def copied_tensors(returned: Any) -> list[Tensor] | None:
     return [value.detach().clone() for value in values]
 
 
-def agreement(ours: Sequence[Tensor] | None, baseline: Sequence[Tensor] | None) -> str:
+def agreement(outputs: Sequence[Tensor] | None, baseline: Sequence[Tensor] | None) -> str:
     """How the output of a closure compares with that of the baseline, in words."""
-    if ours is None or baseline is None:
-        who = "it" if ours is None else "the baseline"
-        return f"{Agreement.NOT_COMPARABLE}: {who} {NO_TENSORS}"
-    if len(ours) != len(baseline):
-        return f"{Agreement.NOT_COMPARABLE}: it returns {len(ours)} tensors, and the baseline {len(baseline)}"
+    if outputs is None or baseline is None:
+        subject = "it" if outputs is None else "the baseline"
+        return f"{Agreement.NOT_COMPARABLE}: {subject} {NO_TENSORS}"
+    if len(outputs) != len(baseline):
+        return f"{Agreement.NOT_COMPARABLE}: it returns {len(outputs)} tensors, and the baseline {len(baseline)}"
     most = 0.0
-    for mine, other in zip(ours, baseline, strict=True):
-        if mine.shape != other.shape or mine.dtype != other.dtype or mine.device != other.device:
-            return f"{Agreement.NOT_COMPARABLE}: it returns {_form(mine)}, and the baseline {_form(other)}"
-        if mine.is_complex() or mine.layout != torch.strided:
-            return f"{Agreement.NOT_COMPARABLE}: it returns {_form(mine)}"
-        most = max(most, distance(mine, other))
-    return Agreement.AGREES.value if most <= 1 else f"{Agreement.DIFFERS} by {_units(ours, baseline):.3g} ulp"
+    for output, reference in zip(outputs, baseline, strict=True):
+        if output.shape != reference.shape or output.dtype != reference.dtype or output.device != reference.device:
+            return f"{Agreement.NOT_COMPARABLE}: it returns {_form(output)}, and the baseline {_form(reference)}"
+        if output.is_complex() or output.layout != torch.strided:
+            return f"{Agreement.NOT_COMPARABLE}: it returns {_form(output)}"
+        most = max(most, distance(output, reference))
+    return Agreement.AGREES.value if most <= 1 else f"{Agreement.DIFFERS} by {_units(outputs, baseline):.3g} ulp"
 
 
 def distance(a: Tensor, b: Tensor) -> float:
@@ -50,9 +50,9 @@ def distance(a: Tensor, b: Tensor) -> float:
     return max((_most(x, y, scale, allowed=True) for x, y, scale in _pieces(a, b)), default=0.0)
 
 
-def _units(ours: Sequence[Tensor], baseline: Sequence[Tensor]) -> float:
+def _units(outputs: Sequence[Tensor], baseline: Sequence[Tensor]) -> float:
     """The largest difference in units in the last place of its dtype."""
-    pairs = zip(ours, baseline, strict=True)
+    pairs = zip(outputs, baseline, strict=True)
     return max(_most(x, y, scale, allowed=False) for a, b in pairs for x, y, scale in _pieces(a, b))
 
 
@@ -74,8 +74,8 @@ def _most(a: Tensor, b: Tensor, scale: float, *, allowed: bool) -> float:
     unit = ulp(size.nan_to_num(0, 0, 0), a.dtype)
     if allowed:
         unit = AGREEMENT_ULPS * unit + FLOAT32_ULPS * ulp(size.nan_to_num(0, 0, 0), torch.float32)
-    same = (x == y) | (x.isnan() & y.isnan())
-    return float(torch.where(same, 0.0, ((x - y).abs() / unit).nan_to_num(float("inf"))).max())
+    equal = (x == y) | (x.isnan() & y.isnan())
+    return float(torch.where(equal, 0.0, ((x - y).abs() / unit).nan_to_num(float("inf"))).max())
 
 
 def _form(x: Tensor) -> str:

@@ -37,14 +37,14 @@ class ArgumentColumn:
     number: Number | None = None
     words: dict[str, Any] = field(default_factory=dict)
 
-    def value(self, given: Any) -> Value:
+    def value(self, argument: Any) -> Value:
         """The value of a case that stands for an object."""
         if self.name == "dtype":
-            return dtype_of(given)
-        if self.number and _number_type([given]):
-            return self.number(_plain(given))
-        name = word(given, self.words)
-        self.words[name] = given
+            return dtype_of(argument)
+        if self.number and _number_type([argument]):
+            return self.number(_plain(argument))
+        name = word(argument, self.words)
+        self.words[name] = argument
         return name
 
 
@@ -83,7 +83,7 @@ def dtype_of(value: Any) -> str | None:
     return text if text in ITEMSIZE else None
 
 
-def word(value: Any, others: Mapping[str, Any]) -> str:
+def word(value: Any, words: Mapping[str, Any]) -> str:
     """A word for an object: its text without signs that a config or a CSV could misread. Objects whose words are the same get
     numbers, unless they are equal."""
     text = value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)
@@ -94,7 +94,7 @@ def word(value: Any, others: Mapping[str, Any]) -> str:
     if LIKE_NUMBER.fullmatch(text) or text.lower() in ("true", "false"):
         text = f"'{text}'"  # a reader of the CSV would take it for a number or a boolean
     name, number = text, 1
-    while name in others and not _same(others[name], value):
+    while name in words and not _same(words[name], value):
         number += 1
         name = f"{text}-{number}"
     return name

@@ -50,4 +50,4 @@ class Bench:
             machine = describe_machine(self.device, self.instruments.telemetry)
             messages.insert(0, Catalog(device, (), {}, (), machine))
         with Path(path).open("ab", buffering=0) as file:
-            file.write(b"".join(encode(each, str(os.getpid())) for each in messages))
+            file.write(b"".join(encode(sent, str(os.getpid())) for sent in messages))

@@ -101,9 +101,9 @@ def stand_in(original: Callable[..., Any], timer: str, measure: Callable[[BenchC
         if caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
             return original(*arguments, **named)
         named = {RENAMED.get(name, name): value for name, value in named.items() if name not in REMOVED}
-        given = signature.bind(*arguments, **named)
-        given.apply_defaults()
-        call = bench_call(timer, place_of(caller), **given.arguments)
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        call = bench_call(timer, place_of(caller), **bound.arguments)
         return call.returned(measure(call))
 
     return replaced
@@ -126,8 +126,8 @@ def bench_call(
 
 def place_of(frame: FrameType | None) -> str:
     """`bench.py:31`: the innermost line of the user's own code; that of the call itself if only libraries call."""
-    own = frame
-    while own is not None and in_library(own.f_code.co_filename):
-        own = own.f_back
-    caller = own or frame
+    user_frame = frame
+    while user_frame is not None and in_library(user_frame.f_code.co_filename):
+        user_frame = user_frame.f_back
+    caller = user_frame or frame
     return f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}" if caller else ""

@@ -44,18 +44,22 @@ def label_of(closure: Callable[..., Any]) -> str:
     code = getattr(closure, "__code__", None)
     if code is None or _uncompiled(closure) is not None:
         return _name(closure)
-    own = [closure.__name__] if closure.__name__ != "<lambda>" else []
-    if own and in_library(code.co_filename):
-        return own[0]
-    variables = dict(_parts("", closure)) | {
+    own_names = [closure.__name__] if closure.__name__ != "<lambda>" else []
+    if own_names and in_library(code.co_filename):
+        return own_names[0]
+    variables = dict(_contents("", closure)) | {
         name: value for name, value in closure.__globals__.items() if name in code.co_names
     }
     values = [variables[name] for name in (*code.co_freevars, *code.co_names) if name in variables]
     functions = [_name(value) for value in values if _is_function(value)] + list(_functions_of_modules(code, variables))
     dicts = [value for value in values if isinstance(value, dict)]
-    keys = [word for word in code.co_consts if isinstance(word, str) and any(word in names for names in dicts)]
-    words = [value for value in values if isinstance(value, str)] or keys
-    return " ".join(dict.fromkeys([*own, *functions] or words))
+    keys = [
+        constant
+        for constant in code.co_consts
+        if isinstance(constant, str) and any(constant in names for names in dicts)
+    ]
+    strings = [value for value in values if isinstance(value, str)] or keys
+    return " ".join(dict.fromkeys([*own_names, *functions] or strings))
 
 
 def place_of_closure(closure: Callable[..., Any]) -> str:
@@ -95,8 +99,8 @@ def _uncompiled(function: Any) -> Any:
     """What torch.compile made a function or a module of; None for everything else."""
     if type(function).__name__ == "OptimizedModule":
         return function._orig_mod
-    known = getattr(function, "__dict__", {})  # a module's own attributes may raise
-    return None if known.get("_torchdynamo_disable") else known.get("_torchdynamo_orig_callable")
+    attributes = getattr(function, "__dict__", {})  # a module's own attributes may raise
+    return None if attributes.get("_torchdynamo_disable") else attributes.get("_torchdynamo_orig_callable")
 
 
 def _tensors(name: str, value: Any, depth: int) -> Iterator[tuple[str, Tensor]]:
@@ -105,21 +109,21 @@ def _tensors(name: str, value: Any, depth: int) -> Iterator[tuple[str, Tensor]]:
         return
     if depth < 0 or value is None or isinstance(value, (str, bytes, int, float, type)):
         return
-    for part, inner in _parts(name, value):
-        yield from _tensors(part, inner, depth - 1)
+    for inner_name, inner in _contents(name, value):
+        yield from _tensors(inner_name, inner, depth - 1)
 
 
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _contents(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, functools.partial):
         yield name, value.func
-        yield from ((f"argument {i}", each) for i, each in enumerate(value.args))
+        yield from ((f"argument {i}", element) for i, element in enumerate(value.args))
         yield from value.keywords.items()
     elif isinstance(value, (list, tuple)):
-        yield from ((f"{name}[{i}]", each) for i, each in enumerate(value[:MOST_ITEMS]))
+        yield from ((f"{name}[{i}]", element) for i, element in enumerate(value[:MOST_ITEMS]))
     elif isinstance(value, dict):
-        yield from ((f"{name}[{key!r}]", each) for key, each in list(value.items())[:MOST_ITEMS])
+        yield from ((f"{name}[{key!r}]", element) for key, element in list(value.items())[:MOST_ITEMS])
     elif isinstance(value, torch.nn.Module):
-        yield from ((f"{name}.{key}", each) for key, each in value.named_parameters())
+        yield from ((f"{name}.{key}", element) for key, element in value.named_parameters())
     elif code := getattr(value, "__code__", None):
         cells: tuple[CellType, ...] = getattr(value, "__closure__", None) or ()
         for variable, cell in zip(code.co_freevars, cells, strict=False):
@@ -127,7 +131,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
                 yield variable, cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-        yield from ((f"default {i}", each) for i, each in enumerate(value.__defaults__ or ()))
+        yield from ((f"default {i}", element) for i, element in enumerate(value.__defaults__ or ()))
         if (owner := getattr(value, "__self__", None)) is not None:
             yield "self", owner
         globals_ = getattr(value, "__globals__", {})

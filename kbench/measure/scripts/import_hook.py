@@ -27,10 +27,10 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != REPLACED:
             return None
-        found = PathFinder.find_spec(fullname, path, target)
-        if found is not None and found.origin:
-            found.loader = _Loader(fullname, found.origin)
-        return found
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.origin:
+            spec.loader = _Loader(fullname, spec.origin)
+        return spec
 
 
 class _Loader(SourceFileLoader):
@@ -47,8 +47,8 @@ def _replace_functions(module: Any) -> None:
     @functools.wraps(original)
     def perf_report(benchmarks: Any) -> Callable[[Callable[..., Any]], Any]:
         declared.extend(benchmarks if isinstance(benchmarks, (list, tuple)) else [benchmarks])
-        mark = original(benchmarks)
-        return lambda function: mark(_measured(function, benchmarks))
+        decorate = original(benchmarks)
+        return lambda function: decorate(_measured(function, benchmarks))
 
     module.perf_report = perf_report
     for name in ("do_bench", "do_bench_cudagraph"):

@@ -78,8 +78,14 @@ class InPlace(Bench):
         place, label = place_of_closure(call.fn) or call.place, label_of(call.fn)
         contender = Contender(0, f"{place} {word(label, {})}" if label else place, {})
         closure = Closure(call, contender, lambda work, limit_s: work())
-        given = {"warmup_ms": call.warmup_ms, "rep_ms": max(call.rep_ms, 1.0) / ROUNDS, "rounds": ROUNDS}
-        stage = Stage(self, self.settings.model_copy(update=given | {"build_timeout_s": LIMIT_S, "timeout_s": LIMIT_S}))
+        updates = {
+            "warmup_ms": call.warmup_ms,
+            "rep_ms": max(call.rep_ms, 1.0) / ROUNDS,
+            "rounds": ROUNDS,
+            "build_timeout_s": LIMIT_S,
+            "timeout_s": LIMIT_S,
+        }
+        stage = Stage(self, self.settings.model_copy(update=updates))
         order = {CALL_ORDER: self._orders[contender.name] + 1}
         case = Case(self._calls_name, order, "float32")
         try:

@@ -22,12 +22,12 @@ GRACE_S = 30.0
 
 T = TypeVar("T")
 
-_here = threading.local()
+_thread_data = threading.local()
 
 
 def current_line() -> Line | None:
     """The line whose thread this is."""
-    return getattr(_here, "line", None)
+    return getattr(_thread_data, "line", None)
 
 
 class LineAbandoned(BaseException):
@@ -50,7 +50,7 @@ class Line:
         self.returned: Any = None
         self.ended = self.busy = False
         self._function, self._switches = function, switches
-        self._own: Mapping[str, Any] = {}
+        self._own_switches: Mapping[str, Any] = {}
         self._work: queue.SimpleQueue[Callable[[], Any] | Timing | BaseException] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name="kbench line", daemon=True)
@@ -76,20 +76,20 @@ class Line:
 
     def stop(self, call: BenchCall) -> Timing:
         """In its thread: what do_bench does. Returns when the main thread says so, with its answer."""
-        self._own = self._switches.left()
+        self._own_switches = self._switches.left()
         self._done.put((call, None))
         while True:
             work = self._work.get()  # without a limit: `abandon` ends it
             if isinstance(work, Timing):
-                self._switches.write(self._own)
+                self._switches.write(self._own_switches)
                 return work
             if isinstance(work, BaseException):
-                self._switches.write(self._own)
+                self._switches.write(self._own_switches)
                 raise work
             self._done.put(self._outcome(work))
 
     def _outcome(self, work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        self._switches.write(self._own)
+        self._switches.write(self._own_switches)
         self.busy = True
         try:
             return work(), None
@@ -97,10 +97,10 @@ class Line:
             return None, error
         finally:
             self.busy = False
-            self._own = self._switches.left()
+            self._own_switches = self._switches.left()
 
     def _live(self) -> None:
-        _here.line = self
+        _thread_data.line = self
         raised: BaseException | None = None
         try:
             with self._switches.inherited():

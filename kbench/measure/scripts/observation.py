@@ -41,9 +41,9 @@ class Observation:
 class _Operations(TorchDispatchMode):
     """Notes copies of tensors that a closure holds. Only for a second look: compilers do nothing in a dispatch mode."""
 
-    def __init__(self, held: frozenset[int]) -> None:
+    def __init__(self, held_memory: frozenset[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.held, self.copied, self.from_host = held, False, False
+        self.held_memory, self.copied, self.from_host = held_memory, False, False
 
     def __torch_dispatch__(
         self, function: Any, kinds: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None
@@ -52,13 +52,13 @@ class _Operations(TorchDispatchMode):
         name = function._schema.name
         source = arguments[1] if name == "aten::copy_" and len(arguments) > 1 else arguments[0] if arguments else None
         if isinstance(source, Tensor):
-            self.copied |= name in COPY_OPERATIONS and place(source) in self.held
-            made = arguments[0] if name == "aten::copy_" else returned
+            self.copied |= name in COPY_OPERATIONS and place(source) in self.held_memory
+            copy = arguments[0] if name == "aten::copy_" else returned
             self.from_host |= (
                 name in ("aten::copy_", "aten::_to_copy")
-                and isinstance(made, Tensor)
+                and isinstance(copy, Tensor)
                 and source.device.type == "cpu"
-                and made.device.type != "cpu"
+                and copy.device.type != "cpu"
             )
         return returned
 
@@ -71,15 +71,15 @@ def place(tensor: Tensor) -> int:
         return 0
 
 
-def lies_in(returned: Any, held: Iterable[Tensor]) -> bool:
+def lies_in(returned: Any, tensors: Iterable[Tensor]) -> bool:
     """Whether a tensor that a closure returned lies in the memory of one that it holds."""
-    places = {place(tensor) for tensor in held} - {0}
+    places = {place(tensor) for tensor in tensors} - {0}
     values = values_of(returned)
     return any(isinstance(value, Tensor) and place(value) in places for value in values)
 
 
-def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Device) -> Observation:
-    """Call a closure under torch's profiler, and look at what it did. `held` are the tensors that it closes over. An empty
+def observe(closure: Callable[[], Any], tensors: Mapping[str, Tensor], device: Device) -> Observation:
+    """Call a closure under torch's profiler, and look at what it did. `tensors` are those that it closes over. An empty
     observation if the profiler cannot run, as where the program profiles itself."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs each start and stop to stderr
@@ -99,11 +99,11 @@ def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Devi
     noticed = []
     copies = any(name in COPY_OPERATIONS for name in operations)
     if copies or (device.accelerated and "aten::_to_copy" in operations):
-        watch = _Operations(frozenset(map(place, held.values())) - {0})
-        with watch:
+        operations_seen = _Operations(frozenset(map(place, tensors.values())) - {0})
+        with operations_seen:
             closure()
-        noticed += [Noticed.COPIES_INPUT] if watch.copied else []
-        noticed += [Noticed.COPIES_FROM_HOST] if watch.from_host else []
+        noticed += [Noticed.COPIES_INPUT] if operations_seen.copied else []
+        noticed += [Noticed.COPIES_FROM_HOST] if operations_seen.from_host else []
     if any(RANDOM_OPERATIONS.fullmatch(name) for name in operations):
         noticed.append(Noticed.DRAWS_RANDOM)
     if device.accelerated and READS in operations:

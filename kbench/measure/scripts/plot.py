@@ -48,21 +48,21 @@ class Plot:
         self.last: Any = math.nan
         self._columns: dict[tuple[str, ...], list[ArgumentColumn]] = {}
         self._returned: dict[tuple[str, str], Any] = {}
-        self._asked: set[tuple[str, str]] = set()
+        self._requested: set[tuple[str, str]] = set()
 
     def line(self, arguments: Mapping[str, Any]) -> Any:
         """What the script gets for a line at a point."""
         value = arguments[self.benchmark.line_arg]
-        given = {name: value for name, value in arguments.items() if name != self.benchmark.line_arg}
-        line = next((name for name, known in self.lines.items() if known is value or _equal(known, value)), None)
+        point_arguments = {name: value for name, value in arguments.items() if name != self.benchmark.line_arg}
+        line = next((name for name, other in self.lines.items() if other is value or _equal(other, value)), None)
         if line is None:  # the script's own call of its function
             return self.function(**arguments)
-        columns = self._columns_of(given)
-        axes = {column.name: column.value(given[column.argument]) for column in columns}
+        columns = self._columns_of(point_arguments)
+        axes = {column.name: column.value(point_arguments[column.argument]) for column in columns}
         point = ", ".join(f"{name}={axis}" for name, axis in axes.items())
-        if (point, line) in self._asked:
+        if (point, line) in self._requested:
             self.bench.emit(Noted(f"{self.name}: {point} comes more than once; kbench measures it once"))
-        self._asked.add((point, line))
+        self._requested.add((point, line))
         if (point, line) not in self._returned:
             lost = {}
             for name in self.lines:
@@ -72,15 +72,15 @@ class Plot:
                     else:
                         lost[name] = done
             if (point, line) not in self._returned:
-                self._measure(point, axes, given, lost)
+                self._measure(point, axes, point_arguments, lost)
         return self._returned[point, line]
 
-    def _columns_of(self, given: Mapping[str, Any]) -> list[ArgumentColumn]:
+    def _columns_of(self, arguments: Mapping[str, Any]) -> list[ArgumentColumn]:
         """The columns of the arguments, which all points share."""
-        key = tuple(given)
+        key = tuple(arguments)
         if key not in self._columns:
-            fixed = {name: value for name, value in given.items() if name not in self.benchmark.x_names}
-            self._columns[key] = argument_columns([given, *({**given, **x, **fixed} for x in self._points())])
+            fixed = {name: value for name, value in arguments.items() if name not in self.benchmark.x_names}
+            self._columns[key] = argument_columns([arguments, *({**arguments, **x, **fixed} for x in self._points())])
         return self._columns[key]
 
     def _points(self) -> list[dict[str, Any]]:
@@ -89,9 +89,9 @@ class Plot:
         return [dict(zip(names, x, strict=False)) for x in values]
 
     def _measure(
-        self, point: str, axes: dict[str, Any], given: Mapping[str, Any], lost: Mapping[str, LineDone]
+        self, point: str, axes: dict[str, Any], arguments: Mapping[str, Any], lost: Mapping[str, LineDone]
     ) -> None:
-        measured = PointRun(self, point, axes, given, lost)
+        measured = PointRun(self, point, axes, arguments, lost)
         self.bench.plot_runs = self.bench.was_asked = True
         try:
             rows = measured.run()
@@ -113,7 +113,7 @@ class PointRun:
     """Measures the lines of a plot at one point."""
 
     def __init__(
-        self, plot: Plot, point: str, axes: dict[str, Any], given: Mapping[str, Any], lost: Mapping[str, LineDone]
+        self, plot: Plot, point: str, axes: dict[str, Any], arguments: Mapping[str, Any], lost: Mapping[str, LineDone]
     ) -> None:
         self.plot, self.bench, self.point, self.lost = plot, plot.bench, point, lost
         self.returned: dict[str, Any] = {}
@@ -123,7 +123,7 @@ class PointRun:
         switches = ScriptSwitches()
         self.names = list(plot.lines)
         self.lines = [
-            Line(partial(plot.function, **given, **{plot.benchmark.line_arg: value}), switches)
+            Line(partial(plot.function, **arguments, **{plot.benchmark.line_arg: value}), switches)
             for value in plot.lines.values()
         ]
         self.stages: list[Stage] = []
@@ -133,12 +133,12 @@ class PointRun:
         """Measure them. Returns the rows of all their closures. Raises DeviceLost."""
         self._announce()
         restore = random_states()
-        left = list(range(len(self.lines)))
+        running = list(range(len(self.lines)))
         try:
-            while left:
+            while running:
                 stage = Stage(self.bench, self.bench.settings)
                 self.stages.append(stage)
-                left = [index for index in left if self._go_on(stage, index, restore)]
+                running = [index for index in running if self._go_on(stage, index, restore)]
                 if len(self.stages) == 1:
                     self._find_dtype(stage)
                 stage.time(self.case, self._baseline(stage))
@@ -222,9 +222,9 @@ _plots: dict[tuple[int, int], Plot] = {}
 
 def measured_line(function: Callable[..., Any], benchmarks: Any, arguments: Mapping[str, Any]) -> Any:
     """What the script gets for a call of a function below perf_report."""
-    marks = list(benchmarks) if isinstance(benchmarks, (list, tuple)) else [benchmarks]
-    fitting = [mark for mark in marks if {mark.line_arg, *mark.x_names} <= arguments.keys()]
-    exact = [mark for mark in fitting if _fits_exactly(mark, arguments)]
+    candidates = list(benchmarks) if isinstance(benchmarks, (list, tuple)) else [benchmarks]
+    fitting = [benchmark for benchmark in candidates if {benchmark.line_arg, *benchmark.x_names} <= arguments.keys()]
+    exact = [benchmark for benchmark in fitting if _fits_exactly(benchmark, arguments)]
     if not fitting:
         return function(**arguments)
     benchmark = (exact or fitting)[0]

@@ -62,7 +62,7 @@ class Closure:
     interpreted  Triton's interpreter ran it, so its time says nothing
     script_ms    what do_bench alone reads, with the arguments of the script
     dtype        that of the largest tensor that it holds; None without tensors
-    seen         what one more call showed
+    observation  what one more call showed
     work         what the script counts as its work
     """
 
@@ -75,7 +75,7 @@ class Closure:
     interpreted: bool = False
     script_ms: float | None = None
     dtype: torch.dtype | None = None
-    seen: Observation = field(default_factory=Observation)
+    observation: Observation = field(default_factory=Observation)
     work: Work | None = None
 
     @property
@@ -120,7 +120,7 @@ class Stage:
 
     def _prepare(self, closure: Closure) -> None:
         call, contender = closure.call, closure.contender
-        held = held_tensors(call.fn)
+        tensors = held_tensors(call.fn)
         closure.dtype = dtype_of_largest(call.fn)
         interpreted = interpreter_probe()
         call.clear_gradients()
@@ -128,7 +128,7 @@ class Stage:
         returned = call.fn()
         self.device.synchronize()
         contender.build_ms = (time.perf_counter_ns() - start) / 1e6
-        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held.values())
+        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, tensors.values())
         del returned
         closure.interpreted = interpreted()
         if closure.interpreted:
@@ -136,7 +136,7 @@ class Stage:
             return
         closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
-        closure.seen = observe(call.fn, held, self.device)
+        closure.observation = observe(call.fn, tensors, self.device)
         contender.launch_ms = measure_launch_ms(call.fn, self.device)
         before = call.clear_gradients if call.grad_to_none else None
         sample = self.timer.ready([call.fn], contender.launch_ms, before)
@@ -150,9 +150,9 @@ class Stage:
         """Time the closures that run, and the baseline once more."""
         contenders = [closure.contender for closure in self.closures if closure.contender.running]
         if baseline and baseline.contender.running:
-            again = repeat(len(self.closures), baseline.contender)
-            again.calls, again.sample = baseline.contender.calls, baseline.contender.sample
-            self._repeat.append(again)
+            repeated = repeat(len(self.closures), baseline.contender)
+            repeated.calls, repeated.sample = baseline.contender.calls, baseline.contender.sample
+            self._repeat.append(repeated)
         self._time(case, [*contenders, *self._repeat], baseline.contender if baseline else None)
 
     def _time(self, case: Case, contenders: Sequence[Contender], baseline: Contender | None) -> None:
@@ -182,7 +182,7 @@ class Stage:
                 copy(count, case, call_bytes, timer=self.timer, steps=self.steps, normal=normal, limit_s=limit_s)
             )
             copies[0].sample = self.timer.ready([call.run for call in copies[0].calls], None)
-            self._time(case, [each for each in copies if each.running], None)
+            self._time(case, [control for control in copies if control.running], None)
         measure = partial(self.bench.instruments.empty, self.timer, self.settings.cache)
         return [*copies, empty(count, steps=self.steps, measure=measure, limit_s=limit_s), *self._repeat]
 
@@ -214,7 +214,9 @@ class Stage:
             flops=flops,
             ceilings=ceilings,
             shorter=True,  # nobody knows the dtypes of all inputs
-            baseline=next((n for n, one in enumerate(contenders) if baseline and one is baseline.contender), None),
+            baseline=next(
+                (n for n, contender in enumerate(contenders) if baseline and contender is baseline.contender), None
+            ),
             unchecked=True,
             common={
                 "session": self.bench.session,
@@ -243,7 +245,7 @@ class Stage:
     def _noticed(self, closure: Closure, baseline: Closure | None) -> Iterator[str]:
         """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the
         one that is not the baseline, or else of the later one."""
-        yield from closure.seen.noticed
+        yield from closure.observation.noticed
         if closure.call.timer == "do_bench_cudagraph":
             yield Noticed.GRAPH
         if closure is baseline:
@@ -251,9 +253,9 @@ class Stage:
         if baseline and closure.output and baseline.output and closure.reuses != baseline.reuses:
             yield Noticed.REUSES_MEMORY if closure.reuses else Noticed.ALLOCATES
         earlier = self.closures[: self.closures.index(closure)]
-        for other in ([baseline] if baseline else []) + earlier:
-            if closure.seen.kernels and other.seen.kernels == closure.seen.kernels:
-                yield f"{Noticed.SAME_AS} {other.contender.configuration_name}"
+        for rival in ([baseline] if baseline else []) + earlier:
+            if closure.observation.kernels and rival.observation.kernels == closure.observation.kernels:
+                yield f"{Noticed.SAME_AS} {rival.contender.configuration_name}"
                 return
 
 

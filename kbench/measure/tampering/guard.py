@@ -36,10 +36,10 @@ class ProviderChanges:
     altered: list[str] = field(default_factory=list)
     own: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, other: ProviderChanges) -> None:
-        self.tampering += [deed for deed in other.tampering if deed not in self.tampering]
-        self.altered += [change for change in other.altered if change not in self.altered]
-        self.own |= other.own
+    def add(self, further: ProviderChanges) -> None:
+        self.tampering += [deed for deed in further.tampering if deed not in self.tampering]
+        self.altered += [change for change in further.altered if change not in self.altered]
+        self.own |= further.own
 
 
 class Guard:

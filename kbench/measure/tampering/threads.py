@@ -16,11 +16,11 @@ def working() -> dict[int, str]:
     """Other Python threads in whose innermost frame the code of somebody runs, by identifier, with their names. A thread
     that waits in Python's own code, as the threads of an idle pool do, does not count."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    mine = threading.get_ident()
+    this_thread = threading.get_ident()
     return {
         identifier: names.get(identifier, f"thread {identifier}")
         for identifier, frame in sys._current_frames().items()
-        if identifier != mine and not in_python(frame.f_code.co_filename)
+        if identifier != this_thread and not in_python(frame.f_code.co_filename)
     }
 
 

@@ -92,12 +92,12 @@ def recorded(prepare: Callable[[], Prepared], run: Callable[[Prepared], object])
     preparing, calling = _Recorder(), _Recorder()
     try:
         with preparing:
-            made = prepare()
+            prepared = prepare()
     except Exception as error:  # noqa: BLE001  the provider's code may raise anything
         return prepare(), TorchOperators(fault=describe_exception(error))
     try:
         with calling:
-            run(made)
+            run(prepared)
     except Exception as error:  # noqa: BLE001
-        return made, TorchOperators(fault=describe_exception(error))
-    return made, TorchOperators(tuple(preparing.operators), tuple(calling.operators))
+        return prepared, TorchOperators(fault=describe_exception(error))
+    return prepared, TorchOperators(tuple(preparing.operators), tuple(calling.operators))
