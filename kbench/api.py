@@ -149,7 +149,7 @@ def plot(
 
     choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, margin)
     with frames.as_files(*sources) as files:
-        folder = out if out is not None else files.home
+        folder = out if out is not None else files.pictures_folder
         return Pictures(plotting.write_pictures(files.sources, choices, folder, _words(formats), where=where))
 
 

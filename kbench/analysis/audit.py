@@ -51,16 +51,16 @@ def _work(cases: RowsByCase) -> Iterator[str]:
     for row in group:
         if row.counted is not None:
             alike[row.counted].append(row.configuration_name)
-    (first, names), *others = alike.items()
-    said = "; ".join(
+    (first, names), *further = alike.items()
+    counts = "; ".join(
         [
             f"{first:,.0f} {unit} per call for {_names(names)}",
-            *(f"{count:,.0f} for {_names(names)}" for count, names in others),
+            *(f"{count:,.0f} for {_names(names)}" for count, names in further),
         ]
     )
     yield (
         f"The script counts different amounts of work for its providers in {_share(unequal, counting)}. At "
-        f"{_point(group[0])} it counts {said}. Compare their times: the rates that the script reports "
+        f"{_point(group[0])} it counts {counts}. Compare their times: the rates that the script reports "
         "for them cannot be compared."
     )
 
@@ -90,8 +90,8 @@ def _outputs(cases: RowsByCase) -> Iterator[str]:
         silent = [row for row in rows if row.agreement.startswith(Agreement.NOT_COMPARABLE)]
         if silent:
             why = silent[0].agreement.partition(": ")[2]
-            whose = "the baseline's" if why.startswith("the baseline") else "its"
-            advice = f" Let {whose} closure return a tensor, or a tuple of tensors only." if NO_TENSORS in why else ""
+            owner = "the baseline's" if why.startswith("the baseline") else "its"
+            advice = f" Let {owner} closure return a tensor, or a tuple of tensors only." if NO_TENSORS in why else ""
             yield (
                 f"The output of {name} cannot be compared with that of the baseline in {_share(silent, rows)}: "
                 f"{why}.{advice}"
@@ -121,8 +121,8 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
     """What closures do beside their computation, closures that find their inputs in the cache, and lines that do the same."""
     for name, rows in _by_line(cases):
         for word, sentence in SENTENCES.items():
-            if found := [row for row in rows if word in row.noticed.split(";")]:
-                yield sentence.format(name=name, where=f"in {_share(found, rows)}")
+            if noticing := [row for row in rows if word in row.noticed.split(";")]:
+                yield sentence.format(name=name, where=f"in {_share(noticing, rows)}")
         warm = [row for row in rows if Noticed.GRAPH in row.noticed.split(";") and row.script_ms and row.ms]
         if warm:
             times = f"it reads {_us(warm[0].script_ms)} us, and kbench measures {_us(warm[0].ms)} us"
@@ -130,12 +130,12 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
                 f"The script times {name} with do_bench_cudagraph, which leaves the inputs in the cache: at {_point(warm[0])} "
                 f"{times} with a {warm[0].cache} cache."
             )
-        same = [row for row in rows if any(word.startswith(Noticed.SAME_AS) for word in row.noticed.split(";"))]
-        if same:
-            other = next(w for w in same[0].noticed.split(";") if w.startswith(Noticed.SAME_AS)).partition(" ")[2]
+        copying = [row for row in rows if any(word.startswith(Noticed.SAME_AS) for word in row.noticed.split(";"))]
+        if copying:
+            copied = next(w for w in copying[0].noticed.split(";") if w.startswith(Noticed.SAME_AS)).partition(" ")[2]
             yield (
-                f"{name} runs the same kernels as {other} in {_share(same, rows)}. It may have fallen back to "
-                f"it: then the time of {name} is that of {other}."
+                f"{name} runs the same kernels as {copied} in {_share(copying, rows)}. It may have fallen back to "
+                f"it: then the time of {name} is that of {copied}."
             )
 
 
@@ -145,10 +145,10 @@ def _late(cases: RowsByCase) -> Iterator[str]:
         timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms and Noticed.GRAPH not in row.noticed]
         late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
         by_host = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
-        others = [row for row in late if row not in by_host]
-        for members, what, why in (
+        by_device = [row for row in late if row not in by_host]
+        for members, effect, why in (
             (by_host, "times the host, not the device", "the host"),
-            (others, "reads too much", "the host only"),
+            (by_device, "reads too much", "the host only"),
         ):
             if not members:
                 continue
@@ -158,7 +158,7 @@ def _late(cases: RowsByCase) -> Iterator[str]:
                 "" if members is by_host else " The host is not the reason. Perhaps other programs used the device."
             )
             yield (
-                f"For {name}, the script's do_bench {what}, in {_share(members, timed)}. At {_point(row)} it "
+                f"For {name}, the script's do_bench {effect}, in {_share(members, timed)}. At {_point(row)} it "
                 f"reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us, and a launch takes {why} "
                 f"{_us(row.launch_ms)} us. In these cases the script's times are {median(factors):.1f} times as long as "
                 f"kbench's (median).{reason}"
@@ -174,9 +174,9 @@ def _order(cases: RowsByCase) -> Iterator[str]:
         )
 
 
-def _share(some: Sized, cases: Sized) -> str:
+def _share(subset: Sized, cases: Sized) -> str:
     """`2 of 3 cases`"""
-    return f"{len(some)} of {plural(len(cases), 'case')}"
+    return f"{len(subset)} of {plural(len(cases), 'case')}"
 
 
 def _late_ms(row: Row) -> float:

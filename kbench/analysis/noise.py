@@ -120,9 +120,13 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
         repeated = row.role == Role.CONTROL and row.provider == Control.REPEAT
         if timed(row) and (repeated or (row.role == Role.PROVIDER and row.configuration_name == baseline)):
             sides.setdefault(key_of(row), ([], []))[repeated].append(row)
-    differences = {key: _apart(*pair) for key, pair in sides.items()}
-    found = {key: each for key, each in differences.items() if each}
-    effects = {key: abs(each.effect) for key, each in found.items()}
+    by_case: dict[CaseKey, TimeDifference] = {}
+    for key, (baseline_rows, repeats) in sides.items():
+        measured_again = _repeat_difference(baseline_rows, repeats)
+        if measured_again:
+            by_case[key] = measured_again
+    differences = list(by_case.values())
+    effects = {key: abs(case_difference.effect) for key, case_difference in by_case.items()}
     ordered = sorted(effects.values())
     floor = math.expm1(_floor(ordered)) if ordered else None
     cores = [row.other_cores for row in rows if row.other_cores is not None]
@@ -130,13 +134,13 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
         effects,
         floor,
         math.expm1(ordered[-1]) if ordered else 0.0,
-        max(_of_cases(ordered, list(found.values())), _of_trials(list(found.values()))),
+        max(_of_cases(ordered, differences), _of_trials(differences)),
         max(cores, default=None),
-        max((each.sessions for each in found.values()), default=1),
+        max((case_difference.sessions for case_difference in differences), default=1),
     )
 
 
-def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> TimeDifference | None:
+def _repeat_difference(baseline: Sequence[Row], repeats: Sequence[Row]) -> TimeDifference | None:
     """The difference between the baseline of a case and its repeat; None if it is unknown.
 
     If no session has rows of both, for example because `--where` removed the baseline, the speed-up of the repeat tells the
@@ -153,7 +157,7 @@ def _floor(effects: Sequence[float]) -> float:
     return effects[math.ceil(SHARE_WITHIN * len(effects)) - 1]
 
 
-def _of_cases(effects: Sequence[float], found: Sequence[TimeDifference]) -> float:
+def _of_cases(effects: Sequence[float], differences: Sequence[TimeDifference]) -> float:
     """The difference that the same code exceeds in one case of a thousand, from Student's t distribution.
 
     `effects` are absolute differences in ascending order, taken as normally distributed around zero. An effect above the
@@ -161,21 +165,22 @@ def _of_cases(effects: Sequence[float], found: Sequence[TimeDifference]) -> floa
     of the rounds if that is larger, counts as USUAL_CASES more cases. Otherwise one pair that agrees by chance would mean
     that there is no noise.
     """
-    usual = max(USUAL, median(rounds.standard_error(each.trials) for each in found) if found else 0.0)
+    errors = [rounds.standard_error(case_difference.trials) for case_difference in differences]
+    usual = max(USUAL, median(errors) if errors else 0.0)
     cases = len(effects) + USUAL_CASES
     squares = math.fsum(min(effect, _floor(effects)) ** 2 for effect in effects)
     scatter = math.sqrt((squares + USUAL_CASES * usual**2) / cases)
     return _student(cases) * scatter
 
 
-def _of_trials(found: Sequence[TimeDifference]) -> float:
+def _of_trials(differences: Sequence[TimeDifference]) -> float:
     """The difference that the median of a case's trials exceeds in one case of a hundred, if each trial is drawn from the
     trials of all cases with a random sign. The size of a few outliers does not affect it."""
-    apart = sorted(abs(trial) for each in found for trial in each.trials)
-    if not apart:
+    distances = sorted(abs(trial) for case_difference in differences for trial in case_difference.trials)
+    if not distances:
         return 0.0
-    count = round(median(len(each.trials) for each in found))
-    return apart[math.ceil((1 - 2 * _exceeding(count)) * len(apart)) - 1]
+    count = round(median(len(case_difference.trials) for case_difference in differences))
+    return distances[math.ceil((1 - 2 * _exceeding(count)) * len(distances)) - 1]
 
 
 def _exceeding(count: int) -> float:

@@ -87,8 +87,8 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     times = _times(old), _times(new)
     together = sorted(times[0].keys() & times[1].keys())
     if not together:
-        apart = [median(ms for ms, _ in side.values()) for side in times]
-        return TimeDifference(math.log(apart[1] / apart[0]), math.inf, False, 0)
+        medians_ms = [median(ms for ms, _ in side.values()) for side in times]
+        return TimeDifference(math.log(medians_ms[1] / medians_ms[0]), math.inf, False, 0)
     logs = []
     for session in together:
         (old_ms, old_rounds), (new_ms, new_rounds) = (side[session] for side in times)
@@ -97,23 +97,27 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
         trials = logs[0]
         half_width = rounds.uncertainty(trials)
     else:
-        trials = [median(each) for each in logs]
-        half_width = max(rounds.uncertainty(trials), rounds.uncertainty([log for each in logs for log in each]))
+        trials = [median(session_logs) for session_logs in logs]
+        half_width = max(
+            rounds.uncertainty(trials), rounds.uncertainty([log for session_logs in logs for log in session_logs])
+        )
     effect = median(trials)
     dissenting = sum(trial * effect <= 0 for trial in trials)
     return TimeDifference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
 
 
-def judge_difference(apart: TimeDifference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
+def judge_difference(time_difference: TimeDifference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
     """The outcome of a difference. `ticks` is the resolution of the clock, in log time: a smaller difference never counts."""
-    size = abs(apart.effect)
-    if apart.agree and size > max(limits.proof, ticks, apart.half_width):
-        outcome = Outcome.SLOWER if apart.effect > 0 else Outcome.FASTER
-    elif size + apart.half_width <= max(limits.floor, ticks, TIE):
+    size = abs(time_difference.effect)
+    if time_difference.agree and size > max(limits.proof, ticks, time_difference.half_width):
+        outcome = Outcome.SLOWER if time_difference.effect > 0 else Outcome.FASTER
+    elif size + time_difference.half_width <= max(limits.floor, ticks, TIE):
         outcome = Outcome.TIE
     else:
         outcome = Outcome.UNCLEAR
-    return PairwiseComparison(outcome, math.exp(apart.effect), apart.half_width, apart.sessions)
+    return PairwiseComparison(
+        outcome, math.exp(time_difference.effect), time_difference.half_width, time_difference.sessions
+    )
 
 
 def _times(rows: Sequence[Row]) -> Times:

@@ -22,10 +22,10 @@ def standard_error(logs: Sequence[float]) -> float:
     if len(logs) < 2:
         return 0.0
     middle = statistics.median(logs)
-    apart = sorted(abs(log - middle) for log in logs)
-    aside = (len(apart) - 1) // 4
-    kept = apart[: len(apart) - aside]
-    squares = math.fsum(distance**2 for distance in kept) + aside * kept[-1] ** 2
+    distances = sorted(abs(log - middle) for log in logs)
+    aside = (len(distances) - 1) // 4
+    near = distances[: len(distances) - aside]
+    squares = math.fsum(distance**2 for distance in near) + aside * near[-1] ** 2
     return 1.25 * math.sqrt(squares / (len(logs) - 1 - aside) / len(logs))
 
 

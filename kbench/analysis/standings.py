@@ -77,12 +77,12 @@ def standings(
     suspect = suspects(rows)
     lines = []
     for name in dict.fromkeys(row.configuration_name for row in rows if row.role == Role.PROVIDER):
-        own = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == name]
+        configuration_rows = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == name]
         timed = [key for key, configurations in cases.items() if name in configurations]
         against = [key for key in timed if baseline in cases[key]] if name != baseline else []
-        copies = [row.copy_fraction for row in own if row.copy_fraction is not None]
-        lights = [row.sol for row in own if row.sol is not None]
-        errors = [row.max_ulp for row in own if row.max_ulp is not None and not row.status.failed]
+        copies = [row.copy_fraction for row in configuration_rows if row.copy_fraction is not None]
+        lights = [row.sol for row in configuration_rows if row.sol is not None]
+        errors = [row.max_ulp for row in configuration_rows if row.max_ulp is not None and not row.status.failed]
         lines.append(
             Standing(
                 name,
@@ -93,13 +93,16 @@ def standings(
                 len(timed),
                 sum(configuration == name for _, configuration in suspect),
                 median(copies) if copies else None,
-                max((row.tflops for row in own if row.tflops is not None and row.bound_by_arithmetic), default=None),
+                max(
+                    (row.tflops for row in configuration_rows if row.tflops is not None and row.bound_by_arithmetic),
+                    default=None,
+                ),
                 median(lights) if lights else None,
                 max(errors, default=None),
                 weights,
             )
         )
-    return sorted(lines, key=lambda each: -(_rank(each, baseline)))
+    return sorted(lines, key=lambda standing: -(_rank(standing, baseline)))
 
 
 def _rank(standing: Standing, baseline: str | None) -> float:
@@ -126,7 +129,7 @@ def fastest_sentence(
 ) -> str:
     """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).`"""
     if not winners:
-        if any(each.suspect for each in lines):
+        if any(standing.suspect for standing in lines):
             return (
                 "Every provider is suspect in every case in which it was timed: it is faster than possible (kbench explain "
                 "suspect)."
@@ -146,7 +149,7 @@ def fastest_sentence(
         return (
             f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
         )
-    best = max(lines, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
+    best = max(lines, key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
     only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
     if best.sole:
@@ -161,7 +164,7 @@ def fastest_sentence(
     mean = best.geomean
     if mean is not None:
         shared = len(best.over_baseline)
-        of = (f" of {plural(shared, 'case')}" if shared < cases else "") + (", weighted" if best.weights else "")
-        text += f"; {mean:.2f}x as fast as {baseline} (geomean{of})"
+        extent = (f" of {plural(shared, 'case')}" if shared < cases else "") + (", weighted" if best.weights else "")
+        text += f"; {mean:.2f}x as fast as {baseline} (geomean{extent})"
     text += f"; {plural(open_, 'case')} unclear" if open_ else ""
     return f"{text}{only_one}."

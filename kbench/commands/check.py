@@ -125,9 +125,8 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
     lines = [[edge, *(_word(members.get(name, [])) for name in names)] for edge, members in cells.items()]
     print()
     known = any(row.max_ulp is not None for row in rows)
-    own = (
-        plan.sweep.info.judged and not known
-    )  # gradients have an error also where the operator checks its outputs itself
+    # gradients have an error also where the operator checks its outputs itself
+    own = plan.sweep.info.judged and not known
     ok = "ok (the operator has a check of its own)" if own else "ok and the largest error in ulp"
     print(f"{plan.sweep.operator} {kind}; each cell shows {ok}, declined, or what went wrong")
     terminal.print_table(("input", *names), lines)

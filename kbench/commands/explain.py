@@ -28,14 +28,14 @@ def explain(
             terminal.console().print(f"{kind}: {', '.join(names)}", markup=False)
         return ExitStatus.OK
     together = " ".join(words)  # `of copy` and `noise floor` are one name of two words, typed with or without quotes
-    asked = [together] if texts.find_explanation(together) else words
-    found = [(word, texts.find_explanation(word)) for word in asked]
-    if missing := [word for word, text in found if text is None]:
+    phrases = [together] if texts.find_explanation(together) else words
+    explanations = [(word, texts.find_explanation(word)) for word in phrases]
+    if missing := [word for word, text in explanations if text is None]:
         raise UsageError("\n".join(map(_unknown, missing)))
-    for word, text in found:
+    for word, text in explanations:
         if text is not None:
-            same = word.casefold() == text.name.casefold()
-            label = f"{text.name} ({text.kind})" if same else f"{word} = {text.name} ({text.kind})"
+            is_name = word.casefold() == text.name.casefold()
+            label = f"{text.name} ({text.kind})" if is_name else f"{word} = {text.name} ({text.kind})"
             terminal.console().print(f"{label}: {text.text}", markup=False)
     return ExitStatus.OK
 

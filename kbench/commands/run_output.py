@@ -41,7 +41,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])
     ]
-    notes = [name for name, known in (("model", sweep.models), ("weight", sweep.weights)) if known]
+    notes = [name for name, values_by_case in (("model", sweep.models), ("weight", sweep.weights)) if values_by_case]
     header = (*sweep.axes, "dtype", *notes, "MB per call", "MB needed", *(["expected on"] if several else []))
     terminal.print_table(header, rows, numeric=("weight", "MB per call", "MB needed"))
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
@@ -52,15 +52,15 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         need = f"{_those(large, len(sweep.cases))} more memory than the device has ({has:.1f} GB)"
         terminal.print_paragraph(f"{need}, and will probably be oom: {labels}")
         print()
-    for one in sweep.configurations:
-        reason = plan.unavailable.get(one.name)
-        mark = " (baseline)" if one.name == sweep.baseline else ""
-        will = f"will be {ONLY_CHECKED}" if one.name in plan.interpreted else "will run"
-        print(f"{one.name}{mark}: {f'cannot run: {reason}' if reason else will}")
+    for configuration in sweep.configurations:
+        reason = plan.unavailable.get(configuration.name)
+        suffix = " (baseline)" if configuration.name == sweep.baseline else ""
+        will = f"will be {ONLY_CHECKED}" if configuration.name in plan.interpreted else "will run"
+        print(f"{configuration.name}{suffix}: {f'cannot run: {reason}' if reason else will}")
     measure = sweep.measure
     expected = duration(plan.estimate_s(len(places), spread=spread))
     further = "" if measure.precision is None else "or more "
-    providers = {one.provider for one in plan.runnable}
+    providers = {configuration.provider for configuration in plan.runnable}
     counts = (
         (len(sweep.cases), "case"),
         (len(plan.runnable), "provider" if len(providers) == len(plan.runnable) else "configuration"),
@@ -96,8 +96,8 @@ def print_results(result: RunResult) -> None:
     if names := sorted({row.configuration_name for row in rows if row.not_tried}):
         terminal.note(f"to try {', '.join(names)} in every case, run again with --keep-trying")
     if result.moved:
-        first, *others = result.moved
-        print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in others)])}")
+        first, *further = result.moved
+        print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in further)])}")
 
 
 def draw(result: RunResult) -> None:

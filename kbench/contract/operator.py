@@ -118,14 +118,14 @@ class Operator:
         caller = sys._getframe(2)  # of `__init__`
         self.declared_at = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         self.axes, self.gradients, self.dtypes = names(self.axes), names(self.gradients), names(self.dtypes)
-        self.mutates = held(self.mutates)
+        self.mutates = input_to_output(self.mutates)
         for why in _faults(self):
-            raise ValueError(f"operator {_shown(self.name)}: {why}")
+            raise ValueError(f"operator {_quoted(self.name)}: {why}")
         if self.name in shipped():
             import_shipped(self.name)  # so that a plug-in cannot take the name
         if self.name in registered:
-            what = f"operator {self.name!r} exists already"
-            raise ValueError(f"{what}; add providers to it with kbench.operator({self.name!r})")
+            message = f"operator {self.name!r} exists already"
+            raise ValueError(f"{message}; add providers to it with kbench.operator({self.name!r})")
         registered[self.name] = self
 
     @property
@@ -144,7 +144,7 @@ class Operator:
         if tensor.dtype is None:
             return self.dtypes
         words = self.choices.get(tensor.dtype, (tensor.dtype,))
-        return tuple(dict.fromkeys(each for word in words for each in (self.dtypes if word == SAME else (word,))))
+        return tuple(dict.fromkeys(dtype for word in words for dtype in (self.dtypes if word == SAME else (word,))))
 
     @property
     def words(self) -> dict[str, tuple[str, ...]]:
@@ -216,15 +216,15 @@ class Operator:
         Raises ValueError for a name that is taken or not allowed, and for a file of `sources` that does not exist. A name has
         no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/names.py.
         """
-        where = f"provider {_shown(name)} of {self.name!r}"
-        for each in (name, label or name):
-            if why := fault(each):
-                raise ValueError(f"provider {_shown(each)} of {self.name!r}: {why}")
+        where = f"provider {_quoted(name)} of {self.name!r}"
+        for text in (name, label or name):
+            if why := fault(text):
+                raise ValueError(f"provider {_quoted(text)} of {self.name!r}: {why}")
         if set(name) & set(",[]"):
             raise ValueError(f"{where}: commas and square brackets are not allowed in a name")
         if name in self.providers:
             raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
-        written, holds = names(out), held(self.mutates if mutates is None else mutates)
+        written, holds = names(out), input_to_output(self.mutates if mutates is None else mutates)
         for why in _mutates_faults(holds, self.inputs, self.outputs, written):
             raise ValueError(f"{where}: {why}")
         files = tuple(map(Path, [sources] if isinstance(sources, str | Path) else sources))
@@ -234,9 +234,11 @@ class Operator:
 
         def register(function: _Function) -> _Function:
             keywords = {k: v for k, v in keyword_only(function).items() if k not in written}
-            ours = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
+            defaults = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
             named = named_after(1 if factory else len(self.inputs), function)
-            from_case = tuple(k for k in ours if k in named or (takes_any(function) and k not in self.dtype_choices))
+            from_case = tuple(
+                k for k in defaults if k in named or (takes_any(function) and k not in self.dtype_choices)
+            )
             self.providers[name] = Provider(
                 name=name,
                 operator=self.name,
@@ -252,7 +254,7 @@ class Operator:
                 plugin=current_plugin(),
                 parameters=self._parameters(where, keywords),
                 from_case=from_case,
-                fixed={k: v for k, v in ours.items() if k not in from_case and k not in self.dtype_choices},
+                fixed={k: v for k, v in defaults.items() if k not in from_case and k not in self.dtype_choices},
                 out=written,
                 mutates=holds,
             )
@@ -310,10 +312,10 @@ class Operator:
         mutates: Sequence[str] | Mapping[str, str],
         saves: Sequence[str] | Callable[..., Any] | None = None,
     ) -> Callable[[_Function], _Function]:
-        where, holds = f"{kind} of provider {provider!r} of {self.name!r}", held(mutates)
+        where, holds = f"{kind} of provider {provider!r} of {self.name!r}", input_to_output(mutates)
         if not self.gradients:
-            what = "the operator declares no gradients"
-            raise ValueError(f"{where}: {what}; list in gradients= the inputs that have a gradient")
+            message = "the operator declares no gradients"
+            raise ValueError(f"{where}: {message}; list in gradients= the inputs that have a gradient")
         if provider not in self.providers:
             raise ValueError(f"{where}: there is no such provider; register its forward function first")
         if getattr(self.providers[provider], method) is not None:
@@ -328,9 +330,9 @@ class Operator:
             keywords, named = keyword_only(function), named_after(1 + len(self.inputs), function)
             by_name = sorted(name for name in named & {*self.scalars, *self.choices} if name not in keywords)
             kernel = GradientKernel(function, (*keywords, *by_name), holds, saved)
-            ours = self.providers[provider]
-            parameters = {**self._parameters(where, keywords), **ours.parameters}
-            self.providers[provider] = replace(ours, parameters=parameters, **{method: kernel})  # type: ignore[arg-type]
+            registered_provider = self.providers[provider]
+            parameters = {**self._parameters(where, keywords), **registered_provider.parameters}
+            self.providers[provider] = replace(registered_provider, parameters=parameters, **{method: kernel})  # type: ignore[arg-type]
             return function
 
         return register
@@ -339,32 +341,32 @@ class Operator:
         """The keyword-only arguments that a config sweeps, with their defaults. Raises ValueError."""
         for keyword in keywords:
             if why := fault(keyword):
-                raise ValueError(f"{where}: parameter {_shown(keyword)}: {why}")
+                raise ValueError(f"{where}: parameter {_quoted(keyword)}: {why}")
             if keyword in self.axes:
                 of_inputs = any(keyword in tensor.axes for tensor in self.inputs.values())
                 remedy = "read the size from the inputs, or " if of_inputs else "no input has its size; "
                 remedy += "register with factory=True: kbench then calls your function with the case, and your function"
                 remedy += " returns another function, which takes the inputs"
                 raise ValueError(f"{where}: parameter {keyword} has the name of an axis; {remedy}")
-        ours = {*self.scalars, *self.choices}
-        return {k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in ours}
+        case_arguments = {*self.scalars, *self.choices}
+        return {k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in case_arguments}
 
 
 registered: dict[str, Operator] = {}
 """The operators of this process by name. `registry.operator` looks them up."""
 
 
-def held(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def input_to_output(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """`mutates` as input -> output: an input without an output holds the output of its own name."""
     return dict(mutates) if isinstance(mutates, Mapping) else {name: name for name in names(mutates)}
 
 
-def names(given: str | Sequence[str]) -> tuple[str, ...]:
+def names(name_or_names: str | Sequence[str]) -> tuple[str, ...]:
     """Several names, or one name that was given by itself."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (name_or_names,) if isinstance(name_or_names, str) else tuple(name_or_names)
 
 
-def _shown(name: object) -> str:
+def _quoted(name: object) -> str:
     """A name as an error message shows it."""
     return printable(repr(name), 60)
 
@@ -376,9 +378,9 @@ def _faults(operator: Operator) -> Iterator[str]:
     if why := fault(operator.name):
         yield why
     yield from _column_faults(operator)
-    for what in ("inputs", "outputs", "dtypes"):
-        if not getattr(operator, what):
-            yield f"{what} is empty; name at least one"
+    for field_name in ("inputs", "outputs", "dtypes"):
+        if not getattr(operator, field_name):
+            yield f"{field_name} is empty; name at least one"
     yield from _strange("dtypes", operator.dtypes, ITEMSIZE)
     yield from _tensor_faults(operator)
     yield from _row_faults(operator)
@@ -389,7 +391,7 @@ def _faults(operator: Operator) -> Iterator[str]:
         for axis, size in shape.items():
             yield from _strange(f"model_axes: {axis}", sorted(axes_of(size)), [TOKENS, *DIMENSIONS])
     yield from _strange("gradients", operator.gradients, operator.inputs)
-    yield from _mutates_faults(held(operator.mutates), operator.inputs, operator.outputs)
+    yield from _mutates_faults(input_to_output(operator.mutates), operator.inputs, operator.outputs)
     named = named_after(len(operator.inputs), operator.reference)
     for name in (*operator.scalars, *(choice for choice in operator.choices if choice not in operator.dtype_choices)):
         if name not in named and not takes_any(operator.reference):
@@ -399,18 +401,18 @@ def _faults(operator: Operator) -> Iterator[str]:
         yield "scale works with one output only; leave it out, and kbench estimates the scale of every output"
 
 
-def _strange(what: str, given: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+def _strange(subject: str, names: Iterable[str], allowed: Iterable[str]) -> Iterator[str]:
     """A sentence on each given name that is not a known one."""
-    for name in given:
-        if name not in known:
-            yield f"{what}: {unknown('name', name, list(known))}"
+    for name in names:
+        if name not in allowed:
+            yield f"{subject}: {unknown('name', name, list(allowed))}"
 
 
 def _column_faults(operator: Operator) -> Iterator[str]:
     columns = (*operator.axes, *operator.scalars, *operator.choices)
     for name in columns:
         if why := fault(name):
-            yield f"axis, scalar or choice {_shown(name)}: {why}"
+            yield f"axis, scalar or choice {_quoted(name)}: {why}"
         if why := taken(name) or ("is declared twice" if columns.count(name) > 1 else ""):
             yield f"{name!r} {why}; rename the axis, scalar or choice"
     for name, words in operator.choices.items():
@@ -418,28 +420,28 @@ def _column_faults(operator: Operator) -> Iterator[str]:
             yield f"choices: {name} is {words!r:.80}; it must be a tuple of words, and the first is the default"
         for word in words:
             if why := fault(word):
-                yield f"choice value {_shown(word)}: {why}"
+                yield f"choice value {_quoted(word)}: {why}"
             elif LIKE_NUMBER.fullmatch(word) or word.lower() in ("true", "false"):
-                yield f"choice value {_shown(word)} reads as a number or a boolean; declare a scalar, or use another word"
+                yield f"choice value {_quoted(word)} reads as a number or a boolean; declare a scalar, or use another word"
     for name, value in operator.scalars.items():
         whole = isinstance(value, int) and abs(value) < INTEGER_LIMIT
         if not whole and not (isinstance(value, float) and math.isfinite(value)):
             must = "it must be a finite number, True or False; an integer must be below 2^63"
-            yield f"the default of scalar {name} is {_shown(value)}; {must}"
+            yield f"the default of scalar {name} is {_quoted(value)}; {must}"
 
 
 def _tensor_faults(operator: Operator) -> Iterator[str]:
     columns = {*operator.axes, *operator.scalars, *operator.choices}
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if why := fault(name):
-            yield f"tensor {_shown(name)}: {why}"
+            yield f"tensor {_quoted(name)}: {why}"
         if name in columns:
             yield f"the name {name!r} is used both for a tensor and for an axis, scalar or choice; rename one of them"
         yield from _strange(f"axes of {name}", sorted(tensor.axes), operator.axes)
         yield from _strange(f"dtype of {name}", filter(None, [tensor.dtype]), [*ITEMSIZE, *operator.choices])
     for choice in sorted(operator.dtype_choices):
-        what = f"choice {choice}, which sets the dtype of a tensor"
-        yield from _strange(what, operator.choices[choice], [SAME, *ITEMSIZE])
+        subject = f"choice {choice}, which sets the dtype of a tensor"
+        yield from _strange(subject, operator.choices[choice], [SAME, *ITEMSIZE])
     for name, tensor in operator.inputs.items():
         try:
             for dtype in operator.dtypes_of(tensor):
@@ -455,8 +457,8 @@ def _row_faults(operator: Operator) -> Iterator[str]:
     yield from _strange("rows", [rows], operator.axes)
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if [rows in axes_of(size) for size in tensor.sizes].count(True) > (rows in tensor.sizes):
-            what = f"at most one dimension may have the size {rows}, and none a size computed from {rows} (2*{rows})"
-            yield f"rows={rows!r} does not work with {name}: {what}"
+            rule = f"at most one dimension may have the size {rows}, and none a size computed from {rows} (2*{rows})"
+            yield f"rows={rows!r} does not work with {name}: {rule}"
     for name, tensor in operator.outputs.items():
         if rows not in tensor.sizes:
             yield f"rows={rows!r}: output {name} has no axis {rows}, so it has no independent rows; leave rows out"
@@ -482,7 +484,7 @@ def _number_faults(operator: Operator) -> Iterator[str]:
     numbers: dict[str, object] = {"tolerance": operator.tolerance, "output_ulps": operator.output_ulps}
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         numbers |= {f"tolerance of {name}": tensor.tolerance, f"ulps of {name}": tensor.ulps}
-    for what, value in numbers.items():
-        by_case = callable(value) and what != "output_ulps"
+    for subject, value in numbers.items():
+        by_case = callable(value) and subject != "output_ulps"
         if value is not None and not by_case and not (isinstance(value, (int, float)) and 0 <= value < math.inf):
-            yield f"{what} is {value!r:.80}; it must be a number that is not negative"
+            yield f"{subject} is {value!r:.80}; it must be a number that is not negative"

@@ -27,10 +27,10 @@ def evaluate(size: Size, axes: Mapping[str, object]) -> int:
     """The number that a size stands for. Raises SizeError for a remainder, a negative number, or an axis that is no integer."""
     if isinstance(size, str) and type(value := axes.get(size)) is int:
         return value  # the common case: the size is an axis
-    found = evaluate_bound(size, axes)
-    if found < 0:
-        raise SizeError(f"{size} is {found}{_at(size, axes)}; a size cannot be negative")
-    return found
+    number = evaluate_bound(size, axes)
+    if number < 0:
+        raise SizeError(f"{size} is {number}{_at(size, axes)}; a size cannot be negative")
+    return number
 
 
 def evaluate_bound(size: Size, axes: Mapping[str, object]) -> int:

@@ -110,7 +110,7 @@ class _Grower:
         self.numbers = {name: column for name, column in columns.items() if len(set(column)) > 1}
         sizes = [a.name for a in evidence.arguments if a.type_name == "int" and a.name in self.numbers]
         self.features = {(name,): column for name, column in self.numbers.items()} | {
-            (one, other): columns[one] * columns[other] for one, other in combinations(sizes, 2)
+            (first, second): columns[first] * columns[second] for first, second in combinations(sizes, 2)
         }
 
     def tree(self, cases: Indices, depth: int, words: Words) -> Tree:
@@ -125,7 +125,7 @@ class _Grower:
         yes, no = self.tree(division.yes, depth + 1, yes_words), self.tree(division.no, depth + 1, no_words)
         # a search that looks one question ahead asks some that save nothing, only on its way to others
         alone = [
-            part for part in (yes, no) if not any(end.within for end in leaves(part))
+            branch for branch in (yes, no) if not any(end.within for end in leaves(branch))
         ]  # bounds hold for their part
         best = min([*alone, Branch(division.test, yes, no)], key=lambda tree: self._cost(tree, cases))
         helps = ((leaf_lost > self.margin) & (self._lost(best, cases) < leaf_lost)).any()

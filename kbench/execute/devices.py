@@ -19,16 +19,17 @@ from kbench.results.case import Case
 
 
 class Devices:
-    """`wanted` is `all`, or numbers and UUIDs separated by commas. Raises UsageError for an unknown device, and WorkerLost."""
+    """`selection` is `all`, or numbers and UUIDs separated by commas. Raises WorkerLost, and UsageError for an unknown
+    device."""
 
     scope = "host"
 
-    def __init__(self, request: CatalogRequest, note: Callable[[str], None], wanted: str, *, spread: bool) -> None:
+    def __init__(self, request: CatalogRequest, note: Callable[[str], None], selection: str, *, spread: bool) -> None:
         self._spread = spread
         self._scout = WorkerSupervisor(request, note)  # sees all devices, and ends before each gets its own worker
         try:
             self.catalog = self._scout.start()
-            self.devices = choose_devices(wanted, self.catalog.devices)
+            self.devices = choose_devices(selection, self.catalog.devices)
         except BaseException:
             self._scout.stop()
             raise
@@ -44,9 +45,9 @@ class Devices:
         self._scout.stop()
 
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
-        here = {device.uuid for device in self.devices}
-        kept = {case: uuid for case, uuid in measured_on.items() if uuid in here}
-        todo = TaskQueue(tasks, None if self._spread else kept)
+        uuids = {device.uuid for device in self.devices}
+        placed = {case: uuid for case, uuid in measured_on.items() if uuid in uuids}
+        todo = TaskQueue(tasks, None if self._spread else placed)
         results: queue.SimpleQueue[tuple[DeviceInfo, Finished | Exception | None]] = queue.SimpleQueue()
 
         def work(device: DeviceInfo, supervisor: WorkerSupervisor) -> None:
@@ -61,11 +62,11 @@ class Devices:
 
         for arguments in zip(self.devices, self._supervisors, strict=True):
             threading.Thread(target=work, args=arguments, daemon=True).start()
-        working, left, reason = len(self.devices), len(tasks), ""
+        working, remaining, reason = len(self.devices), len(tasks), ""
         while working:
             device, result = results.get()  # each task has its own time limits
             if isinstance(result, Finished):
-                left -= 1
+                remaining -= 1
                 yield result
             else:
                 working -= 1
@@ -74,9 +75,9 @@ class Devices:
                     listener.note(f"{reason}; it gets no more cases")
                 elif result is not None:
                     raise result
-        if left:
-            what = f"{left} of {len(tasks)} cases are not measured, because {reason}"
-            raise ExecutionError(f"{what}; continue with --resume, without this device if it stays lost")
+        if remaining:
+            message = f"{remaining} of {len(tasks)} cases are not measured, because {reason}"
+            raise ExecutionError(f"{message}; continue with --resume, without this device if it stays lost")
 
     def stop(self) -> None:
         for supervisor in (self._scout, *self._supervisors):
@@ -100,32 +101,32 @@ class TaskQueue:
         return None
 
 
-def choose_devices(wanted: str, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
+def choose_devices(selection: str, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
     """The devices that `all`, numbers or UUIDs stand for, each once. A UUID may be shortened, or be that of a MIG instance.
 
     Raises UsageError.
     """
-    option = f"--devices {wanted}"
+    option = f"--devices {selection}"
     if not devices:
         raise UsageError(f"{option}: there is no accelerator here; leave out --devices to measure on the CPU")
-    if wanted.strip() == "all":
+    if selection.strip() == "all":
         return list(devices)
     chosen: dict[str, DeviceInfo] = {}
-    for word in (part.strip() for part in wanted.split(",")):
-        named = [device for device in devices if str(device.index) == word or _is_uuid(word, device.uuid)]
-        if not named and word.startswith("MIG-"):  # torch lists at most one MIG instance; the worker finds out
+    for name in (item.strip() for item in selection.split(",")):
+        matches = [device for device in devices if str(device.index) == name or _is_uuid(name, device.uuid)]
+        if not matches and name.startswith("MIG-"):  # torch lists at most one MIG instance; the worker finds out
             variable = next(iter(devices[0].variables))
-            named = [replace(devices[0], index=None, uuid=word, variables={variable: word})]
-        if len(named) != 1:
+            matches = [replace(devices[0], index=None, uuid=name, variables={variable: name})]
+        if len(matches) != 1:
             names = ", ".join(f"{device.index} ({device.uuid})" for device in devices)
-            fault = f"several UUIDs of devices begin with {word!r}" if named else f"no device {word!r}"
+            fault = f"several UUIDs of devices begin with {name!r}" if matches else f"no device {name!r}"
             raise UsageError(f"{option}: {fault}; choose from {names}")
-        chosen[named[0].uuid or str(named[0].index)] = named[0]
+        chosen[matches[0].uuid or str(matches[0].index)] = matches[0]
     return list(chosen.values())
 
 
-def _is_uuid(word: str, uuid: str) -> bool:
-    return bool(word) and not word.isdecimal() and uuid.lower().startswith(word.lower())
+def _is_uuid(text: str, uuid: str) -> bool:
+    return bool(text) and not text.isdecimal() and uuid.lower().startswith(text.lower())
 
 
 def _place(device: DeviceInfo) -> str:

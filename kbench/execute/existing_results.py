@@ -42,7 +42,7 @@ class ExistingResults:
     """What a run finds in its results file: nothing, unless it continues one.
 
     plan         the plan with all its sessions, including the sessions in the file
-    left         the tasks of the plan that are not in the file
+    remaining    the tasks of the plan that are not in the file
     rows         the rows of finished cases; None if a new file begins
     cut          whether the file has more than `rows`: an incomplete case, or a part of a row
     environment  the environment file; None if the file has no rows
@@ -51,7 +51,7 @@ class ExistingResults:
 
     path: Path
     plan: Plan
-    left: tuple[Task, ...]
+    remaining: tuple[Task, ...]
     rows: list[Row] | None = None
     cut: bool = False
     environment: Environment | None = None
@@ -75,24 +75,24 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
     results, machine = read_results(path), plan.catalog.machine
-    if other := sorted({*results.header} ^ {*csv_header(plan.sweep.axes)}):
-        what = f"it has other columns than this run writes ({list_words(other, 4)})"
-        raise ResultsError(f"{path}:1: {what}; move the file away to start anew")
-    asked = recorded = plan.sweep.measure.sessions
+    if odd_columns := sorted({*results.header} ^ {*csv_header(plan.sweep.axes)}):
+        message = f"it has other columns than this run writes ({list_words(odd_columns, 4)})"
+        raise ResultsError(f"{path}:1: {message}; move the file away to start anew")
+    sessions = recorded = plan.sweep.measure.sessions
     environment = _recorded_environment(path) if results.rows else None
     if environment:
-        asked_of = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
-        now = Environment.model_validate(machine.entries() | asked_of)
+        run = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
+        now = Environment.model_validate(machine.entries() | run)
         if differences := _differences(_decisive(environment), _decisive(now)):
             raise refusal_error(path, differences)
         recorded = environment.measure["sessions"]
-    whole = plan.with_sessions(max(recorded, asked) if mode == "resume" else recorded)
+    whole = plan.with_sessions(max(recorded, sessions) if mode == "resume" else recorded)
     finished = _finished(results, whole)
     if mode == "append":
         if results.torn or len(finished) < len(whole.tasks):
             counts = f"{whole.progress(len(finished))} are finished"
             raise ResultsError(f"{path}: {counts}; finish the run with --resume before adding sessions")
-        whole = plan.with_sessions(recorded + asked)
+        whole = plan.with_sessions(recorded + sessions)
     keeps = [(row.session, row.case) in finished for row in results.rows]
     rows = list(results.only(keeps).rows)
     code = plan.catalog.providers(plan.sweep.operator)
@@ -102,20 +102,20 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
         name = f"the weight of {row.case.label}"
         if differences := _differences({name: row.weight}, {name: plan.sweep.weights.get(row.case)}):
             raise refusal_error(path, differences)
-    left = tuple(task for task in whole.tasks if (task.session, task.case) not in finished)
+    remaining = tuple(task for task in whole.tasks if (task.session, task.case) not in finished)
     notes = [f"{path}: {whole.progress(len(finished))} are in the file"]
-    begun = next((line for line, kept in zip(results.lines, keeps, strict=True) if not kept), results.torn)
+    begun = next((line for line, keeps_row in zip(results.lines, keeps, strict=True) if not keeps_row), results.torn)
     if begun is not None:
-        what = (
-            "the incomplete case that begins here is measured again" if left else "the incomplete row here is removed"
-        )
-        notes.append(f"{path}:{begun}: {what}")
+        message = "the incomplete row here is removed"
+        if remaining:
+            message = "the incomplete case that begins here is measured again"
+        notes.append(f"{path}:{begun}: {message}")
     if environment and scope != "cluster":
         before, after = environment.entries(), machine.entries()
         if changed := [name for name in after if name != "packages" and before.get(name) != after[name]]:
-            what = f"the machine differs from that of the first run ({', '.join(changed)})"
-            notes.append(f"{path}: {what}; continuing anyway")
-    return ExistingResults(path, whole, left, rows, begun is not None, environment, notes)
+            message = f"the machine differs from that of the first run ({', '.join(changed)})"
+            notes.append(f"{path}: {message}; continuing anyway")
+    return ExistingResults(path, whole, remaining, rows, begun is not None, environment, notes)
 
 
 def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
@@ -128,8 +128,8 @@ def _recorded_environment(path: Path) -> Environment:
     environment, note = read_environment(path, expected=True)
     says = environment.env_id and environment.config and isinstance(environment.measure.get("sessions"), int)
     if not says:
-        what = note or f"{environment_path(path)}: does not say how {path} was measured"
-        raise ResultsError(f"{what}; restore it, or start a new file")
+        message = note or f"{environment_path(path)}: does not say how {path} was measured"
+        raise ResultsError(f"{message}; restore it, or start a new file")
     return environment
 
 
@@ -138,16 +138,16 @@ def _decisive(environment: Environment) -> dict[str, Any]:
     machine = {name: getattr(environment, name) for name in DECISIVE} | environment.packages
     if environment.scope == "cluster":
         machine = {name: machine.get(name) for name in ("device_type", "kbench")}
-    asked = {"devices": DEVICES.get(environment.scope), "baseline": environment.baseline, **environment.measure}
-    return {name: value for name, value in {**machine, **asked}.items() if name not in UNRELATED}
+    run_settings = {"devices": DEVICES.get(environment.scope), "baseline": environment.baseline, **environment.measure}
+    return {name: value for name, value in {**machine, **run_settings}.items() if name not in UNRELATED}
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    def shown(value: Any) -> str:
+    def text(value: Any) -> str:
         return "not set" if value is None else str(value)
 
     return [
-        f"{name} was {shown(old.get(name))} and is now {shown(new.get(name))}"
+        f"{name} was {text(old.get(name))} and is now {text(new.get(name))}"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     ]
@@ -162,17 +162,18 @@ def _finished(results: Results, plan: Plan) -> set[tuple[int, Case]]:
         task = tasks.get((row.session, row.case))
         if task is None:
             raise ResultsError(f"{results.path}:{line}: the case of this row is not in the sweep; {_SAME}")
-        if row.role is Role.PROVIDER and row.configuration_name not in {each.name for each in task.configurations}:
-            what = f"this run has no provider {row.configuration_name}"
-            raise ResultsError(f"{results.path}:{line}: {what}; {_SAME}")
+        names = {configuration.name for configuration in task.configurations}
+        if row.role is Role.PROVIDER and row.configuration_name not in names:
+            message = f"this run has no provider {row.configuration_name}"
+            raise ResultsError(f"{results.path}:{line}: {message}; {_SAME}")
         lines.setdefault((row.session, row.case), []).append(number)
     finished = set()
     for key, numbers in lines.items():
         if _is_complete([results.rows[number] for number in numbers], tasks[key]):
             finished.add(key)
         elif len(results.rows) - 1 not in numbers:
-            what = "rows of this case are missing: if you deleted them, delete its other lines too"
-            raise ResultsError(f"{results.path}:{results.lines[numbers[0]]}: {what}; otherwise {_SAME}")
+            message = "rows of this case are missing: if you deleted them, delete its other lines too"
+            raise ResultsError(f"{results.path}:{results.lines[numbers[0]]}: {message}; otherwise {_SAME}")
     return finished
 
 

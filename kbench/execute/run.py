@@ -114,8 +114,8 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
             existing = read_existing(path, plan, options.continuing, executor.scope)
         for line in existing.notes:
             note(line)
-        with locked_clocks(options.lock_clocks if existing.left else None, executor.devices, note) as locked:
-            if existing.left:
+        with locked_clocks(options.lock_clocks if existing.remaining else None, executor.devices, note) as locked:
+            if existing.remaining:
                 executor.start()
             return _measure(executor, existing, note, locked)
 
@@ -142,7 +142,7 @@ def _measure(
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(before, entries, plan.sweep.measure.sessions)
     outcome = RunResult(path, plan, rows=list(earlier))
-    if not existing.left:
+    if not existing.remaining:
         if existing.cut:
             Writer(path, plan.sweep.axes, earlier)
         note(f"{path}: nothing left to measure")
@@ -153,10 +153,10 @@ def _measure(
         outcome.moved += writer.moved
         kernels = KernelsWriter(path, keep=existing.rows is not None)
         record = EnvironmentRecord(entries, writer.write_environment)
-        with progress.make_progress(existing.left) as display:
+        with progress.make_progress(existing.remaining) as display:
             writer.note = display.note
             try:
-                for finished in executor.run(existing.left, measured_on, display):
+                for finished in executor.run(existing.remaining, measured_on, display):
                     existing.agree(finished.rows)
                     rows = _completed(finished, record.add_machine(finished.machine), plan.sweep)
                     kernels.write(finished.calls, finished.device.name)

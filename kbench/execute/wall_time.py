@@ -73,9 +73,9 @@ def _judged(rows: Sequence[Row], rounds: dict[int, list[TimedRound]], warmup_ms:
         if row.ms is not None and len(rounds[index]) == len(row.round_ms) and timer_kind(row.timer).launches
     }
     for index, row in enumerate(rows):
-        others = [pairs for other, pairs in timed.items() if other != index]
-        if row.role == Role.PROVIDER and index in timed and others and Flag.SUSPECT not in row.flags:
-            row = _compared(row, timed[index], others, warmup_ms)
+        further = [pairs for further_index, pairs in timed.items() if further_index != index]
+        if row.role == Role.PROVIDER and index in timed and further and Flag.SUSPECT not in row.flags:
+            row = _compared(row, timed[index], further, warmup_ms)
         yield row
 
 
@@ -83,28 +83,29 @@ Pairs = Sequence[tuple[TimedRound, float]]
 """The rounds of a row, each with the time in ms that the worker claims for a call."""
 
 
-def _compared(row: Row, pairs: Pairs, others: Sequence[Pairs], warmup_ms: float) -> Row:
+def _compared(row: Row, pairs: Pairs, further: Sequence[Pairs], warmup_ms: float) -> Row:
     """The row, which is `suspect` if each of its rounds took far longer than its calls and the work between them can."""
     between = [
-        [(max(seen.wall_ms - seen.calls_ms(ms), 0.0), seen.calls_ms(1.0)) for seen, ms in rounds] for rounds in others
+        [(max(round_.wall_ms - round_.calls_ms(ms), 0.0), round_.calls_ms(1.0)) for round_, ms in rounds]
+        for rounds in further
     ]
     of_a_round = median(median(between_ms for between_ms, _ in rounds) for rounds in between)
     of_a_call = median(median(between_ms / calls for between_ms, calls in rounds) for rounds in between)
     margin = ALTERED_MARGIN if Flag.ALTERED_STATE in row.flags else OVERHEAD_MARGIN
     slack_ms = ROUND_SLACK_MS if len(pairs) > 1 else ONLY_ROUND_SLACK_MS
     excess = []
-    for number, (seen, ms) in enumerate(pairs):
-        calls_ms = seen.calls_ms(ms + (row.launch_ms or 0.0))
-        between_ms = max(of_a_round, seen.calls_ms(of_a_call))
+    for number, (round_, ms) in enumerate(pairs):
+        calls_ms = round_.calls_ms(ms + (row.launch_ms or 0.0))
+        between_ms = max(of_a_round, round_.calls_ms(of_a_call))
         possible_ms = CLAIM_MARGIN * calls_ms + margin * between_ms + slack_ms
         possible_ms += 0.0 if number else CLAIM_MARGIN * warmup_ms
-        excess.append(seen.wall_ms / possible_ms)
+        excess.append(round_.wall_ms / possible_ms)
     if min(excess) <= 1:
         return row
-    seen, ms = pairs[-1]
+    round_, ms = pairs[-1]
     reason = (
-        f"the measured times cannot be right: {seen.samples} calls of {ms:.4g} ms each are {seen.samples * ms:.3g} ms, "
-        f"but the round took {seen.wall_ms:.3g} ms by the clock of kbench's main process"
+        f"the measured times cannot be right: {round_.samples} calls of {ms:.4g} ms each are {round_.samples * ms:.3g} ms, "
+        f"but the round took {round_.wall_ms:.3g} ms by the clock of kbench's main process"
     )
     reason = f"{reason}; {row.reason}" if row.reason else reason
     return replace(row, flags=(Flag.SUSPECT.value, *row.flags), reason=reason)

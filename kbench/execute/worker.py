@@ -174,10 +174,10 @@ class Worker:
         for reader in self._readers:
             reader.join(POLL_S)  # a process that was not found may still hold the pipe
 
-    def _lost(self, status: Status, what: str) -> WorkerFailed:
+    def _lost(self, status: Status, event: str) -> WorkerFailed:
         """End the process. Returns the error that says what has happened, and in which step."""
         self.stop()
-        reason = f"{what} while {STEPS[self._step.step]}" if self._step else what
+        reason = f"{event} while {STEPS[self._step.step]}" if self._step else event
         return WorkerFailed(status, reason, self._step)
 
     def _next_line(self, limit_s: float) -> bytes:
@@ -206,17 +206,17 @@ class Worker:
         except subprocess.TimeoutExpired:
             return self._lost(Status.CRASHED, "the process closed the pipe to kbench, but kept running")
         self.stop()  # which reads stderr to its end
-        what = f"the process exited with code {code}"
+        reason = f"the process exited with code {code}"
         if code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-            what = f"killed by {name}"
+            reason = f"killed by {name}"
         if code == -signal.SIGKILL:
-            what += " (the system does this when memory runs out)"
+            reason += " (the system does this when memory runs out)"
         if place := self._find_fault():
-            what += f" at {place}"
+            reason += f" at {place}"
         elif code > 0 and self._step is None and self._stderr:
-            what += f": {self._stderr[-1]}"
-        return self._lost(Status.CRASHED, what)
+            reason += f": {self._stderr[-1]}"
+        return self._lost(Status.CRASHED, reason)
 
     def _find_fault(self) -> str | None:
         """The innermost line of a user's own code at a fatal signal, `mine.py:12`, from faulthandler's traceback on stderr."""
@@ -224,8 +224,8 @@ class Worker:
         starts = [number for number, line in enumerate(lines) if line.startswith("Current thread")]
         frames = [re.match(r'\s*File "(.+)", line (\d+) in', line) for line in lines[starts[-1] :]] if starts else []
         places = [(frame[1], frame[2]) for frame in frames if frame]
-        own = [place for place in places if not in_library(place[0])] or places
-        return f"{Path(own[0][0]).name}:{own[0][1]}" if own else None
+        user_places = [place for place in places if not in_library(place[0])] or places
+        return f"{Path(user_places[0][0]).name}:{user_places[0][1]}" if user_places else None
 
     def _send(self, data: bytes) -> None:
         """Write to the worker in a thread of its own: a worker that does not read cannot block the parent then."""
@@ -233,10 +233,10 @@ class Worker:
         pipe = self._process.stdin
 
         def write() -> None:
-            left = memoryview(data)
+            unsent = memoryview(data)
             with suppress(OSError):  # the worker has ended; the wait for its answer reports it
-                while left:
-                    left = left[os.write(pipe.fileno(), left) :]
+                while unsent:
+                    unsent = unsent[os.write(pipe.fileno(), unsent) :]
 
         _thread(write)
 

@@ -38,14 +38,14 @@ class Explained(NamedTuple):
 
 def find_explanation(word: str) -> Explained | None:
     """The paragraph on a word as the screen or a person writes it, or None for a word that kbench does not use."""
-    wanted = " ".join(word.split()).casefold()
+    key = " ".join(word.split()).casefold()
     for head, name in HEADS:
-        if head.fullmatch(wanted):
-            wanted = name
-    wanted = ALIASES.get(wanted, wanted)
+        if head.fullmatch(key):
+            key = name
+    key = ALIASES.get(key, key)
     for kind, texts in KINDS.items():
         for name, text in texts.items():
-            if name.casefold() == wanted:
+            if name.casefold() == key:
                 kinds = f"{kind} and verdict" if name == ALSO_A_VERDICT else kind
                 return Explained(name, kinds, " ".join(text.split()))
     return None

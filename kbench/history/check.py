@@ -51,24 +51,24 @@ def judge_runs(folder: Path, runs: Sequence[Run], options: HistoryOptions) -> Hi
 
 def _with_levels(series: Sequence[Series], margin: float) -> Iterator[Series]:
     """The series with their noise and changes of level. Series of a machine share what is known of their noise."""
-    own = {each.key: own_noise(np.array(each.logs)) for each in series}
+    own_noises = {one_series.key: own_noise(np.array(one_series.logs)) for one_series in series}
     of_machine: dict[str, list[float]] = defaultdict(list)
-    for key, noise in own.items():
+    for key, noise in own_noises.items():
         if noise is not None:
             of_machine[key.machine].append(noise)
-    for each in series:
-        others = of_machine[each.key.machine]
-        step = each.clock_step
-        usual = statistics.median(others) if others else None
-        noise = shared_noise(own[each.key], len(each.logs), usual, step)
+    for one_series in series:
+        noises = of_machine[one_series.key.machine]
+        step = one_series.clock_step
+        usual = statistics.median(noises) if noises else None
+        noise = shared_noise(own_noises[one_series.key], len(one_series.logs), usual, step)
         least = math.log1p(max(margin, CLOCK_STEPS * step))
-        yield replace(each, noise=noise, levels=tuple(level_changes(np.array(each.logs), noise, least)))
+        yield replace(one_series, noise=noise, levels=tuple(level_changes(np.array(one_series.logs), noise, least)))
 
 
 def _choose(series: Sequence[Series], where: str, folder: Path) -> list[Series]:
     """The series whose last row `where` chooses, in their order. Raises UsageError if there are none."""
-    axes = dict.fromkeys(name for each in series for name, _ in each.key.axes)
-    rows = [each.points[-1].row for each in series]
+    axes = dict.fromkeys(name for one_series in series for name, _ in one_series.key.axes)
+    rows = [one_series.points[-1].row for one_series in series]
     last = Results(folder, csv_header(axes), rows, range(len(rows)))
     return [series[place] for place in RowFilter.parse(where).select_providers(last).lines]
 

@@ -23,8 +23,9 @@ SWEEPS = 4
 def machine_levels(copies: Mapping[Session, Mapping[Hashable, float]]) -> dict[Session, float]:
     """For each session, how much longer its copies took than usual, in log time. `copies` has the log time of each case by
     session. Sessions without copies are not in the result. The median of all levels is 0."""
-    sessions = [session for session, found in copies.items() if found]
-    cases = {case: row for row, case in enumerate(dict.fromkeys(case for found in copies.values() for case in found))}
+    sessions = [session for session, log_by_case in copies.items() if log_by_case]
+    every_case = dict.fromkeys(case for log_by_case in copies.values() for case in log_by_case)
+    cases = {case: row for row, case in enumerate(every_case)}
     if not sessions:
         return {}
     logs = np.full((len(cases), len(sessions)), np.nan)

@@ -44,10 +44,10 @@ class HistoryOptions:
     def __post_init__(self) -> None:
         if not 0 < self.margin < 1:
             raise UsageError(f"--margin: {self.margin:.0%} is not between 0% and 100%; give a share such as 2% or 0.02")
-        known = (CHANGE, *(kind.value for kind in CHANGE_KINDS))
+        kinds = (CHANGE, *(kind.value for kind in CHANGE_KINDS))
         for word in self.fail_on:
-            if word not in known:
-                raise UsageError(f"--fail-on: {unknown('kind of change', word, known)}")
+            if word not in kinds:
+                raise UsageError(f"--fail-on: {unknown('kind of change', word, kinds)}")
 
     def fails(self, kind: Verdict) -> bool:
         """Whether a recent change of this kind fails the gate."""

@@ -47,8 +47,8 @@ def head(report: HistoryReport) -> str:
     """What the history holds."""
     runs, series = report.timeline.runs, report.series
     days = dict.fromkeys([day(runs[0].started_at), day(runs[-1].started_at)])
-    points = sum(len(each.points) for each in series)
-    machines = ", ".join(dict.fromkeys(each.key.machine for each in series))
+    points = sum(len(one_series.points) for one_series in series)
+    machines = ", ".join(dict.fromkeys(one_series.key.machine for one_series in series))
     return (
         f"{plural(len(runs), 'run')} from {' to '.join(days)}: {plural(len(series), 'series', 'series')} with "
         f"{plural(points, 'point')}, {machines}"
@@ -66,7 +66,7 @@ def method_line(report: HistoryReport) -> str:
 
 def _usual_noise(report: HistoryReport) -> float | None:
     """The median noise of the series that are long enough to tell, as a share of the time."""
-    noises = [each.noise for each in report.series if len(each.timed) >= FEWEST]
+    noises = [one_series.noise for one_series in report.series if len(one_series.timed) >= FEWEST]
     return statistics.median(noises) if noises else None
 
 
@@ -113,7 +113,7 @@ def change_text(change: HistoryChange) -> str:
 
 def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool) -> Iterator[str]:
     first = changes[0]
-    of_machine = sum(each.key.machine == first.series.key.machine for each in report.series)
+    of_machine = sum(one_series.key.machine == first.series.key.machine for one_series in report.series)
     run = report.timeline.runs[first.event_run]
     yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {first.series.key.machine}"
     if text := moved_text(changes):
@@ -122,11 +122,11 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool
     levels = [_levels(change) for change in changes]
     for change, size, level in zip(changes, sizes, levels, strict=True):
         kind = f"{change.kind.glyph} {change.kind.value:{max(len(c.kind) for c in changes)}}"
-        words = [paint(change.kind, kind, colour)]
-        words += [size.ljust(max(map(len, sizes))), level.rjust(max(map(len, levels)))] if any(sizes) else []
-        words.append(change.series.key.label)
+        cells = [paint(change.kind, kind, colour)]
+        cells += [size.ljust(max(map(len, sizes))), level.rjust(max(map(len, levels)))] if any(sizes) else []
+        cells.append(change.series.key.label)
         more = filter(None, [_place(report, change), change.reason, baseline_text(change)])
-        yield f"  {'  '.join(filter(None, words))}{''.join(f'; {text}' for text in more)}"
+        yield f"  {'  '.join(filter(None, cells))}{''.join(f'; {text}' for text in more)}"
 
 
 def _levels(change: HistoryChange) -> str:
@@ -157,7 +157,7 @@ def notes(report: HistoryReport) -> Iterator[str]:
     if usual > report.options.margin / 2:
         least = f"{100 * SEEN_SOON * usual:.2g} %"
         yield f"with this noise, a step of less than about {least} may take more than three runs to be found, or stay hidden"
-    short = [each for each in report.series if 0 < len(each.timed) < FEWEST]
+    short = [one_series for one_series in report.series if 0 < len(one_series.timed) < FEWEST]
     if short:
         have = f"{plural(len(short), 'series', 'series')} {'has' if len(short) == 1 else 'have'}"
         yield f"{have} fewer than {FEWEST} measured times, too few to find a change of level"
@@ -188,4 +188,5 @@ def counted_kinds(changes: Sequence[HistoryChange]) -> str:
 
 def _few(properties: Sequence[MovedProperty]) -> str:
     more = len(properties) - MOST_MOVED
-    return ", ".join(each.text for each in properties[:MOST_MOVED]) + (f" and {more} more" if more > 0 else "")
+    texts = ", ".join(moved.text for moved in properties[:MOST_MOVED])
+    return f"{texts} and {more} more" if more > 0 else texts

@@ -45,11 +45,11 @@ class Run:
         """What may affect times, for each machine by its `env_id`. The environment file describes one machine at its top, and
         others under `environments`."""
         whole = self.environment
-        others = {name: whole.model_copy(update=own.entries()) for name, own in whole.environments.items()}
+        further = {name: whole.model_copy(update=machine.entries()) for name, machine in whole.environments.items()}
         return {
-            name: environment_properties(own)
-            for name, own in {whole.env_id or "": whole, **others}.items()
-            if own.known
+            name: environment_properties(machine)
+            for name, machine in {whole.env_id or "": whole, **further}.items()
+            if machine.known
         }
 
 
@@ -73,8 +73,10 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
         runs.append(Run(path, [row for row in results.rows if _belongs(row)], environment))
     runs = _without_repeats(sorted(runs, key=lambda run: (run.started_at, run.path)))
     if not runs:
-        what = f"no results file here can be read: {notes[0]}" if notes else f"no results of a provider here; {advice}"
-        raise ResultsError(f"{folder}: {what}")
+        problem = f"no results of a provider here; {advice}"
+        if notes:
+            problem = f"no results file here can be read: {notes[0]}"
+        raise ResultsError(f"{folder}: {problem}")
     return runs, notes
 
 
@@ -85,15 +87,15 @@ def _belongs(row: Row) -> bool:
 def _without_repeats(runs: Sequence[Run]) -> list[Run]:
     """The runs without rows that an earlier one has: a file was copied, and sessions were appended later. A run that adds no
     row of a provider is left out."""
-    seen: set[object] = set()
-    kept = []
+    earlier: set[object] = set()
+    runs_with_news = []
     for run in runs:
         rows = {_identity(row): row for row in run.rows}
-        fresh = [row for identity, row in rows.items() if identity not in seen]
-        seen.update(rows)
+        fresh = [row for identity, row in rows.items() if identity not in earlier]
+        earlier.update(rows)
         if any(row.role is Role.PROVIDER for row in fresh):
-            kept.append(replace(run, rows=fresh))
-    return kept
+            runs_with_news.append(replace(run, rows=fresh))
+    return runs_with_news
 
 
 def _identity(row: Row) -> tuple[object, ...]:

@@ -22,9 +22,9 @@ def status_changes(timeline: Timeline, chosen: Sequence[Series]) -> Iterator[His
         subjects[series.key.subject].append(series)
     for series in chosen:
         yield from _of_status(series)
-        same = subjects[series.key.subject]
-        yield from _began_anew(series, same)
-        if not any(other.points[-1].run > series.points[-1].run for other in same):
+        of_subject = subjects[series.key.subject]
+        yield from _began_anew(series, of_subject)
+        if not any(one_series.points[-1].run > series.points[-1].run for one_series in of_subject):
             yield from _ended(series, timeline)
 
 
@@ -49,18 +49,24 @@ def _kind(before: RunPoint, point: RunPoint) -> Verdict:
     return Verdict.UNTIMED if before.log_ms is None else Verdict.MISSING
 
 
-def _began_anew(series: Series, same: Sequence[Series]) -> Iterator[HistoryChange]:
+def _began_anew(series: Series, of_subject: Sequence[Series]) -> Iterator[HistoryChange]:
     """A series whose subject was measured in another way before: with another timer, or with another definition of the case."""
     first = series.points[0]
     earlier = [
-        (other.key, point) for other in same if other is not series for point in other.points if point.run < first.run
+        (one_series.key, point)
+        for one_series in of_subject
+        if one_series is not series
+        for point in one_series.points
+        if point.run < first.run
     ]
     if not earlier:
         return
     key, before = max(earlier, key=lambda key_and_point: key_and_point[1].run)
     names = [name for name in ("timer", "cache", "case_hash") if getattr(key, name) != getattr(series.key, name)]
-    what = ", ".join(f"{name} {getattr(key, name) or 'unknown'} -> {getattr(series.key, name)}" for name in names)
-    reason = f"{what}: measured in another way than before, so a new series begins"
+    differences = ", ".join(
+        f"{name} {getattr(key, name) or 'unknown'} -> {getattr(series.key, name)}" for name in names
+    )
+    reason = f"{differences}: measured in another way than before, so a new series begins"
     yield HistoryChange(Verdict.INCOMPARABLE, series, before, first, (first.run, first.run), reason)
 
 

@@ -23,8 +23,8 @@ from kbench.results.vocabulary import CHECKED_REASON, Flag, Role, Status
 
 def against(analysis: Analysis, provider: str, baseline: str) -> JudgedBaseline | None:
     """The provider against a baseline; None if no case has a time of both."""
-    both = [key for key, timed in analysis.cases.items() if provider in timed and baseline in timed]
-    return mean_speed(baseline, [_speed(analysis, key, provider, baseline) for key in both]) if both else None
+    keys = [key for key, timed in analysis.cases.items() if provider in timed and baseline in timed]
+    return mean_speed(baseline, [_speed(analysis, key, provider, baseline) for key in keys]) if keys else None
 
 
 def _speed(analysis: Analysis, key: CaseKey, provider: str, baseline: str) -> JudgedCase:
@@ -47,14 +47,14 @@ def mean_speed(baseline: str, cases: Sequence[JudgedCase]) -> JudgedBaseline:
 
 def gaps(analysis: Analysis, provider: str, baseline: str, *, named: bool) -> list[JudgedGap]:
     """What the comparison with a baseline lacks, an entry for each reason. `named`: `--baseline` names the baseline."""
-    own = [key for key, timed in analysis.cases.items() if provider in timed]
-    lacking = {key.case for key in own if baseline not in analysis.cases[key]}
+    keys = [key for key, timed in analysis.cases.items() if provider in timed]
+    lacking = {key.case for key in keys if baseline not in analysis.cases[key]}
     rows: dict[object, list[Row]] = {}
     for row in analysis.rows:
         if row.role == Role.PROVIDER and row.configuration_name == baseline and row.case in lacking:
             rows.setdefault(row.case, []).append(row)
     counted = Counter(_why(group) for group in rows.values())
-    nowhere = len(lacking) == len(own)
+    nowhere = len(lacking) == len(keys)
     if nowhere and not named and not any(_is_fault(status) for status, _ in counted):
         return []
     return [

@@ -64,16 +64,16 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
     with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins), note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog)
-        own = _own(plan.sweep, file, catalog, options.providers)
+        names = _judged_names(plan.sweep, file, catalog, options.providers)
         baselines = _baselines(plan.sweep, file, catalog, options.baselines)
-        note(f"{plan.sweep.operator} on {plan.catalog.device.name}: {', '.join(own)} of {file.name}")
-        checks, shapes = _check(supervisor, catalog, plan, own, options.shapes, note)
-    verdicts = {name: judge_provider(name, checks[name]) for name in own}
-    right = [name for name, verdict in verdicts.items() if verdict.correct]
+        note(f"{plan.sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
+        checks, shapes = _check(supervisor, catalog, plan, names, options.shapes, note)
+    verdicts = {name: judge_provider(name, checks[name]) for name in names}
+    correct = [name for name, verdict in verdicts.items() if verdict.correct]
     analysis, interrupted = analyse([], None), False
-    if right and baselines:
-        analysis, interrupted = _time(config, [*right, *baselines], options, note)
-    for name in right:
+    if correct and baselines:
+        analysis, interrupted = _time(config, [*correct, *baselines], options, note)
+    for name in correct:
         verdicts[name] = _with_speeds(name, checks[name], analysis, baselines, named=bool(options.baselines))
     providers = list(verdicts.values())
     status = exit_status(providers, options.min_speedup, interrupted=interrupted)
@@ -92,23 +92,24 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
     )
 
 
-def _baselines(sweep: Sweep, file: Path, catalog: Catalog, wanted: Sequence[str]) -> list[str]:
+def _baselines(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequence[str]) -> list[str]:
     """The configurations to compare with, by name. Raises UsageError for one that is unknown, or that the file registers."""
     registered = _registered(sweep.operator, file, catalog)
     providers = {entry.name: entry.provider for entry in sweep.configurations if entry.provider not in registered}
-    if not wanted:
+    if not requested:
         return list(providers)
     choices = [*providers.values(), *providers, *catalog.providers(sweep.operator)]
-    choices = [name for name in dict.fromkeys(choices) if name not in registered]
+    choices = [choice for choice in dict.fromkeys(choices) if choice not in registered]
     baselines = []
-    for asked in wanted:
-        if asked in registered:
+    for name in requested:
+        if name in registered:
             raise UsageError(
-                f"--baseline {asked}: {file} registers this provider, so it is judged; choose from {list_words(choices)}"
+                f"--baseline {name}: {file} registers this provider, so it is judged; choose from {list_words(choices)}"
             )
-        if asked not in choices:
-            raise UsageError(f"--baseline {asked}: {unknown('provider', asked, choices)}")
-        baselines += [name for name, provider in providers.items() if asked in (name, provider)] or [asked]
+        if name not in choices:
+            raise UsageError(f"--baseline {name}: {unknown('provider', name, choices)}")
+        matches = [entry for entry, provider in providers.items() if name in (entry, provider)]
+        baselines += matches or [name]
     return baselines
 
 
@@ -117,34 +118,36 @@ def _registered(operator: str, file: Path, catalog: Catalog) -> list[str]:
     return [name for name, info in catalog.providers(operator).items() if info.plugin == plugin]
 
 
-def _own(sweep: Sweep, file: Path, catalog: Catalog, wanted: Sequence[str]) -> list[str]:
+def _judged_names(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequence[str]) -> list[str]:
     """The names of the configurations to judge. Raises UsageError if there is none."""
     registered = _registered(sweep.operator, file, catalog)
     if not registered:
         inputs = ", ".join(sweep.info.inputs)
         scalars = "".join(f", {name}" for name in sweep.info.scalars)
         signature = f"mine({inputs}{', *' + scalars if scalars else ''})"
-        others = [name for name in catalog.operators if _registered(name, file, catalog)]
-        has = f", only of {', '.join(others)}" if others else ""
+        other_operators = [name for name in catalog.operators if _registered(name, file, catalog)]
+        has = f", only of {', '.join(other_operators)}" if other_operators else ""
         raise UsageError(
             f"{file} registers no provider of operator {sweep.operator}{has}; register one: write "
             f'@kbench.operator("{sweep.operator}").provider("mine") above def {signature}'
         )
-    if unknown := [name for name in wanted if name not in registered]:
+    if unknown := [name for name in requested if name not in registered]:
         raise UsageError(f"{file} registers no provider {unknown[0]!r}; it registers {', '.join(registered)}")
     return [
-        configuration.name for configuration in sweep.configurations if configuration.provider in (wanted or registered)
+        configuration.name
+        for configuration in sweep.configurations
+        if configuration.provider in (requested or registered)
     ]
 
 
 def _check(
-    supervisor: WorkerSupervisor, catalog: Catalog, plan: Plan, own: Sequence[str], count: int, note: Note
+    supervisor: WorkerSupervisor, catalog: Catalog, plan: Plan, names: Sequence[str], count: int, note: Note
 ) -> tuple[dict[str, list[Row]], int]:
     """The rows of each provider on edge inputs, and the number of random shapes."""
     sweep = plan.sweep
-    mine = tuple(configuration for configuration in sweep.configurations if configuration.name in own)
-    required = requirements(catalog, sweep.operator, {configuration.provider for configuration in mine})
-    like = replace(plan.tasks[0], configurations=mine, requirements=required)
+    judged = tuple(configuration for configuration in sweep.configurations if configuration.name in names)
+    required = requirements(catalog, sweep.operator, {configuration.provider for configuration in judged})
+    like = replace(plan.tasks[0], configurations=judged, requirements=required)
     extremes = find_extremes(sweep)
     first = [replace(like, case=case) for case in extremes]
     try_operator(supervisor.try_operator, first, sweep)
@@ -152,7 +155,7 @@ def _check(
         sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.catalog.device.type != "cpu"
     )
     tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
-    rows: dict[str, list[Row]] = {name: [] for name in own}
+    rows: dict[str, list[Row]] = {name: [] for name in names}
     counts = f"{plural(len(first), 'case')} of the config and {plural(len(tasks) - len(first), 'random shape')}"
     note(f"checking {counts}")
     with progress.make_progress(tasks) as display:
@@ -166,15 +169,15 @@ def _check(
 
 def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) -> list[Task]:
     """The tasks whose shapes the operator's own functions accept. A note names each of the others."""
-    kept = []
+    allowed = []
     for task in tasks:
         try:
             supervisor.try_operator(task, whole=True)
         except ConfigError as fault:  # the reference has no value there: no fault of a provider
             note(f"left out {task.case.label}: {fault}")
             continue
-        kept.append(task)
-    return kept
+        allowed.append(task)
+    return allowed
 
 
 def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Note) -> tuple[Analysis, bool]:

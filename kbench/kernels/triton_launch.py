@@ -168,12 +168,12 @@ def matrix_of(*matrices: Tensor) -> Matrix:
 
 
 class Division(NamedTuple):
-    """How rows are divided. A program has `together` rows, or one of `slices` slices of a row, each of `span` lanes, in `held`
-    blocks of `block` lanes. `registers` limits those of a thread."""
+    """How rows are divided. A program has `together` rows, or one of `slices` slices of a row, each of `span` lanes. It
+    takes them in `blocks` blocks of `block` lanes. `registers` limits those of a thread."""
 
     together: int
     block: int
-    held: int
+    blocks: int
     warps: int
     slices: int
     span: int
@@ -273,9 +273,8 @@ class KeptLaunch:
         constants, options, grid = launch.constants, launch.options, launch.programs
         if grid > LARGEST_GRID:
             raise Unsupported(f"needs {grid} programs; one launch has at most {LARGEST_GRID}")
-        tickets = (
-            launch.waits and "TICKETS" in launch.kernel.arg_names
-        )  # without them, all programs surely find a place at once
+        # without them, all programs surely find a place at once
+        tickets = launch.waits and "TICKETS" in launch.kernel.arg_names
         if tickets and grid > processors_of(device).multiprocessors:
             constants = {**constants, "TICKETS": True}
         elif launch.waits and device.type == "cuda":
@@ -291,11 +290,14 @@ class KeptLaunch:
             return
         run = compiled[grid, 1, 1]
         parameters = launch.kernel.params[len(tensors) + len(words) + len(launch.numbers) :]
-        rest = (*launch.numbers, *(constants.get(parameter.name, parameter.default) for parameter in parameters))
+        fixed_arguments = (
+            *launch.numbers,
+            *(constants.get(parameter.name, parameter.default) for parameter in parameters),
+        )
         if launch.words is None:
-            self._run = lambda *tensors: run(*tensors, *rest)
+            self._run = lambda *tensors: run(*tensors, *fixed_arguments)
         else:
-            self._run = lambda *tensors: run(*tensors, *_words(device, launch.words), *rest)
+            self._run = lambda *tensors: run(*tensors, *_words(device, launch.words), *fixed_arguments)
 
 
 def facts_of(tensors: tuple[Tensor | None, ...]) -> Hashable:
@@ -311,15 +313,15 @@ class Launcher:
 
     def __init__(self, choose: Callable[..., Launch]) -> None:
         self._choose = choose
-        self._kept: dict[Hashable, KeptLaunch] = {}
+        self._launches: dict[Hashable, KeptLaunch] = {}
 
     def __call__(self, tensors: tuple[Tensor | None, ...], *settings: Hashable) -> None:
         assert tensors[0] is not None
         key = (tensors[0].get_device(), settings, facts_of(tensors))
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = KeptLaunch(self._choose(*tensors, *settings))
-        kept(*tensors)
+        launch = self._launches.get(key)
+        if launch is None:
+            launch = self._launches[key] = KeptLaunch(self._choose(*tensors, *settings))
+        launch(*tensors)
 
 
 def _words(device: torch.device, words: tuple[int, Hashable] | None) -> tuple[Tensor | None, ...]:
@@ -355,12 +357,12 @@ def mailbox(device: torch.device, count: int, layout: Hashable) -> Tensor:
         elif device not in _store:
             _store[device] = torch.zeros(STORE_WORDS, dtype=torch.int64, device=device)
             torch.cuda.synchronize(device)  # graphs may run on any stream
-    before, mine = _mailboxes.get((device, stream, layout, captured), (None, None))
+    before, box = _mailboxes.get((device, stream, layout, captured), (None, None))
     another = captured and (capture is None or capture != before)
-    if mine is None or mine.numel() < count or another:
-        mine = _from_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
-        _mailboxes[device, stream, layout, captured] = capture, mine
-    return mine
+    if box is None or box.numel() < count or another:
+        box = _from_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
+        _mailboxes[device, stream, layout, captured] = capture, box
+    return box
 
 
 def _from_store(device: torch.device, count: int) -> Tensor:

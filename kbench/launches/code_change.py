@@ -83,14 +83,14 @@ def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> 
 def _alike(old: RanKernels, new: RanKernels, *, by_name: bool) -> str:
     """What is the same, and whether it was launched in the same way. `by_name`: only the names of the kernels are known."""
     if old.codes != new.codes:
-        what = "kernels with the same names (their machine code is not known)" if by_name else "same machine code"
-        return f"{what}, launched differently (grid, block, shared memory, copies or fills)"
-    what = (
+        text = "kernels with the same names (their machine code is not known)" if by_name else "same machine code"
+        return f"{text}, launched differently (grid, block, shared memory, copies or fills)"
+    text = (
         "kernels with the same names and grids (their machine code is not known)"
         if by_name
         else "same machine code and grid"
     )
-    return f"{what}{_clock(old, new)}"
+    return f"{text}{_clock(old, new)}"
 
 
 def _clock(old: RanKernels, new: RanKernels) -> str:

@@ -15,11 +15,11 @@ numbers of lines, which change with a comment."""
 
 def code_digest(data: bytes) -> str:
     """A digest of the machine code in an ELF file; empty if there is none."""
-    found = [(name, content) for name, content in elf_sections(data) if CODE_SECTIONS.match(name)]
-    if not found:
+    sections = [(name, content) for name, content in elf_sections(data) if CODE_SECTIONS.match(name)]
+    if not sections:
         return ""
     total = hashlib.sha256()
-    for name, content in sorted(found):
+    for name, content in sorted(sections):
         total.update(f"{name} {len(content)} ".encode())
         total.update(content)
     return total.hexdigest()[:12]

@@ -25,13 +25,13 @@ from kbench.launches.launched_call import Kernel, LaunchedCall
 @dataclass
 class KernelsFile:
     """The content of a file: devices, kernels and calls by name. `note` says what is wrong with it; empty if nothing is.
-    `there` is False if there is no such file."""
+    `exists` is False if there is no such file."""
 
     devices: dict[str, DeviceLimits] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     calls: dict[str, LaunchedCall] = field(default_factory=dict)
     note: str = ""
-    there: bool = True
+    exists: bool = True
 
     def device_lines(self, name: str, limits: DeviceLimits) -> Iterator[str]:
         """The line for a device, unless the file has it already. Adds the device to the content."""
@@ -48,7 +48,8 @@ class KernelsFile:
         if call.code and call.code not in self.calls:
             self.calls[call.code] = call
             launches = [asdict(launch) | {"kernel": launch.kernel.id} for launch in call.launches]
-            yield json.dumps({"call": call.code, "launches": launches, "memory": [asdict(one) for one in call.memory]})
+            memory = [asdict(operation) for operation in call.memory]
+            yield json.dumps({"call": call.code, "launches": launches, "memory": memory})
 
 
 def kernels_path(csv: Path | str) -> Path:
@@ -63,7 +64,7 @@ def read_kernels(csv: Path | str) -> KernelsFile:
     try:
         lines = path.read_text("utf-8", "replace").split("\n")
     except FileNotFoundError:
-        content.there = False
+        content.exists = False
         return content
     except OSError as error:
         content.note = f"{path}: cannot be read ({error.strerror}); the kernels of its rows are not known"

@@ -100,8 +100,8 @@ class LaunchedCall:
             return ""
         kernels = [launch.kernel.id for launch in self.launches]
         unsure = UNSURE * any(launch.kernel.by_name for launch in self.launches)
-        ways = [[each.grid, each.block, each.dynamic_shared_bytes, each.times] for each in self.launches]
-        memory = [[each.operation, each.bytes, each.times] for each in self.memory]
+        ways = [[launch.grid, launch.block, launch.dynamic_shared_bytes, launch.times] for launch in self.launches]
+        memory = [[operation.operation, operation.bytes, operation.times] for operation in self.memory]
         return f"{unsure}{digest(kernels)[:CODE_DIGITS]}-{digest([ways, memory])[:CODE_DIGITS]}"
 
 

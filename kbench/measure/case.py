@@ -164,9 +164,8 @@ class CaseRun:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
             accuracy = judge_call(inputs.first, first_call)
-            late = first_call.left_thread(
-                accuracy
-            )  # a first call may leave a compiler running: no fault if it is right
+            # a first call may leave a compiler running: no fault if it is right
+            late = first_call.left_thread(accuracy)
             contender.judged(accuracy, f"{late}: " if late else "")
             del first_call
             if contender.running:

@@ -35,7 +35,7 @@ class ComparisonView(Comparison):
 
     @classmethod
     def of(cls, comparison: Comparison) -> ComparisonView:
-        return cls(**{each.name: getattr(comparison, each.name) for each in fields(comparison) if each.init})
+        return cls(**{field.name: getattr(comparison, field.name) for field in fields(comparison) if field.init})
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -46,15 +46,15 @@ class ComparisonView(Comparison):
         """
         names = exports.column_names(self)
         cells = [exports.row_cells(row, self) for row in self.rows]
-        found: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in names})
+        frame: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in names})
         for name in names:
             if name in NUMBER_COLUMNS:
-                found[name] = found[name].astype("float64")
+                frame[name] = frame[name].astype("float64")
             elif name.endswith("_sessions"):
-                found[name] = found[name].astype("int64")
+                frame[name] = frame[name].astype("int64")
             elif cells and all(type(row[name]) is int for row in cells):
-                found[name] = found[name].astype("Int64")
-        return found
+                frame[name] = frame[name].astype("Int64")
+        return frame
 
     def __repr__(self) -> str:
         """`<Comparison pr.csv against main.csv: 1 slower, 46 same>`"""
@@ -74,32 +74,32 @@ def html(comparison: Comparison) -> str:
     notes = [] if comparison.nothing_common else [*report.drifts(comparison), report.geomean(comparison)]
     if notes:
         parts.append(f"<p>{'<br>'.join(map(_text, notes))}</p>")
-    common, left = report.common_parts(comparison), 0 if comparison.nothing_common else MAX_TABLE_ROWS
+    common, room = report.common_parts(comparison), 0 if comparison.nothing_common else MAX_TABLE_ROWS
     for changed, members in report.sections(comparison.rows):
-        shown, left = members[:left], max(0, left - len(members))
-        if shown:
-            parts.append((_table if changed else _groups)(shown, comparison, common))
+        fitting, room = members[:room], max(0, room - len(members))
+        if fitting:
+            parts.append((_table if changed else _groups)(fitting, comparison, common))
     if not comparison.nothing_common and (hidden := len(comparison.rows) - MAX_TABLE_ROWS) > 0:
         parts.append(f"<p>{hidden} more rows are in <code>.frame</code></p>")
     return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'  # dollar signs must not start a formula
 
 
-def _table(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
-    table = report.row_table(shown, comparison, common)
+def _table(rows: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
+    table = report.row_table(rows, comparison, common)
     body = [
         [
             _verdict(row.verdict) if head == "verdict" else _number(cell) if head in table.right else _cell(cell)
             for head, cell in zip(table.header, cells, strict=True)
         ]
-        for row, cells in zip(shown, table.rows, strict=True)
+        for row, cells in zip(rows, table.rows, strict=True)
     ]
     return _rows(table.header, body)
 
 
-def _groups(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
+def _groups(rows: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
     body = [
         [_verdict(group.first.verdict), _cell(group.who), _cell(group.extent), _cell(group.why)]
-        for group in report.grouped(shown, comparison, common)
+        for group in report.grouped(rows, comparison, common)
     ]
     return _rows(["verdict", "provider", "cases", "reason"], body)
 

@@ -30,12 +30,12 @@ class SourceFiles:
 
     sources  `path` or `LABEL=path`, as the commands take them
     folder   the temporary folder that holds the frames; None if no argument was a frame
-    home     the folder for pictures of the first argument; None if that was no frame
+    pictures_folder  that for pictures of the first argument; None if that was no frame
     """
 
     sources: list[str]
     folder: Path | None = None
-    home: Path | None = None
+    pictures_folder: Path | None = None
 
     def of_a_file(self, note: str) -> bool:
         """Whether a note is about a file of the user. A frame may have no environment file, which is not worth a note."""
@@ -55,17 +55,18 @@ def as_files(*sources: ResultsSource | Mapping[str, ResultsSource]) -> Iterator[
     frame replaces the path of its temporary file.
     """
     with ExitStack() as stack:
-        folder, home, taken, found = None, None, set[str](), list[str]()
+        folder, pictures_folder, names, files_of_sources = None, None, set[str](), list[str]()
         for label, source in _labelled(sources):
             if isinstance(source, pd.DataFrame):
-                home = home if found else Path(str(source.attrs.get("path", "frame"))).parent
+                if not files_of_sources:
+                    pictures_folder = Path(str(source.attrs.get("path", "frame"))).parent
                 folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
-                name = _unique(label or _stem(source), taken)
-                taken.add(name)
-                found.append(f"{name}={_write(source, folder / str(len(taken)), name)}")
+                name = _unique(label or _stem(source), names)
+                names.add(name)
+                files_of_sources.append(f"{name}={_write(source, folder / str(len(names)), name)}")
             else:
-                found.append(f"{label}={source}" if label else str(source))
-        files = SourceFiles(found, folder, home)
+                files_of_sources.append(f"{label}={source}" if label else str(source))
+        files = SourceFiles(files_of_sources, folder, pictures_folder)
         try:
             yield files
         except (UsageError, ResultsError) as error:
@@ -75,10 +76,10 @@ def as_files(*sources: ResultsSource | Mapping[str, ResultsSource]) -> Iterator[
 def _labelled(sources: Sequence[ResultsSource | Mapping[str, ResultsSource]]) -> Iterator[tuple[str, ResultsSource]]:
     for source in sources:
         if isinstance(source, Mapping):
-            for label, each in source.items():
+            for label, labelled in source.items():
                 if not label or "=" in label:
                     raise UsageError(f"the label {label!r} is empty or has an equals sign; choose another label")
-                yield label, each
+                yield label, labelled
         else:
             yield "", source
 
@@ -87,9 +88,9 @@ def _stem(frame: pd.DataFrame) -> str:
     return Path(str(frame.attrs.get("path", "frame"))).stem.replace("=", "-") or "frame"
 
 
-def _unique(name: str, taken: Collection[str]) -> str:
-    numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(taken) + 2))
-    return next(each for each in numbered if each not in taken)
+def _unique(name: str, names: Collection[str]) -> str:
+    numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(names) + 2))
+    return next(candidate for candidate in numbered if candidate not in names)
 
 
 def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
@@ -114,7 +115,7 @@ def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
 
 def _cell(value: Any) -> str:
     if isinstance(value, (tuple, list)):
-        return ";".join(_cell(each) for each in value)
+        return ";".join(_cell(element) for element in value)
     if value is None or value is pd.NA or value is pd.NaT:
         return ""
     value = value.item() if hasattr(value, "item") else value  # the repr of a numpy number is not a plain number

@@ -34,7 +34,10 @@ def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
     """Functions by the names of their providers. A list gives each function its own name. Raises ConfigError."""
     if callable(functions):
         raise _error(_name(functions), "put the function into a list: [function]")
-    named = list(functions.items()) if isinstance(functions, Mapping) else [(_name(one), one) for one in functions]
+    if isinstance(functions, Mapping):
+        named = list(functions.items())
+    else:
+        named = [(_name(function), function) for function in functions]
     for name, function in named:
         if not callable(function):
             raise _error(name, f"is not a function (its type is {type(function).__name__})")
@@ -56,11 +59,11 @@ class InProcess:
         self._guard = Guard()  # before plug-ins are imported
         self._recorder, self._instruments = LaunchRecorder(self._device), Instruments(self._device)
         failures = load_plugins(plugins)
-        known = operator in registry.operator_names()  # if not, the config says so
-        self._providers = registry.operator(operator).providers if known else {}
+        operator_exists = operator in registry.operator_names()  # if not, the config says so
+        self._providers = registry.operator(operator).providers if operator_exists else {}
         self._before = dict(self._providers)
         try:
-            for name, function in functions.items() if known else ():
+            for name, function in functions.items() if operator_exists else ():
                 self._register(operator, name, function)
             self.catalog = make_catalog(self._device, self._instruments.telemetry, failures)
         except BaseException:
@@ -124,5 +127,5 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-def _error(provider: str, what: str) -> ConfigError:
-    return ConfigError([ConfigIssue(SourceLocation(f"provider {provider}"), what)])
+def _error(provider: str, problem: str) -> ConfigError:
+    return ConfigError([ConfigIssue(SourceLocation(f"provider {provider}"), problem)])

@@ -107,9 +107,8 @@ def pages_of(
         raise UsageError(f"--kind: {unknown('kind', kind, PICTURE_KINDS)}")
     metric = metric_by_name("ms" if kind == "heatmap" else choices.metric_of(sources))
     axes = list(dict.fromkeys(axis for source in sources for axis in source.axes))
-    wanted = (
-        f"axis_{choices.x}" if choices.x in OWN and f"axis_{choices.x}" in axes else choices.x
-    )  # see `load_sources`
+    # see `load_sources`
+    wanted = f"axis_{choices.x}" if choices.x in OWN and f"axis_{choices.x}" in axes else choices.x
     drawn, x = along(points(sources, metric), axes, wanted, parameters=kind == "lines")
     if (count := drawn["curve"].nunique()) > MOST_CURVES:
         what = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"

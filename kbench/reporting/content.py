@@ -199,13 +199,13 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
     shared = {
         head: cells[0] for head, cells in {**words, **more}.items() if head != "provider" and len(set(cells)) == 1
     }
-    same = [
+    common = [
         f"{head}={value}" if head in axes else value
         for head, value in shared.items()
         if value and head not in ("file", "session")
     ]
     columns = {head: cells for head, cells in {**words, **numbers, **more}.items() if head not in shared}
-    return same, page_table(columns, ["provider", "file", "operator", "dtype", "status"])
+    return common, page_table(columns, ["provider", "file", "operator", "dtype", "status"])
 
 
 def _lost(members: Iterable[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
@@ -226,6 +226,6 @@ def _lost(members: Iterable[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
 
 def _glossary(rows: Iterable[Row]) -> dict[str, str]:
     """The explanations of `kbench explain` for the statuses and flags that occur."""
-    seen = {word for row in rows for word in (row.status.value, *row.flags)}
-    words = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in ALWAYS_EXPLAINED]
+    used = {word for row in rows for word in (row.status.value, *row.flags)}
+    words = [word for texts in explain.KINDS.values() for word in texts if word in used or word in ALWAYS_EXPLAINED]
     return {word: explanation.text if (explanation := explain.find_explanation(word)) else "" for word in words}

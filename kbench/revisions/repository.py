@@ -36,18 +36,22 @@ def plain_environment() -> dict[str, str]:
 
 
 def _git(
-    folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S, what: str = "", more: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    limit_s: float = QUESTION_LIMIT_S,
+    problem: str = "",
+    more: Mapping[str, str] | None = None,
 ) -> str:
-    """What git prints. `more` has further variables. Raises UsageError, with `what` went wrong and git's own reason."""
+    """What git prints. `more` has further variables. Raises UsageError, with the `problem` and git's own reason."""
     try:
-        ended = run_process(["git", *HOOKS_OFF, *words], folder, {**plain_environment(), **(more or {})}, limit_s)
+        ended = run_process(["git", *HOOKS_OFF, *arguments], folder, {**plain_environment(), **(more or {})}, limit_s)
     except OSError as error:
         raise UsageError(f"git cannot be started ({error.strerror}); kbench needs git to measure revisions") from None
     if ended.code is None:
-        raise UsageError(f"{folder}: git {words[0]} did not end within {limit_s:g} s")
+        raise UsageError(f"{folder}: git {arguments[0]} did not end within {limit_s:g} s")
     if ended.code != 0:
-        said = " ".join(line.strip() for line in ended.tail) or f"exit code {ended.code}"
-        raise UsageError(f"{what or folder}: {said}")
+        output = " ".join(line.strip() for line in ended.tail) or f"exit code {ended.code}"
+        raise UsageError(f"{problem or folder}: {output}")
     return ended.output
 
 
@@ -65,41 +69,41 @@ class Repository:
     @classmethod
     def of(cls, folder: Path) -> Repository:
         """The repository that a folder lies in. Raises UsageError."""
-        what = f"{folder}: git finds no working tree here; start kbench in a folder of a cloned repository"
-        words = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
-        top, common = _git(folder, *words, what=what).splitlines()
+        problem = f"{folder}: git finds no working tree here; start kbench in a folder of a cloned repository"
+        arguments = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
+        top, common = _git(folder, *arguments, problem=problem).splitlines()
         return cls(Path(top).resolve(), Path(common).resolve())
 
     def commit(self, revision: str) -> str:
         """The full hash of the commit that a revision names. Raises UsageError."""
         if not revision.strip():  # in a workflow, from a variable that is not set
             raise UsageError("the name of a revision is empty; give a branch, a tag or a hash")
-        what = (
+        problem = (
             f"{revision}: no such commit in {self.top}; a shallow clone gets its history with git fetch --unshallow, or "
             "fetch-depth: 0 in a workflow"
         )
-        return _git(self.top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}", what=what).strip()
+        arguments = ("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        return _git(self.top, *arguments, problem=problem).strip()
 
     def add_worktree(self, folder: Path, commit: str) -> None:
         """Check out a commit in a new folder. Raises UsageError."""
-        what = f"{commit[:9]}: cannot be checked out in {folder}"
-        words = ("worktree", "add", "--quiet", "--detach", str(folder), commit)
-        _git(self.top, *words, limit_s=CHECKOUT_LIMIT_S, what=what)
+        problem = f"{commit[:9]}: cannot be checked out in {folder}"
+        arguments = ("worktree", "add", "--quiet", "--detach", str(folder), commit)
+        _git(self.top, *arguments, limit_s=CHECKOUT_LIMIT_S, problem=problem)
 
     def add_copy_of_working_tree(self, folder: Path, index: Path) -> None:
         """Check out HEAD in a new folder, and give it the files of the working tree: also untracked ones, but no ignored ones.
         `index` is where git may write an index for that. Raises UsageError."""
-        what = f"{self.top}: git cannot copy the working tree"
-        own = Path(_git(self.top, "rev-parse", "--path-format=absolute", "--git-path", "index").strip())
-        if own.is_file():
-            shutil.copy2(
-                own, index
-            )  # it says which files did not change; its date tells git which ones to look at again
+        problem = f"{self.top}: git cannot copy the working tree"
+        index_of_tree = Path(_git(self.top, "rev-parse", "--path-format=absolute", "--git-path", "index").strip())
+        if index_of_tree.is_file():
+            # it says which files did not change; its date tells git which ones to look at again
+            shutil.copy2(index_of_tree, index)
         aside = {"GIT_INDEX_FILE": str(index)}
-        _git(self.top, "add", "--all", limit_s=CHECKOUT_LIMIT_S, what=what, more=aside)
-        tree = _git(self.top, "write-tree", what=what, more=aside).strip()
+        _git(self.top, "add", "--all", limit_s=CHECKOUT_LIMIT_S, problem=problem, more=aside)
+        tree = _git(self.top, "write-tree", problem=problem, more=aside).strip()
         self.add_worktree(folder, self.commit("HEAD"))
-        _git(folder, "read-tree", "--reset", "-u", tree, limit_s=CHECKOUT_LIMIT_S, what=what)
+        _git(folder, "read-tree", "--reset", "-u", tree, limit_s=CHECKOUT_LIMIT_S, problem=problem)
 
     def forget_worktrees(self, folder: Path) -> None:
         """Remove git's entries of the worktrees in a folder that is deleted. Other entries stay, as `git worktree prune` would

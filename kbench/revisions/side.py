@@ -71,17 +71,17 @@ def build(side: RevisionSide, command: str, repository: Repository, note: Callab
     note(f"building {side.name}: {command}")
     place = side.root.with_name(f"environment-{side.label}")
     venv = [sys.executable, "-m", "venv", str(place)]
-    made = run_process(venv, side.root, plain_environment(), ENVIRONMENT_LIMIT_S)
-    if made.code != 0:
-        raise _failure(f"{side.name}: python -m venv failed", made, ENVIRONMENT_LIMIT_S, note)
+    creation = run_process(venv, side.root, plain_environment(), ENVIRONMENT_LIMIT_S)
+    if creation.code != 0:
+        raise _failure(f"{side.name}: python -m venv failed", creation, ENVIRONMENT_LIMIT_S, note)
     scripts, packages = (
         Path(sysconfig.get_path(name, "venv", {"base": str(place), "platbase": str(place)}))
         for name in ("scripts", "purelib")
     )
     # The packages of this environment come after its own. `--system-site-packages` would give those of the Python that this
     # environment was made from.
-    ours = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    lines = [f"import site; site.addsitedir({path!r})" for path in ours]
+    package_folders = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    lines = [f"import site; site.addsitedir({path!r})" for path in package_folders]
     (packages / "zz-packages-of-kbench.pth").write_text("\n".join(lines) + "\n")
     built = replace(side, python=str(scripts / "python"))
     environment = environment_of(built, repository) | {
@@ -96,27 +96,27 @@ def build(side: RevisionSide, command: str, repository: Repository, note: Callab
     return built
 
 
-def _failure(what: str, ended: Ended, limit_s: float, note: Callable[[str], None]) -> ExecutionError:
+def _failure(event: str, ended: Ended, limit_s: float, note: Callable[[str], None]) -> ExecutionError:
     for line in ended.tail:
         note(f"  {line}")
-    how = f"it did not end within {limit_s:g} s" if ended.code is None else f"exit code {ended.code}"
-    shown = "the lines above are the end of its output" if ended.tail else "it printed nothing"
-    return ExecutionError(f"{what}: {how}; {shown}")
+    ending = f"it did not end within {limit_s:g} s" if ended.code is None else f"exit code {ended.code}"
+    advice = "the lines above are the end of its output" if ended.tail else "it printed nothing"
+    return ExecutionError(f"{event}: {ending}; {advice}")
 
 
 def environment_of(side: RevisionSide, repository: Repository) -> dict[str, str]:
     """The environment variables with which a side is built and measured. Its modules come first: every folder of the working
     tree in which this Python looks for modules is replaced with the same folder of the side."""
-    inside, others = [side.root], []
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    own = Path(__file__).resolve().parents[2]
-    for text in [*given, *sys.path, str(own)]:
+    inside, outside = [side.root], []
+    python_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    kbench_root = Path(__file__).resolve().parents[2]
+    for text in [*python_path, *sys.path, str(kbench_root)]:
         path = Path(text)
         if path.is_absolute() and path.resolve().is_relative_to(repository.top):
             mapped = side.root / path.resolve().relative_to(repository.top)
             if mapped.is_dir() and mapped not in inside and "site-packages" not in mapped.parts:
                 inside.append(mapped)
-        elif text in given or (path == own and own.name != "site-packages"):
-            others.append(text)
-    paths = dict.fromkeys([*map(str, inside), *filter(None, others)])
+        elif text in python_path or (path == kbench_root and kbench_root.name != "site-packages"):
+            outside.append(text)
+    paths = dict.fromkeys([*map(str, inside), *filter(None, outside)])
     return plain_environment() | {"PYTHONPATH": os.pathsep.join(paths)}

@@ -13,22 +13,22 @@ SIMILAR = 0.7
 """From this ratio of difflib on, a word with another first letter counts as near. 1 is the same word."""
 
 
-def unknown(kind: str, word: Any, known: Sequence[str]) -> str:
+def unknown(kind: str, word: Any, choices: Sequence[str]) -> str:
     """`unknown provider "tritn"; did you mean "triton"?`. Lists the known words if none is near."""
-    near = nearest(str(word), known)
+    near = nearest(str(word), choices)
     if near:
         return f'unknown {kind} {as_written(word)}; did you mean "{near}"?'
     return f"unknown {kind} {as_written(word)}; " + (
-        f"choose from {list_words(known)}" if known else f"there are no {kind}s"
+        f"choose from {list_words(choices)}" if choices else f"there are no {kind}s"
     )
 
 
-def nearest(word: str, known: Sequence[str]) -> str | None:
+def nearest(word: str, choices: Sequence[str]) -> str | None:
     """The most similar known word, whatever its case, or None if none is near.
 
     A word with another first letter has to be more similar: "foo" does not mean "oom".
     """
-    lower = {known_word.lower(): known_word for known_word in known}
+    lower = {choice.lower(): choice for choice in choices}
     for near in difflib.get_close_matches(word.lower(), lower, n=3):
         ratio = difflib.SequenceMatcher(None, near, word.lower()).ratio()
         if near[0] == word[0].lower() or ratio >= SIMILAR:
@@ -36,10 +36,10 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
     return None
 
 
-def candidates(word: str, known: Iterable[str], present: Container[str]) -> list[str]:
+def candidates(word: str, keys: Iterable[str], present: Container[str]) -> list[str]:
     """The keys to suggest for a misspelt key: those that the mapping lacks, if one of them is near, or else all."""
-    absent = [key for key in known if key not in present]
-    return absent if nearest(word, absent) else list(known)
+    absent = [key for key in keys if key not in present]
+    return absent if nearest(word, absent) else list(keys)
 
 
 def as_written(value: Any) -> str:

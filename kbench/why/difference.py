@@ -18,8 +18,8 @@ _REGISTER = re.compile(r"%\w+|\bU?[RPB]\d+(?:\.reuse)?\b|\.L\d+|\$L\w+")
 def opcode_counts(listings: Sequence[Sequence[str]]) -> list[list[str]]:
     """For each kind of instruction how often the listings have it; those with the largest differences first."""
     counts = [Counter(filter(None, map(opcode, lines))) for lines in listings]
-    kinds = sorted(set().union(*counts), key=lambda each: (-_spread([one[each] for one in counts]), each))
-    return [[each, *(str(one[each]) for one in counts)] for each in kinds]
+    kinds = sorted(set().union(*counts), key=lambda kind: (-_spread([count[kind] for count in counts]), kind))
+    return [[kind, *(str(count[kind]) for count in counts)] for kind in kinds]
 
 
 def changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:

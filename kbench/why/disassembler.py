@@ -19,8 +19,8 @@ HOW_TO_GET = "pip install triton, or install the CUDA toolkit with cuobjdump and
 def find_cuobjdump() -> str | None:
     """The path of the program in the first folder that also has nvdisasm, which it needs; None if there is none."""
     for folder in _folders():
-        if shutil.which("nvdisasm", path=folder) and (found := shutil.which("cuobjdump", path=folder)):
-            return found
+        if shutil.which("nvdisasm", path=folder) and (program := shutil.which("cuobjdump", path=folder)):
+            return program
     return None
 
 
@@ -42,16 +42,16 @@ def dump_code(options: Sequence[str], path: Path) -> str:
     except subprocess.TimeoutExpired:
         raise ExecutionError(f"{program} took longer than {DISASSEMBLE_LIMIT_S:g} s on {path}") from None
     if ended.returncode:
-        said = ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-        raise ExecutionError(f"{program} cannot read {path}: {said[-1]}")
+        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+        raise ExecutionError(f"{program} cannot read {path}: {lines[-1]}")
     return ended.stdout.decode("utf-8", "replace")
 
 
 def _folders() -> Iterator[str]:
     yield from os.environ.get("PATH", os.defpath).split(os.pathsep)
     for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if home := os.environ.get(variable):
-            yield str(Path(home) / "bin")
+        if toolkit := os.environ.get(variable):
+            yield str(Path(toolkit) / "bin")
     yield "/usr/local/cuda/bin"
     triton = importlib.util.find_spec("triton")  # does not import it
     for folder in triton.submodule_search_locations or [] if triton else []:

@@ -120,7 +120,7 @@ class RowFacts:
         file = kernels_path(self.path).name
         if not row.code:
             return "the run recorded no kernels: it had no NVIDIA device or `kernels: false`, or it measured a script"
-        if not self.kernels.there:
+        if not self.kernels.exists:
             return f"{file} is missing; copy it to the folder of the results file"
         return f"{file} has no entry with the digest {row.code}, which this row names"
 
@@ -134,10 +134,10 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     providers = [row for row in of_case if row.role == Role.PROVIDER]
     names = [chosen.configuration_name]
     if versus:
-        others = list(dict.fromkeys(row.configuration_name for row in providers))
-        if versus not in others:
-            near = nearest(versus, others)
-            advice = f'did you mean "{near}"?' if near else f"the case has {list_words(others)}"
+        names_of_case = list(dict.fromkeys(row.configuration_name for row in providers))
+        if versus not in names_of_case:
+            near = nearest(versus, names_of_case)
+            advice = f'did you mean "{near}"?' if near else f"the case has {list_words(names_of_case)}"
             raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
         names.append(versus)
     kernels, (environment, note) = read_kernels(path), read_environment(path)

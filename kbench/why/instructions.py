@@ -18,18 +18,18 @@ _FOR_DEBUGGERS = re.compile(r"\s*(\.loc\b|//|$)|\$L__(tmp|func_begin|func_end)\w
 def sass_of(text: str, symbol: str) -> tuple[str, list[str]]:
     """The architecture of a kernel and its instructions, from the output of `cuobjdump --dump-sass`; ("", []) if it is not
     there. A library may have it for several architectures: the last one counts."""
-    architecture, inside = "", False
-    found: tuple[str, list[tuple[int, str]]] = ("", [])
+    architecture, kernel_architecture, inside = "", "", False
+    instructions: list[tuple[int, str]] = []
     for line in text.splitlines():
         if match := _ARCHITECTURE.match(line):
             architecture, inside = match[1], False
         elif match := _FUNCTION.match(line):
             inside = match[1] == symbol
             if inside:
-                found = architecture, []
+                kernel_architecture, instructions = architecture, []
         elif inside and (match := _SASS.match(line)):
-            found[1].append((int(match[1], 16), match[2]))
-    return found[0], _labelled(found[1])
+            instructions.append((int(match[1], 16), match[2]))
+    return kernel_architecture, _labelled(instructions)
 
 
 def ptx_of(text: str, symbol: str) -> list[str]:
@@ -53,19 +53,19 @@ def opcode(instruction: str) -> str:
 
 def _labelled(instructions: Iterable[tuple[int, str]]) -> list[str]:
     """The instructions with labels in place of addresses, without the padding at the end."""
-    kept = list(instructions)
-    while kept and kept[-1][1] == "NOP":
-        kept.pop()
-    if kept and _JUMP.match(kept[-1][1]) and kept[-1][1].endswith(f"{kept[-1][0]:#x}"):  # an endless loop after the end
-        kept.pop()
-    places = {f"{address:#x}" for address, _ in kept}
+    used = list(instructions)
+    while used and used[-1][1] == "NOP":
+        used.pop()
+    if used and _JUMP.match(used[-1][1]) and used[-1][1].endswith(f"{used[-1][0]:#x}"):  # an endless loop after the end
+        used.pop()
+    places = {f"{address:#x}" for address, _ in used}
     targets = sorted(
-        {each for _, text in kept if _JUMP.match(text) for each in _ADDRESS.findall(text) if each in places},
-        key=lambda each: int(each, 16),
+        {address for _, text in used if _JUMP.match(text) for address in _ADDRESS.findall(text) if address in places},
+        key=lambda address: int(address, 16),
     )
     labels = {target: f".L{number}" for number, target in enumerate(targets, 1)}
     lines = []
-    for address, text in kept:
+    for address, text in used:
         if label := labels.get(f"{address:#x}"):
             lines.append(f"{label}:")
         named = _ADDRESS.sub(lambda match: labels.get(match[0], match[0]), text) if _JUMP.match(text) else text

@@ -67,8 +67,8 @@ def kernel_lines(facts: RowFacts) -> Iterator[str]:
         return
     for launch in facts.call.launches:
         yield _kernel(launch, facts)
-    for each in facts.call.memory:
-        yield f"{each.operation} of {each.bytes} bytes{_times(each.times)}"
+    for operation in facts.call.memory:
+        yield f"{operation.operation} of {operation.bytes} bytes{_times(operation.times)}"
 
 
 def _kernel(launch: KernelLaunch, facts: RowFacts) -> str:
@@ -78,10 +78,10 @@ def _kernel(launch: KernelLaunch, facts: RowFacts) -> str:
     parts.append(f"{kernel.local_bytes} bytes of local memory per thread" if kernel.local_bytes else "no local memory")
     shared = kernel.static_shared_bytes + launch.dynamic_shared_bytes
     parts.append(f"{shared} bytes of shared memory" if shared else "no shared memory")
-    if found := facts.occupancy(launch):
-        limit = f", limited by {' and '.join(found.limits)}" if found.limits else ""
-        parts.append(f"occupancy {found.share:.0%}{limit}")
-        parts.append(f"fills the device {found.waves:.2f} times")
+    if occupancy := facts.occupancy(launch):
+        limit = f", limited by {' and '.join(occupancy.limits)}" if occupancy.limits else ""
+        parts.append(f"occupancy {occupancy.share:.0%}{limit}")
+        parts.append(f"fills the device {occupancy.waves:.2f} times")
     return f"{kernel.name}{_times(launch.times)}: {', '.join(parts)}; code {kernel.code} ({kernel.origin})"
 
 

@@ -119,7 +119,7 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
         past = read(path, layout, MACHINE, "resume")
         whole = sum(after <= size + 1 for after in sizes[1:])  # without its line break the last row is whole
         assert len(past.rows) == 6 * whole, f"cut at byte {size}"
-        assert past.left == layout.tasks[whole:]
+        assert past.remaining == layout.tasks[whole:]
         if size % 20 == 0:
             assert len(read_results(path).rows) >= len(past.rows)
         if size > sizes[whole]:
@@ -137,12 +137,12 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     header, *cases = [data[a:b] for a, b in zip([0, *sizes], sizes, strict=False)]
     path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
     past = read(path, layout, MACHINE, "resume")
-    assert past.left == (layout.tasks[1], layout.tasks[2])
+    assert past.remaining == (layout.tasks[1], layout.tasks[2])
     assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
     path.write_bytes(header + cases[3].rsplit(b"\n", 2)[0] + b"\n" + cases[0])
     assert f"{path}:2: rows of this case are missing" in refused(path, layout), "only the last case may be cut short"
     path.write_bytes(header + cases[0] + cases[2])
-    assert read(path, layout, MACHINE, "resume").left == (layout.tasks[1], layout.tasks[3])
+    assert read(path, layout, MACHINE, "resume").remaining == (layout.tasks[1], layout.tasks[3])
 
 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path
     beside = path.with_suffix(".env.json")
     beside.write_text(json.dumps(json.loads(beside.read_text()) | {"scope": "cluster"}))
     first = other(device="B host", packages={"kbench": "1.0", "torch": "3.0"})
-    assert read(path, layout, first, "resume", "cluster").left == ()
+    assert read(path, layout, first, "resume", "cluster").remaining == ()
     with pytest.raises(ResultsError, match="kbench was 1"):
         read(path, layout, other(packages={"kbench": "2.0"}), "resume", "cluster")
 
@@ -211,9 +211,9 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
     two = plan_in(tmp_path)
     path, sizes = write_finished(two, tmp_path)
     one = plan_in(tmp_path, sessions=1)
-    assert [task.session for task in read(path, one, MACHINE, "append").left] == [2, 2]
+    assert [task.session for task in read(path, one, MACHINE, "append").remaining] == [2, 2]
     # a file that was begun with more sessions is resumed to the end, whatever the config says
-    assert read(path, one, MACHINE, "resume").left == ()
+    assert read(path, one, MACHINE, "resume").remaining == ()
     four = read(path, plan_in(tmp_path, sessions=4), MACHINE, "resume")
     assert [task.session for task in four.left] == [2, 2, 3, 3]
     path.write_bytes(path.read_bytes()[: sizes[-2]])

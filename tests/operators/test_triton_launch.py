@@ -49,8 +49,8 @@ def test_slices_and_blocks_hold_every_lane_of_a_row(itemsize: int, processors: i
         for division, pieces, seen, waits in ways:
             where = f"{M} x {N}: {division}"
             assert division.block & (division.block - 1) == 0 and division.block >= seen.vector, where
-            held = division.held * division.block
-            assert pieces or held >= min(division.span, seen.lanes), where
+            lanes = division.blocks * division.block
+            assert pieces or lanes >= min(division.span, seen.lanes), where
             assert division.span * (division.slices - 1) < seen.lanes <= division.span * division.slices, where
             assert division.span % seen.vector == 0, where
             assert division.slices == 1 or division.together == 1, where
@@ -83,7 +83,7 @@ def test_programs_wait_only_where_they_can() -> None:
 )  # fmt: skip
 def test_rows_that_would_leave_lanes_idle_are_held_in_eighths(N: int, itemsize: int, pieces: int) -> None:
     division, _ = divide(matrix(2**22, N, itemsize))
-    assert division and division.held == pieces
+    assert division and division.blocks == pieces
     few, _ = divide(matrix(FEW_ROWS, N, itemsize))
     assert few and few.together == 1
 

@@ -200,9 +200,8 @@ def backward_way(shape: Shape, numbers: tuple[float, ...]) -> Way:
     few = shape.M <= 256 or (shape.M <= 512 and N >= 4096)
     if few and N <= LONGEST_HELD:  # reading twice takes less time than a second launch
         return rows_and_columns(shape, numbers)
-    staged_bytes = (
-        shape.processors.shared_bytes if access_bytes >= 4 else 0
-    )  # no load on the way has fewer than 4 bytes
+    # no load on the way has fewer than 4 bytes
+    staged_bytes = shape.processors.shared_bytes if access_bytes >= 4 else 0
     # registers must suffice for a mask for every access, and for rows that are not on the way to shared memory
     roomy = access_bytes > 4 and (staged_bytes > 0 or not shape.layernorm)
     longest = LONGEST_RESIDENT if roomy else LONGEST_RESIDENT // 2

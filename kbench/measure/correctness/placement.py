@@ -101,7 +101,7 @@ def _bytes(x: Tensor) -> tuple[int, int]:
 
 
 def _of_bytes(occupied: Tensor, x: Tensor, start: int) -> Tensor:
-    """The elements of `taken`, one for each byte of memory from `start`, that stand for the bytes of a tensor."""
+    """The elements of `occupied`, one for each byte of memory from `start`, that stand for the bytes of a tensor."""
     size = x.element_size()
     strides = [stride * size for stride in x.stride()]
     return occupied.as_strided((*x.shape, size), (*strides, 1), x.data_ptr() - start)

@@ -56,9 +56,8 @@ class WatchedFunctions:
             return
         for name in dir(watched) if isinstance(watched, type) else tuple(vars(watched)):
             value = getattr(watched, name)
-            if (
-                isroutine(value) and getattr(watched, name) is value
-            ):  # a method of a metaclass is another object each time
+            # a method of a metaclass is another object each time
+            if isroutine(value) and getattr(watched, name) is value:
                 self._values[f"{path}.{name}"] = watched, name, value
 
     def watch_operator(self, operator: Operator) -> None:

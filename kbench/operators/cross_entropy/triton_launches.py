@@ -87,12 +87,12 @@ def divide_losses(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
             slices = math.ceil(x.lanes / span_of(x.lanes, slices))
     if slices > 1:
         division = sliced_rows(x, 2, slices)
-        return division, min(4, division.held)
+        return division, min(4, division.blocks)
     if x.row_bytes <= ONE_STEP_BYTES:
         # of the three, the one with the fewest idle lanes, and of these the one with the most threads
         divisions = [whole_rows(x, accesses, 4096) for accesses in (4, 8, 16)]
-        division = min(divisions, key=lambda division: division.block * division.held)
-        return division, division.held
+        division = min(divisions, key=lambda division: division.block * division.blocks)
+        return division, division.blocks
     threads = 128 if x.edges else 256
     at_once = THREADS_A_PROCESSOR * x.processors.multiprocessors // x.rows
     if at_once >= 128:
@@ -145,10 +145,10 @@ def both(
     # with the policy, this kernel would spill
     policy = "" if x.itemsize == 2 and division.slices > 1 and division.registers == 56 else x.load_policy
     lanes = division.block * pieces
-    loops = math.ceil((division.span - division.block * division.held) / lanes) if pieces else 0
+    loops = math.ceil((division.span - division.block * division.blocks) / lanes) if pieces else 0
     constants = {
         "SMOOTH": smooth,
-        "HELD": division.held,
+        "HELD": division.blocks,
         "PIECES": pieces,
         "VEC": x.vector,
         "EDGES": x.edges,
@@ -168,12 +168,12 @@ def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> tuple[Div
     spread = x.row_bytes > HELD_BYTES // 2 and x.rows * math.ceil(x.lanes / (4 * x.vector * 128)) <= programs_at_once
     if slices is None and not spread and x.row_bytes <= HELD_BYTES:
         whole = whole_rows(x, 4 if x.rows <= FEW_ROWS or (smooth and x.itemsize == 2) else 8)
-        if caps and whole.held > 4:
+        if caps and whole.blocks > 4:
             whole = whole._replace(registers=56 if smooth or whole.warps < 4 else 48)
         return whole, 0
     if not smooth and (shared := waiting_rows(x, (4, 8) if few else (8,), slices)):
-        if caps and shared.held <= 8:
+        if caps and shared.blocks <= 8:
             shared = shared._replace(registers=96 if few else 56 if shared.slices <= 32 and not x.edges else 64)
         return shared, 0
-    held = 2 if smooth else 4
-    return Division(1, x.vector * 512, held, 512 // x.processors.warp_size, 1, span_of(x.lanes, 1)), 2
+    blocks = 2 if smooth else 4
+    return Division(1, x.vector * 512, blocks, 512 // x.processors.warp_size, 1, span_of(x.lanes, 1)), 2

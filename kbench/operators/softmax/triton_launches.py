@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """A line of a table: rows of at most `most` lanes are held in blocks of at most `block` lanes, with `each` lanes per
-    thread. A line that is not for `edges` is for rows that consist of whole vectors."""
+    """A line of a table: rows of at most `most` lanes are held in blocks of at most `block` lanes, with `thread_lanes` lanes
+    per thread. A line that is not for `edges` is for rows that consist of whole vectors."""
 
     most: float
     block: int
-    each: int
+    thread_lanes: int
     edges: bool = True
 
 
@@ -102,7 +102,7 @@ def forward(out: Tensor, x: Tensor, slices: int | None = None) -> Launch:
         warps = 512 // matrix.processors.warp_size
         return Launch(kernels.rows_read_twice, M, (stride, M, N), {"BLOCK": 4096, "STAGES": 3}, {"num_warps": warps})
     constants = {
-        "PIECES": division.held,
+        "PIECES": division.blocks,
         "VEC": matrix.vector,
         "EDGES": matrix.edges,
         "STREAM": matrix.bytes <= STREAMED_BYTES,
@@ -130,8 +130,8 @@ def divide(x: Matrix, slices: int | None = None) -> tuple[Division | None, Matri
     return _sliced(x, line, slices), x
 
 
-def _threads(x: Matrix, lanes: int, each: int) -> int:
-    return min(1024, max(x.processors.warp_size, lanes // each))
+def _threads(x: Matrix, lanes: int, thread_lanes: int) -> int:
+    return min(1024, max(x.processors.warp_size, lanes // thread_lanes))
 
 
 def _limit(x: Matrix, lanes_per_thread: int) -> int | None:
@@ -143,12 +143,14 @@ def _whole(x: Matrix, line: Line) -> Division:
     block = min(power_of_two(x.lanes), line.block)
     pieces = math.ceil(x.lanes / block)
     if x.rows <= FEW_ROWS and block <= LONG_ROW and pieces == 1:
-        together, each = 1, max(1, block // (32 if block <= 512 else 128 if block <= 4096 else 256))
+        together, thread_lanes = 1, max(1, block // (32 if block <= 512 else 128 if block <= 4096 else 256))
     else:
         together = max(1, TILE_BYTES // (block * x.itemsize))
-        each = line.each * (2 if x.edges and pieces == 1 else pieces)  # every warp computes the edges too
+        thread_lanes = line.thread_lanes * pieces
+        if x.edges and pieces == 1:  # every warp computes the edges too
+            thread_lanes *= 2
     lanes = together * block * pieces
-    threads = _threads(x, lanes, each)
+    threads = _threads(x, lanes, thread_lanes)
     warps, limit = threads // x.processors.warp_size, _limit(x, lanes // threads)
     return Division(together, block, pieces, warps, 1, span_of(x.lanes, 1), limit)
 
@@ -157,9 +159,8 @@ def _few_rows(x: Matrix) -> Line | None:
     """The slices of rows that are too few to fill the device; None if there are enough, or if they are short."""
     if x.columns <= LONG_ROW or not x.processors.waiting:
         return None
-    smallest = min(
-        max(2048, power_of_two(math.ceil(x.columns / 32))), SLICE
-    )  # more slices take longer to exchange results
+    # more slices take longer to exchange results
+    smallest = min(max(2048, power_of_two(math.ceil(x.columns / 32))), SLICE)
     for block in (smallest, SLICE, SLICE_OF_WHOLE_VECTORS):
         if x.rows * math.ceil(x.columns / block) <= MOST_SLICES:
             return Line(math.inf, block, min(32, block // 128))
@@ -170,21 +171,21 @@ def _sliced(x: Matrix, line: Line, slices: int | None) -> Division | None:
     """Several programs hold a row, each a slice in one block."""
 
     def most_slices(block: int) -> int:
-        threads = max(x.processors.warp_size, block // line.each)
+        threads = max(x.processors.warp_size, block // line.thread_lanes)
         return min(MOST_SLICES, x.processors.programs_at_once(threads)) if x.processors.waiting else 1
 
-    held = line.block
-    while held <= LARGEST_SLICE and x.lanes > held * most_slices(held):
-        held *= 2
-    if held > LARGEST_SLICE and slices is None:
+    slice_lanes = line.block
+    while slice_lanes <= LARGEST_SLICE and x.lanes > slice_lanes * most_slices(slice_lanes):
+        slice_lanes *= 2
+    if slice_lanes > LARGEST_SLICE and slices is None:
         return None
-    span = span_of(x.lanes, slices or math.ceil(x.lanes / held))
+    span = span_of(x.lanes, slices or math.ceil(x.lanes / slice_lanes))
     block = power_of_two(span)
-    threads = _threads(x, block, line.each)
+    threads = _threads(x, block, line.thread_lanes)
     several = math.ceil(x.lanes / span)
     # to join more than 64 slices takes more registers
     limit = _limit(x, block // threads) if block <= line.block and several <= 64 else None
-    if x.processors.caps and x.edges and block <= SLICE and line.each == SLICE_EACH:
+    if x.processors.caps and x.edges and block <= SLICE and line.thread_lanes == SLICE_EACH:
         limit = SLICE_EDGES_REGISTERS
     return Division(1, block, 1, threads // x.processors.warp_size, several, span, limit)
 
@@ -210,13 +211,13 @@ def _eighths(x: Matrix) -> Division | None:
     """
     lanes, access = power_of_two(x.lanes), 16 // x.itemsize
     small = x.bytes <= EIGHTHS_BYTES and not (x.itemsize == 2 and lanes <= 256)
-    each = access * (2 if lanes > 4096 else 1)
+    thread_lanes = access * (2 if lanes > 4096 else 1)
     eighth = lanes // 8
     if x.lanes > _fullest(x, lanes) * lanes or small or lanes > EIGHTHS_LANES or eighth < access:
         return None
-    together = max(1, x.processors.warp_size * each // eighth)
+    together = max(1, x.processors.warp_size * thread_lanes // eighth)
     pieces = math.ceil(x.lanes / eighth)
-    threads = _threads(x, together * eighth * pieces, each * pieces)
+    threads = _threads(x, together * eighth * pieces, thread_lanes * pieces)
     return Division(together, eighth, pieces, threads // x.processors.warp_size, 1, span_of(x.lanes, 1))
 
 
@@ -240,9 +241,9 @@ def backward(dx: Tensor, dy: Tensor, y: Tensor, slices: int | None = None) -> La
     x = matrix_of(y, dy, dx)
     division, pieces = divide_gradients(x, slices)
     lanes = division.block * pieces
-    loops = math.ceil((division.span - division.block * division.held) / lanes) if pieces else 0
+    loops = math.ceil((division.span - division.block * division.blocks) / lanes) if pieces else 0
     constants = {
-        "HELD": division.held,
+        "HELD": division.blocks,
         "PIECES": pieces,
         "VEC": x.vector,
         "EDGES": x.edges,
@@ -266,10 +267,10 @@ def divide_gradients(x: Matrix, slices: int | None = None) -> tuple[Division, in
         if x.edges:
             return whole._replace(registers=64 if x.processors.caps else None), 0
         block = x.vector * 1024  # two programs of 1024 threads on a multiprocessor
-        return whole._replace(together=1, block=block, held=math.ceil(x.lanes / block), warps=2 * whole.warps), 0
+        return whole._replace(together=1, block=block, blocks=math.ceil(x.lanes / block), warps=2 * whole.warps), 0
     if shared := waiting_rows(x, _blocks_of_slices(x), slices):
-        if x.processors.caps and shared.held <= 16:
-            shared = shared._replace(registers=168 if shared.held > 12 else 112 if x.edges else 96)
+        if x.processors.caps and shared.blocks <= 16:
+            shared = shared._replace(registers=168 if shared.blocks > 12 else 112 if x.edges else 96)
         return shared, 0
     warps = 512 // x.processors.warp_size
     return Division(1, x.vector * 512, 2, warps, 1, span_of(x.lanes, 1)), 2

@@ -90,10 +90,10 @@ def load(path: Path) -> SourceSweep:
     points = [
         {
             **workload.point(definition),
-            **({WORKLOAD: word} if operator.choices else {}),
+            **({WORKLOAD: name} if operator.choices else {}),
             "dtype": definition.dtype,
         }
-        for word, workload in problem.workloads.items()
+        for name, workload in problem.workloads.items()
     ]
     return SourceSweep(operator.name, tuple(points))
 
@@ -107,16 +107,18 @@ def _workloads(file: Path, definition: Definition) -> dict[str, Workload]:
                 return workloads
             raise SourceFault(str(candidate), f"has no workload of {definition.name}")
     if unknown := (*definition.variable_axes, *definition.scalars):
-        what = f"the values of {', '.join(unknown)} are not known"
-        raise SourceFault(str(file), f"{what}; write them into a file workload.jsonl beside the definition")
+        problem = f"the values of {', '.join(unknown)} are not known"
+        raise SourceFault(str(file), f"{problem}; write them into a file workload.jsonl beside the definition")
     source = CustomInput(type="custom") if definition.custom_inputs_entrypoint else RandomInput(type="random")
     return {"all": Workload(axes={}, inputs=dict.fromkeys(definition.tensors, source))}
 
 
 def _solution_files(file: Path, definition: Definition) -> list[Path]:
-    beside = [other for other in file.parent.glob("*.json") if other != file]
+    beside = [candidate for candidate in file.parent.glob("*.json") if candidate != file]
     inside = _in_data_set(file, "solutions", "*.json")
-    named = [other for other in inside if definition.name in other.read_text(encoding="utf-8", errors="replace")]
+    named = [
+        candidate for candidate in inside if definition.name in candidate.read_text(encoding="utf-8", errors="replace")
+    ]
     return sorted({*beside, *named} - set(definition_files(file.parent)))
 
 
@@ -171,10 +173,10 @@ class Problem:
             if exact:
                 with in_float64():
                     return as_outputs(call(*tensors, **values), outputs, tensors[0].device)
-            given = [x.to(dtype) for x, dtype in zip(tensors, declared, strict=True)]
-            return as_double(as_outputs(call(*given, **values), outputs, tensors[0].device))
+            rounded = [x.to(dtype) for x, dtype in zip(tensors, declared, strict=True)]
+            return as_double(as_outputs(call(*rounded, **values), outputs, tensors[0].device))
 
-        def own(*tensors: torch.Tensor, **values: Any) -> Any:
+        def as_written(*tensors: torch.Tensor, **values: Any) -> Any:
             return as_outputs(call(*tensors, **values), outputs, tensors[0].device)
 
         tolerances = {word: _tolerance(workload) for word, workload in self.workloads.items()}
@@ -193,15 +195,17 @@ class Problem:
         )
         if not exact:
             use_own_tolerance(operator, lambda case: tolerances[self._word(case)])
-        operator.provider(REFERENCE, sources=[self.file])(standing_for(own, function))
+        operator.provider(REFERENCE, sources=[self.file])(standing_for(as_written, function))
         return operator
 
     @property
     def _sources_differ(self) -> bool:
         """Whether the sizes and the scalars of a workload do not say what its inputs hold."""
-        sources = [{name: each.inputs[name] for name in self.definition.tensors} for each in self.workloads.values()]
-        stored = any(isinstance(source, StoredInput) for each in sources for source in each.values())
-        return stored or any(each != sources[0] for each in sources)
+        sources = [
+            {name: workload.inputs[name] for name in self.definition.tensors} for workload in self.workloads.values()
+        ]
+        stored = any(isinstance(source, StoredInput) for inputs in sources for source in inputs.values())
+        return stored or any(inputs != sources[0] for inputs in sources)
 
     def _word(self, case: Case) -> str:
         """The workload of a case: the first if all fill their inputs alike."""
@@ -218,8 +222,9 @@ class Problem:
             fill: Fill | None = None if dtype in FLOATING or dtype == "bool" else _random_integers(dtype)
             if not all(isinstance(source, RandomInput) for source in sources):
                 stored = {source: _find(source, self.file) for source in sources if isinstance(source, StoredInput)}
-                own = self._fill(name, tensor, together.fill(position) if together else None, stored)
-                fill = standing_for(own, custom) if custom else own
+                fill = self._fill(name, tensor, together.fill(position) if together else None, stored)
+                if custom:
+                    fill = standing_for(fill, custom)
             filled[name] = Tensor(*tensor.sizes, dtype=dtype, fill=fill)
         return filled
 
@@ -234,10 +239,11 @@ class Problem:
 
         def fill(case: Case, draw: Draw) -> torch.Tensor:
             source = self.workloads[self._word(case)].inputs[name]
-            made = drawn(case, draw) if drawn else None  # at every call: the function makes all inputs of a set at once
+            # at every call: the function makes all inputs of a set at once
+            custom_tensor = drawn(case, draw) if drawn else None
             if isinstance(source, CustomInput):
-                assert made is not None
-                return made
+                assert custom_tensor is not None
+                return custom_tensor
             if isinstance(source, StoredInput):
                 return read_tensor(stored[source], source.tensor_key).to(draw.uniform(0, 1, 0).device)
             dtype, shape = str(tensor.dtype), tensor.shape_in(case)
@@ -253,11 +259,11 @@ class Problem:
         definition, (_, custom) = self.definition, self._code
         assert custom is not None
         axes = {name: evaluate(size, case.axes) for name, size in definition.sizes.items()}
-        made = custom({**axes, **{name: case.axes[name] for name in definition.scalars}}, device)
-        if not isinstance(made, Mapping):
-            what = f"{definition.custom_inputs_entrypoint} returned {type(made).__name__}"
-            raise TypeError(f"{what}; it must return a dict of tensors")
-        return [made.get(name, torch.empty(0)) for name in definition.tensors]
+        tensors = custom({**axes, **{name: case.axes[name] for name in definition.scalars}}, device)
+        if not isinstance(tensors, Mapping):
+            problem = f"{definition.custom_inputs_entrypoint} returned {type(tensors).__name__}"
+            raise TypeError(f"{problem}; it must return a dict of tensors")
+        return [tensors.get(name, torch.empty(0)) for name in definition.tensors]
 
 
 def _random_integers(dtype: str) -> Integers:
@@ -273,17 +279,19 @@ def _dtypes(tensors: Mapping[str, Tensor]) -> dict[str, torch.dtype]:
 
 
 def _tolerance(workload: Workload) -> OwnTolerance:
-    own = workload.tolerance
-    if own is None:
+    tolerance = workload.tolerance
+    if tolerance is None:
         return DEFAULT_TOLERANCE
-    return OwnTolerance(own.max_atol, own.max_rtol, own.required_matched_ratio, own.max_error_cap)
+    return OwnTolerance(
+        tolerance.max_atol, tolerance.max_rtol, tolerance.required_matched_ratio, tolerance.max_error_cap
+    )
 
 
 def _arguments(definition: Definition, tensors: Sequence[torch.Tensor], values: Mapping[str, Any]) -> Iterator[Any]:
     """The inputs in their order: the tensors, and the scalars in their places."""
-    left = iter(tensors)
+    remaining = iter(tensors)
     for name in definition.inputs:
-        yield values[name] if name in definition.scalars else next(left)
+        yield values[name] if name in definition.scalars else next(remaining)
 
 
 def _find(source: StoredInput, definition: Path) -> Path:

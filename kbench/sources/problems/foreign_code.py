@@ -61,12 +61,12 @@ def function_of(module: ModuleType, name: str, file: str) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise SourceFault(file, f"`{name}` is not defined; define it at the top level")
-    wanted: Callable[..., Any] = function
-    return wanted
+    checked: Callable[..., Any] = function
+    return checked
 
 
 @contextmanager
-def blamed(file: str, what: str) -> Iterator[None]:
+def blamed(file: str, subject: str) -> Iterator[None]:
     """Turn whatever other people's code raises inside into a SourceFault at the line that raised it. The place is the file if a
     library raised it, and no line of the problem."""
     try:
@@ -75,5 +75,5 @@ def blamed(file: str, what: str) -> Iterator[None]:
         raise
     except BaseException as error:  # other people's code may raise anything, SystemExit included
         where = location(error, file)
-        said = f"{what} raised {type(error).__name__}: {message(error)}"
-        raise SourceFault(file if in_library(where) else where, said) from error
+        text = f"{subject} raised {type(error).__name__}: {message(error)}"
+        raise SourceFault(file if in_library(where) else where, text) from error

@@ -99,10 +99,10 @@ class Problem:
             with seeded(MODEL_SEED, device):
                 arguments = self.module.get_init_inputs()
             with seeded(MODEL_SEED, device):
-                made = model(*self._moved("get_init_inputs", arguments, dtype, device))
-        if isinstance(made, nn.Module):
-            made = made.to(device, getattr(torch, dtype)).requires_grad_(False)
-        return made
+                made_model = model(*self._moved("get_init_inputs", arguments, dtype, device))
+        if isinstance(made_model, nn.Module):
+            made_model = made_model.to(device, getattr(torch, dtype)).requires_grad_(False)
+        return made_model
 
     def model(self, dtype: str, device: torch.device) -> nn.Module:
         """The problem's own model."""
@@ -134,26 +134,30 @@ class Problem:
         self._accept("get_inputs", inputs, (Tensor, int, float), "tensors and numbers")
         self._accept("forward", outputs, (Tensor,), "tensors")
         if not any(isinstance(x, Tensor) for x in inputs):
-            what = "get_inputs returns no tensor; kbench needs at least one tensor as input when it calls a model"
-            raise SourceFault(str(self.file), what)
+            problem = "get_inputs returns no tensor; kbench needs at least one tensor as input when it calls a model"
+            raise SourceFault(str(self.file), problem)
         return dict(zip(self._names(len(inputs)), inputs, strict=True)), outputs
 
     def _accept(self, function: str, values: Sequence[Any], types: tuple[type, ...], allowed: str) -> None:
         for x in values:
             if not isinstance(x, types):
-                what = f"{function} returns {type(x).__name__}; kbench takes {allowed} only"
-                raise SourceFault(str(self.file), what)
+                problem = f"{function} returns {type(x).__name__}; kbench takes {allowed} only"
+                raise SourceFault(str(self.file), problem)
 
     def _names(self, count: int) -> list[str]:
         """Names for the inputs: those of the arguments of `forward`."""
         parameters = list(inspect.signature(self.module.Model.forward).parameters.values())[1:]
-        named = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        named = [
+            parameter.name
+            for parameter in parameters
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        ]
         return named[:count] if len(named) >= count else [f"input_{number}" for number in range(count)]
 
     def call(self, model: Callable[..., Any], tensors: Sequence[Tensor]) -> Any:
         """Call a model with tensors, and with the inputs that are numbers in their places."""
-        left = iter(tensors)
-        return model(*(next(left) if isinstance(x, Tensor) else x for x in self.traced[0].values()))
+        remaining = iter(tensors)
+        return model(*(next(remaining) if isinstance(x, Tensor) else x for x in self.traced[0].values()))
 
     def allows_float64(self) -> bool:
         """Whether the model computes in float64."""
@@ -190,9 +194,11 @@ class Solution:
         the same seed."""
         model: Callable[..., Any] = self.problem.instance(self._class, dtype, device)
         if isinstance(model, nn.Module):
-            mine, weights = model.state_dict(), self.problem.model(dtype, device).state_dict()
-            same = {name: x for name, x in weights.items() if name in mine and mine[name].shape == x.shape}
-            model.load_state_dict(same, strict=False)
+            own_weights, weights = model.state_dict(), self.problem.model(dtype, device).state_dict()
+            fitting = {
+                name: x for name, x in weights.items() if name in own_weights and own_weights[name].shape == x.shape
+            }
+            model.load_state_dict(fitting, strict=False)
         return model
 
 
@@ -251,19 +257,19 @@ def _inputs(problem: Problem, case: Case, device: torch.device) -> list[Tensor]:
     return [x.to(getattr(torch, case.dtype)) if x.dtype == torch.float32 else x for x in tensors]
 
 
-def _reference(problem: Problem, outputs: Sequence[str], given: Mapping[str, Declared] | None) -> Callable[..., Any]:
-    """The reference: the model in float64, or in the dtype of the case if `given` has the inputs."""
+def _reference(problem: Problem, outputs: Sequence[str], inputs: Mapping[str, Declared] | None) -> Callable[..., Any]:
+    """The reference: the model in float64, or in the dtype of the case if it gets the inputs."""
 
     def reference(*tensors: Tensor, dtype: str) -> Any:
         device = tensors[0].device
-        if given is None:
+        if inputs is None:
             exact = _exact_model(problem, dtype, device)
             with in_float64():
                 returned = problem.call(exact, tensors)
         else:
-            dtypes = [getattr(torch, each.dtype or dtype) for each in given.values()]
-            inputs = [x.to(own) for x, own in zip(tensors, dtypes, strict=True)]
-            returned = problem.call(problem.model(dtype, device), inputs)
+            dtypes = [getattr(torch, tensor.dtype or dtype) for tensor in inputs.values()]
+            arguments = [x.to(input_dtype) for x, input_dtype in zip(tensors, dtypes, strict=True)]
+            returned = problem.call(problem.model(dtype, device), arguments)
         return as_double(as_outputs(returned, dict.fromkeys(outputs), device))
 
     return standing_for(reference, problem.module.Model.forward)
@@ -287,12 +293,12 @@ def _add_provider(
 
     @operator.provider(name, factory=True, sources=[file])
     def build(case: Case) -> Callable[..., Any]:
-        made: list[Callable[..., Any]] = []
+        models: list[Callable[..., Any]] = []
 
         def run(*tensors: Tensor) -> Any:
-            if not made:
-                made.append(make(case.dtype, tensors[0].device))
-            return as_outputs(problem.call(made[0], tensors), outputs, tensors[0].device)
+            if not models:
+                models.append(make(case.dtype, tensors[0].device))
+            return as_outputs(problem.call(models[0], tensors), outputs, tensors[0].device)
 
         return run
 

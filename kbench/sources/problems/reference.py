@@ -131,17 +131,16 @@ class OwnTolerance:
     def fault(self, output: Tensor, reference: Tensor) -> str | None:
         """What is wrong with an output, in words; None if it passes. NaN and infinities must be where the reference has
         them."""
-        got, wanted = output.double(), reference.double()
-        same = (got == wanted) | (got.isnan() & wanted.isnan())
-        error = torch.where(same, 0.0, (got - wanted).abs())
-        bad = ~(same | (error <= self.atol + self.rtol * wanted.abs()))
+        output_values, reference_values = output.double(), reference.double()
+        equal = (output_values == reference_values) | (output_values.isnan() & reference_values.isnan())
+        error = torch.where(equal, 0.0, (output_values - reference_values).abs())
+        bad = ~(equal | (error <= self.atol + self.rtol * reference_values.abs()))
         passed = 1 - bad.double().mean().item() if bad.numel() else 1.0
         largest = error.nan_to_num(torch.inf).max().item() if error.numel() else 0.0
         if passed < self.matched:
-            at = tuple(bad.nonzero()[0].tolist())
-            first = (
-                f"the first element outside is at {list(at)}: {got[at].item():.7g} instead of {wanted[at].item():.7g}"
-            )
+            index = tuple(bad.nonzero()[0].tolist())
+            value, right_value = output_values[index].item(), reference_values[index].item()
+            first = f"the first element outside is at {list(index)}: {value:.7g} instead of {right_value:.7g}"
             outside = f"{bad.sum().item():,} of {bad.numel():,} elements are outside {self}"
             return f"{outside}, but {self.matched:.2%} must be within the tolerance; {first}"
         if self.cap is not None and largest > self.cap:

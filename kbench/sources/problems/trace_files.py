@@ -113,7 +113,7 @@ class Definition(_Record):
         return {name: self._tensor(record) for name, record in self.outputs.items()}
 
     def _tensor(self, record: TensorRecord) -> Tensor:
-        return Tensor(*(self.sizes.get(str(word), str(word)) for word in record.shape or ()), dtype=record.dtype)
+        return Tensor(*(self.sizes.get(str(size), str(size)) for size in record.shape or ()), dtype=record.dtype)
 
     @property
     def scalars(self) -> dict[str, str]:
@@ -133,8 +133,8 @@ def _written_out(where: str, expression: str, sizes: Mapping[str, str]) -> str:
     try:
         axes_of(size)
     except SizeError:
-        what = f"{expression!r:.80} is not supported; it may have axes, whole numbers, + - * / // and ()"
-        raise ValueError(f"{where}: {what}") from None
+        problem = f"{expression!r:.80} is not supported; it may have axes, whole numbers, + - * / // and ()"
+        raise ValueError(f"{where}: {problem}") from None
     return size
 
 
@@ -174,8 +174,8 @@ class Workload(_Record):
 
     def word(self, line: int) -> str:
         """Its uuid, if it can be a word of a choice."""
-        right = isinstance(self.uuid, str) and not name_fault(self.uuid) and not LIKE_NUMBER.fullmatch(self.uuid)
-        return self.uuid if right and self.uuid.lower() not in ("true", "false") else f"line {line}"
+        is_word = isinstance(self.uuid, str) and not name_fault(self.uuid) and not LIKE_NUMBER.fullmatch(self.uuid)
+        return self.uuid if is_word and self.uuid.lower() not in ("true", "false") else f"line {line}"
 
     def fault(self, definition: Definition) -> str | None:
         """Why it does not fit to a definition."""
@@ -231,8 +231,8 @@ class Solution(_Record):
         entry, function = self.entry
         if entry not in self.files or not function:
             example = f"{next(iter(self.files), 'main.py')}::run"
-            what = f"must name one of the sources and a function in it, for example {example}"
-            raise ValueError(f"spec.entry_point: is {self.spec.entry_point!r:.80}; it {what}")
+            rule = f"must name one of the sources and a function in it, for example {example}"
+            raise ValueError(f"spec.entry_point: is {self.spec.entry_point!r:.80}; it {rule}")
         return self
 
     @property
@@ -287,11 +287,12 @@ def read_solutions(files: Sequence[Path], definition: Definition, folder: Path) 
         value = _json(_text(file), str(file))
         if not isinstance(value, dict) or not {"spec", "sources"} & value.keys():
             continue  # some other JSON
-        other = value.get("definition")
-        if other == definition.name:
+        definition_name = value.get("definition")
+        if definition_name == definition.name:
             yield file, _record(Solution, value, str(file))
         elif file.parent == folder:
-            print(f"kbench: {file.name} is a solution of {other!r:.80}, not of {definition.name}", file=sys.stderr)
+            text = f"{file.name} is a solution of {definition_name!r:.80}, not of {definition.name}"
+            print(f"kbench: {text}", file=sys.stderr)
 
 
 def _text(file: Path) -> str:
@@ -316,5 +317,5 @@ def _record(kind: type[_AnyRecord], value: object, where: str) -> _AnyRecord:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = "".join(f"{key}." for key in first["loc"]).rstrip(".")
-        said = first["msg"].removeprefix("Value error, ")
-        raise SourceFault(where, f"{field}: {said}" if field else said) from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise SourceFault(where, f"{field}: {message}" if field else message) from None
