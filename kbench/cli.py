@@ -73,8 +73,8 @@ BadCommandLine: Any = typer.BadParameter.__base__
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"kbench {__version__}")
         raise typer.Exit
 
@@ -93,7 +93,7 @@ def _options_of_all_commands(
 
 
 def _make_app() -> typer.Typer:
-    made = typer.Typer(
+    application = typer.Typer(
         name="kbench",
         help="Benchmark implementations of a GPU operator: which is right, which is fastest, and by how much?",
         epilog="Start with: kbench run softmax, or kbench init for kernels of your own.",
@@ -102,15 +102,15 @@ def _make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings=HELP,
     )
-    made.callback()(_options_of_all_commands)
+    application.callback()(_options_of_all_commands)
     for name, command in COMMANDS.items():
-        made.command(name)(command)
+        application.command(name)(command)
     for name, (about, members) in GROUPS.items():
         group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=HELP)
         for member, command in members.items():
             group.command(member)(command)
-        made.add_typer(group, name=name, help=about)
-    return made
+        application.add_typer(group, name=name, help=about)
+    return application
 
 
 app = _make_app()

@@ -51,17 +51,17 @@ class LockedClock:
 
 @contextmanager
 def locked_clocks(
-    asked: str | None, devices: Sequence[DeviceInfo], note: Callable[[str], None]
+    request: str | None, devices: Sequence[DeviceInfo], note: Callable[[str], None]
 ) -> Iterator[list[LockedClock]]:
     """Inside, the clocks of the devices are locked at `asked`: `base`, or a number of MHz. None locks nothing.
 
     The locks are undone at the end, and also when this process is killed. Raises UsageError if a device does not take the lock;
     nothing is locked then.
     """
-    if asked is None:
+    if request is None:
         yield []
         return
-    mhz = None if asked == BASE else int(asked)
+    mhz = None if request == BASE else int(request)
     cards = _cards(devices)
     for card in cards:
         _check_free(card)
@@ -165,8 +165,8 @@ def _unlock(card: Card, note: Callable[[str], None]) -> None:
     try:
         card.unlock()
     except CardError as error:
-        what = f"the clocks of {card} cannot be unlocked (NVML: {error})"
-        note(f"warning: {what}. Unlock them with: {unlock_command(card.uuid)}")
+        problem = f"the clocks of {card} cannot be unlocked (NVML: {error})"
+        note(f"warning: {problem}. Unlock them with: {unlock_command(card.uuid)}")
 
 
 def _read_back(card: Card, mhz: int | None) -> LockedClock:
@@ -188,9 +188,9 @@ def _settled_mhz(card: Card, mhz: int | None) -> int:
         if settled and reading is not None and (mhz is None or same_clock(reading, mhz)):
             return reading
         time.sleep(READ_EVERY_S)
-    wanted = "its base clock" if mhz is None else f"{mhz} MHz"
+    target = "its base clock" if mhz is None else f"{mhz} MHz"
     raise UsageError(
-        f"{OPTION}: kbench locked {card} at {wanted}, but the clock did not settle there within {SETTLE_LIMIT_S:g} s (last "
+        f"{OPTION}: kbench locked {card} at {target}, but the clock did not settle there within {SETTLE_LIMIT_S:g} s (last "
         f"reading: {readings[-1]} MHz), so kbench has undone the lock. Look for the reason with: "
         f"nvidia-smi -i {card.uuid} -q -d PERFORMANCE,CLOCK"
     )

@@ -147,9 +147,9 @@ def _quota() -> float | None:
     """The cores that this process may use on average; None if there is no limit. Each control group above its own may have one.
     See cgroup v2, `cpu.max`."""
     lines = (_text(OWN_GROUP) or "").splitlines()
-    own = Path(next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/"))
+    own_group = Path(next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/"))
     quotas = []
-    for group in (own, *own.parents):
+    for group in (own_group, *own_group.parents):
         limit, _, period = (_text(SYSFS / f"fs/cgroup{group}/cpu.max") or "").partition(" ")
         if limit.isdecimal() and period.isdecimal() and int(period):
             quotas.append(int(limit) / int(period))

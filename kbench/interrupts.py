@@ -38,19 +38,19 @@ def once() -> Iterator[None]:
     queueing system sends several signals. Works in the main thread only, as signals reach no other thread."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        for other in ours:
-            signal.signal(other, signal.SIG_IGN)
+        for ending in numbers:
+            signal.signal(ending, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    ours = []
+    numbers = []
     if threading.current_thread() is threading.main_thread():
-        ours = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.default_int_handler]
-    for number in ours:
+        numbers = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.default_int_handler]
+    for number in numbers:
         signal.signal(number, interrupt)
     try:
         yield
     finally:
-        for number in ours:
+        for number in numbers:
             signal.signal(number, signal.default_int_handler)
 
 
@@ -62,13 +62,13 @@ def held_back() -> Iterator[None]:
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    held = {number: handler for number, handler in before.items() if callable(handler)}
-    for number in held:
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in handlers:
         signal.signal(number, lambda number, frame: came.append((number, frame)))
     try:
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
         if came:
-            held[came[0][0]](*came[0])
+            handlers[came[0][0]](*came[0])

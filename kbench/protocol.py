@@ -140,9 +140,9 @@ class Measure(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _short_rounds(cls, given: Any) -> Any:
-        precise = isinstance(given, dict) and given.get("precision") is not None
-        return {"rep_ms": PRECISE_REP_MS, **given} if precise else given
+    def _short_rounds(cls, values: Any) -> Any:
+        precise = isinstance(values, dict) and values.get("precision") is not None
+        return {"rep_ms": PRECISE_REP_MS, **values} if precise else values
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,8 @@ def baseline_of(rows: Sequence[Row], stated: str | None) -> str | None:
     providers = [row for row in rows if row.role == Role.PROVIDER]
     if stated is not None and any(row.configuration_name == stated for row in providers):
         return stated
-    factors: dict[str, set[float]] = {}
+    speedups_by_configuration: dict[str, set[float]] = {}
     for row in providers:
         if row.speedup is not None:
-            factors.setdefault(row.configuration_name, set()).add(row.speedup)
-    return next((configuration for configuration, seen in factors.items() if seen == {1.0}), None)
+            speedups_by_configuration.setdefault(row.configuration_name, set()).add(row.speedup)
+    return next((name for name, speedups in speedups_by_configuration.items() if speedups == {1.0}), None)

@@ -18,8 +18,8 @@ def find_row(results: Results, terms: str) -> list[Row]:
     rows = RowFilter.parse(terms).select_providers(results).provider_rows
     if len({(row.case, row.configuration_name) for row in rows}) > 1:
         path = results.path
-        what = f"--row {terms!r} chooses more than one row of {path}" if terms else f"{path} has more than one row"
-        raise UsageError(f"{what}: {_differing(rows)}; add a term for each of these to --row")
+        message = f"--row {terms!r} chooses more than one row of {path}" if terms else f"{path} has more than one row"
+        raise UsageError(f"{message}: {_differing(rows)}; add a term for each of these to --row")
     return rows
 
 

@@ -106,7 +106,9 @@ def print_checks(rows: Sequence[Row], plan: Plan) -> None:
     kinds: dict[str, list[Row]] = {}
     for row in rows:
         kinds.setdefault(describe_kind(row.case, plan.sweep), []).append(row)
-    names = [one.name for one in plan.sweep.configurations if one.name not in plan.unavailable]
+    names = [
+        configuration.name for configuration in plan.sweep.configurations if configuration.name not in plan.unavailable
+    ]
     for kind, members in kinds.items():
         _print_table(members, names, kind, plan)
     for line in _explain(rows):
@@ -124,10 +126,10 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
         cells.setdefault(row.edge, {}).setdefault(row.configuration_name, []).append(row)
     lines = [[edge, *(_word(members.get(name, [])) for name in names)] for edge, members in cells.items()]
     print()
-    known = any(row.max_ulp is not None for row in rows)
+    any_error = any(row.max_ulp is not None for row in rows)
     # gradients have an error also where the operator checks its outputs itself
-    own = plan.sweep.info.judged and not known
-    ok = "ok (the operator has a check of its own)" if own else "ok and the largest error in ulp"
+    judges_itself = plan.sweep.info.judged and not any_error
+    ok = "ok (the operator has a check of its own)" if judges_itself else "ok and the largest error in ulp"
     print(f"{plan.sweep.operator} {kind}; each cell shows {ok}, declined, or what went wrong")
     terminal.print_table(("input", *names), lines)
     if any(cell.endswith(VARIES) for line in lines for cell in line):

@@ -74,8 +74,8 @@ def judge(
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
     if not file.is_file():
-        what = "not a regular file" if file.exists() else "no such file"
-        raise UsageError(f"{file}: {what}; name a Python file that registers a provider")
+        problem = "not a regular file" if file.exists() else "no such file"
+        raise UsageError(f"{file}: {problem}; name a Python file that registers a provider")
     if file.suffix != ".py":
         raise UsageError(f"{file}: not a Python file; its name must end in .py")
     options = JudgeOptions(
@@ -94,6 +94,7 @@ def judge(
                 print(line)
             print()
     if judged.interrupted and judged.cases:
-        kept = f"the rows are in {out}" if out else "without --out, kbench judge keeps no rows"
-        terminal.note(f"interrupted; the speed is from the {plural(judged.cases, 'case')} timed so far; {kept}")
+        place_of_rows = f"the rows are in {out}" if out else "without --out, kbench judge keeps no rows"
+        cases = plural(judged.cases, "case")
+        terminal.note(f"interrupted; the speed is from the {cases} timed so far; {place_of_rows}")
     return judged.exit_status

@@ -124,9 +124,9 @@ def run(
     try:
         if source_of(config) is SourceKind.CONFIG:
             if arguments:
-                what = f"{config}: a config takes no arguments, but got {shlex.join(arguments)}"
+                message = f"{config}: a config takes no arguments, but got {shlex.join(arguments)}"
                 remedy = "if these are values of an option, repeat the option: --set N=64 --set M=32"
-                raise UsageError(f"{what}; {remedy}")
+                raise UsageError(f"{message}; {remedy}")
             if config.is_dir() and str(config) not in builtin.config_names():
                 raise UsageError(f"{config}: is a folder without a benchmark problem that kbench can read; {PROBLEMS}")
             loaded = load_config(
@@ -142,19 +142,19 @@ def run(
         if not config.exists():
             raise UsageError(f"{config}: no such file")
         if source_of(config) is SourceKind.SCRIPT:
-            given = {
+            options_by_name = {
                 "--only": only, "--profile": profile, "--plugin": plugin, "--shapes": shapes, "--resume": resume,
                 "--append": append, "--devices": devices, "--scheduler": scheduler, "--spread": spread, "--no-wait": not wait,
                 "--keep-trying": keep_trying, "--lock-clocks": lock_clocks, "--dry-run": dry_run,
             }  # fmt: skip
-            if refused := [name for name, value in given.items() if value]:
-                what = f"{config}: {', '.join(refused)} cannot be used with a script, which says what it measures as it runs"
-                raise UsageError(f"{what}; leave it out")
+            if refused := [name for name, value in options_by_name.items() if value]:
+                message = f"{config}: {', '.join(refused)} cannot be used with a script, which says what it measures as it runs"
+                raise UsageError(f"{message}; leave it out")
             settings = measure_settings(sets or (), sessions)
             return _measure_script(config, arguments or (), out, settings, plots=plots)
         if profile or plugin or shapes or arguments:
-            what = "--profile, --plugin, --shapes and arguments after -- do not work with a benchmark problem"
-            raise UsageError(f"{config}: {what}; leave them out")
+            message = "--profile, --plugin, --shapes and arguments after -- do not work with a benchmark problem"
+            raise UsageError(f"{config}: {message}; leave them out")
         source = SourceConfig(str(config.absolute()), sets=sets or (), only=only or (), sessions=sessions)
         return _measure(source, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended

@@ -37,9 +37,9 @@ def show(
     results = read_results(path)
     chosen = RowFilter.parse(where).select_providers(results)
     environment, note = read_environment(path)
-    found = analyse(chosen.rows, environment.baseline)
-    summary.print_summary(found, detailed=details)
-    print(f"{summary.counts(found.rows) or 'no rows of providers'}: {path}")
+    analysis = analyse(chosen.rows, environment.baseline)
+    summary.print_summary(analysis, detailed=details)
+    print(f"{summary.counts(analysis.rows) or 'no rows of providers'}: {path}")
     for warning in [*results.warnings, *filter(None, [note])]:
         terminal.warn(warning)
     return ExitStatus.OK

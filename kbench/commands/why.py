@@ -145,8 +145,8 @@ def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], l
     from kbench.why.difference import changed_lines, opcode_counts
 
     for facts, listing in zip(rows, pair, strict=True):
-        what = _describe(listing, language) if listing and listing.lines else "no code of such a kernel"
-        terminal.print_paragraph(f"{facts.name}: {what}")
+        description = _describe(listing, language) if listing and listing.lines else "no code of such a kernel"
+        terminal.print_paragraph(f"{facts.name}: {description}")
     print()
     old, new = (listing.lines if listing else () for listing in pair)
     if old == new:

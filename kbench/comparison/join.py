@@ -300,6 +300,6 @@ def _first_values(values: set[Hashable]) -> str:
 def other_weights(old_label: str, old: Sides, new_label: str, new: Sides) -> str:
     """A note on weights that differ between two files; "" if none do."""
     other = sum(old[key].weight != new[key].weight for key in old.keys() & new.keys())
-    what = f"the weights of {plural(other, 'row')} differ between {old_label} and {new_label}"
+    message = f"the weights of {plural(other, 'row')} differ between {old_label} and {new_label}"
     used = f"the geometric mean uses the weights of {old_label}, or of {new_label} where {old_label} has none"
-    return f"{what}; {used}" if other else ""
+    return f"{message}; {used}" if other else ""

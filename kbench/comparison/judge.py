@@ -233,8 +233,8 @@ def _outcome(side: Side | None) -> str:
 
 
 def _judge_change(change: Change, q: float | None, options: CompareOptions) -> Judgement:
-    drift, ticks, asked = change.drift, math.log1p(2 * change.pair.timer_step), math.log1p(options.margin)
-    margin = max(ticks, asked)
+    drift, ticks, margin_limit = change.drift, math.log1p(2 * change.pair.timer_step), math.log1p(options.margin)
+    margin = max(ticks, margin_limit)
     size = abs(change.effect)
     shown_same = size + change.half_width <= margin
     few_sessions = _few_sessions(change)
@@ -247,7 +247,7 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
     low, high = drift.explains
     half_width = change.half_width * (1 - 1e-9)  # a change of exactly this size counts
     explained = low - half_width <= change.effect <= high + half_width
-    drifted = max(-low, high) > asked
+    drifted = max(-low, high) > margin_limit
     certain = q <= ERROR_RATE if q is not None else size >= half_width
     if (drifted and (explained or shown_same)) or (certain and explained and not shown_same):
         return Verdict.UNCLEAR, (_drift_reason(drift, options),)
@@ -256,7 +256,7 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
     if certain and size > ticks:
         direction = Verdict.SLOWER if change.effect > 0 else Verdict.FASTER
         return direction, (*few_sessions, *([_drift_reason(drift, options)] if drifted else []))
-    if size <= ticks and ticks > asked:
+    if size <= ticks and ticks > margin_limit:
         return Verdict.UNCLEAR, (*few_sessions, because(Cause.BELOW_TWO_TICKS))
     if q is None:
         return Verdict.UNCLEAR, (*few_sessions, because(Cause.ADD_SESSIONS))

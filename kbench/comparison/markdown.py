@@ -83,8 +83,8 @@ def _headline(comparison: Comparison) -> str:
     gate = comparison.gate
     unclear = Verdict.UNCLEAR in comparison.counts
     passed = "\N{WARNING SIGN}" if unclear else "\N{WHITE HEAVY CHECK MARK}"
-    mark = "" if not gate.text else f"{passed} " if gate.passed else "\N{CROSS MARK} "
-    return f"{mark}kbench compare: {escape(gate.text or report.summary(comparison))}"
+    sign = "" if not gate.text else f"{passed} " if gate.passed else "\N{CROSS MARK} "
+    return f"{sign}kbench compare: {escape(gate.text or report.summary(comparison))}"
 
 
 def _fold(rows: Sequence[JudgedRow]) -> tuple[list[str], list[str]]:

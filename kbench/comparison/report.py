@@ -251,7 +251,7 @@ def row_table(rows: Sequence[JudgedRow], comparison: Comparison, common: Collect
     ]
     sizes = [head for place, head in enumerate(names[0]) if all(line[place].isdigit() for line in lines)]
     table = Table((*names[0], *numbers, "verdict", REASON), lines, {*numbers, *sizes})
-    return table.known((*numbers, REASON))
+    return table.without_empty((*numbers, REASON))
 
 
 def _numbers(row: JudgedRow, comparison: Comparison) -> list[str]:

@@ -88,12 +88,12 @@ def _estimate(sides: list[Array], effect: Array, resolution: Array, weights: Arr
     of_mean, _ = _common(residuals, sides, weights)
     counts = [np.sum(~np.isnan(side), axis=1) for side in sides]
     own_df = (np.sum(counts, axis=0) - len(sides)) * (rows - 1) / rows
-    own = np.zeros(rows)
+    own_variance = np.zeros(rows)
     if rows > 1:
-        own = np.nansum((residuals - _mean(residuals.T)) ** 2, axis=1) / own_df
-        own, own_df = _moderate(np.maximum(own, least), own_df)
-    variance = own + common
-    spread = common**2 / common_df + np.divide(own**2, own_df, out=np.zeros(rows), where=own_df > 0)
+        own_variance = np.nansum((residuals - _mean(residuals.T)) ** 2, axis=1) / own_df
+        own_variance, own_df = _moderate(np.maximum(own_variance, least), own_df)
+    variance = own_variance + common
+    spread = common**2 / common_df + np.divide(own_variance**2, own_df, out=np.zeros(rows), where=own_df > 0)
     df = np.divide(variance**2, spread, out=np.full(rows, common_df), where=spread > 0)  # Satterthwaite's approximation
     variance = np.maximum(variance, least)
     trials = np.sum([1 / count for count in counts], axis=0)
@@ -123,9 +123,10 @@ def _common(residuals: Array, sides: list[Array], weights: Array) -> tuple[float
 
     The estimate includes the own variance of the rows divided by their number. It is a little too large, never too small.
     """
-    there = ~np.isnan(residuals) * weights[:, None]
-    total = there.sum(axis=0)
-    shared = np.divide(np.nansum(residuals * there, axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
+    present_weights = ~np.isnan(residuals) * weights[:, None]
+    total = present_weights.sum(axis=0)
+    sums = np.nansum(residuals * present_weights, axis=0)
+    shared = np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
     sessions = sum(int(np.sum(~np.all(np.isnan(side), axis=0))) for side in sides)
     df = float(sessions - len(sides))
     return float(np.nansum(shared**2)) / df, df

@@ -54,17 +54,19 @@ def import_shipped(name: str) -> None:
 def code_files(files: Iterable[Path]) -> list[Path]:
     """These files, and those whose code they run: what a Python file imports of `kbench/kernels/` and `kbench/operators/`, the
     `.cu` and `.cpp` files that it names, the headers that these include, and so on."""
-    found = list(dict.fromkeys(path.resolve() for path in files))
-    for path in found:  # which grows meanwhile
-        found += [other for other in _named_in(path, source_text(path)) if other not in found and other.is_file()]
-    return found
+    paths = list(dict.fromkeys(path.resolve() for path in files))
+    for path in paths:  # which grows meanwhile
+        for named_path in _named_in(path, source_text(path)):
+            if named_path not in paths and named_path.is_file():
+                paths.append(named_path)
+    return paths
 
 
 @cache
 def _named_in(path: Path, text: str) -> list[Path]:
     """What a file imports, names or includes, if these files exist."""
     named = _named_in_python(path, text) if path.suffix == ".py" else _included(path, text)
-    return list(dict.fromkeys(each.resolve() for each in named))
+    return list(dict.fromkeys(path.resolve() for path in named))
 
 
 def _included(path: Path, text: str) -> Iterator[Path]:

@@ -119,8 +119,8 @@ class Provider:
 
         `params` are the parameters of one configuration. Scalars and choices come from the case. A factory builds here.
         """
-        ours = {name: value for name, value in params.items() if name not in self._not_of_forward}
-        keywords = ours | {name: case.axes[name] for name in self.from_case}
+        arguments = {name: value for name, value in params.items() if name not in self._not_of_forward}
+        keywords = arguments | {name: case.axes[name] for name in self.from_case}
         if self.factory:
             built: Callable[..., Any] = self.function(case, **keywords)
             if not callable(built):
@@ -138,9 +138,9 @@ class Provider:
         saves = self.backward.saves if self.backward else None
         if saves is None or isinstance(saves, tuple):
             return saves
-        known = {**case.axes, **params}
-        ours = named_after(0, saves) & {*self.from_case, *self.fixed}
-        return partial(saves, **{name: known[name] for name in ours | keyword_only(saves).keys() if name in known})
+        values = {**case.axes, **params}
+        names = named_after(0, saves) & {*self.from_case, *self.fixed}
+        return partial(saves, **{name: values[name] for name in names | keyword_only(saves).keys() if name in values})
 
     @property
     def _not_of_forward(self) -> frozenset[str]:

@@ -142,8 +142,8 @@ class _Grower:
         bounds: dict[str, tuple[float, float]] = {}
         if (self.losses[:, choice] == FORBIDDEN).any():
             bounds = self._bounds(cases)
-            seen = set(map(self.evidence.words, cases))
-            if seen != words or any(low > high for low, high in bounds.values()):
+            measured_words = set(map(self.evidence.words, cases))
+            if measured_words != words or any(low > high for low, high in bounds.values()):
                 choice, bounds = 0, {}
         return Leaf(self.names[choice], bounds), self.losses[cases, choice]
 
@@ -210,8 +210,8 @@ def _questions(tree: Tree) -> int:
     """A product counts as as many questions as it has factors."""
     if isinstance(tree, Leaf):
         return 0
-    asked = len(tree.test.factors) if isinstance(tree.test, Threshold) else 1
-    return asked + _questions(tree.yes) + _questions(tree.no)
+    questions = len(tree.test.factors) if isinstance(tree.test, Threshold) else 1
+    return questions + _questions(tree.yes) + _questions(tree.no)
 
 
 def _variance(outputs: Regrets) -> float:

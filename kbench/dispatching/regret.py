@@ -54,9 +54,9 @@ def held_out_losses(evidence: Evidence, limit: int, margin: float, share: float,
         order.shuffle(shapes)
         for fold in range(folds):
             out = set(shapes[fold::folds])
-            kept = evidence.part([case for case, shape in enumerate(shape_of) if shape not in out])
+            evidence_inside = evidence.part([case for case, shape in enumerate(shape_of) if shape not in out])
             left_out = [case for case, shape in enumerate(shape_of) if shape in out]
-            losses += measured_losses(grow(kept, limit, margin), evidence, left_out)
+            losses += measured_losses(grow(evidence_inside, limit, margin), evidence, left_out)
     return losses
 
 

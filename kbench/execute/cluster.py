@@ -145,10 +145,10 @@ class Cluster:
                 if self._client.status != "running":
                     raise OSError("the connection was lost")  # dask would try for a while to get it back
                 identity = self._client.scheduler.identity
-                known = self._client.sync(identity, callback_timeout=ANSWER_LIMIT_S)["workers"]
-            gpus = [worker for worker in known if GPU in known[worker]["resources"]]
+                workers_by_address = self._client.sync(identity, callback_timeout=ANSWER_LIMIT_S)["workers"]
+            gpus = [worker for worker in workers_by_address if GPU in workers_by_address[worker]["resources"]]
             self._resources = {GPU: 1} if gpus else {}
-            if workers := [worker for worker in gpus or known if worker not in self._gone]:
+            if workers := [worker for worker in gpus or workers_by_address if worker not in self._gone]:
                 return workers
             if not deadline:
                 note(f"{self._address} has no worker; waiting up to an hour for one (Ctrl-C gives up)")
@@ -179,11 +179,11 @@ class Cluster:
         return answer
 
     def _crashed(self, task: Task, reason: str) -> Finished:
-        rows = [make_failed_row(task, one, Status.CRASHED, reason) for one in task.configurations]
+        rows = [make_failed_row(task, configuration, Status.CRASHED, reason) for configuration in task.configurations]
         return Finished(task, rows, DeviceInfo("", ""), self.catalog.machine)
 
     @contextmanager
-    def _failures(self, what: str) -> Iterator[None]:
+    def _failures(self, event: str) -> Iterator[None]:
         """Raise ExecutionError for the many exceptions of dask, and for those of a worker that has another kbench or none."""
         try:
             yield
@@ -191,7 +191,7 @@ class Cluster:
             raise
         except Exception as error:
             first = (str(error).splitlines() or [""])[0]
-            raise ExecutionError(f"{self._address}: {what} ({type(error).__name__}: {first})") from error
+            raise ExecutionError(f"{self._address}: {event} ({type(error).__name__}: {first})") from error
 
 
 async def _ask_who(address: str) -> None:

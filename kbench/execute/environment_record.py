@@ -65,7 +65,7 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[Lock
     source = {"source": sweep.source} if sweep.source else {}
     run = {
         "scope": scope,
-        "locked_clocks": {each.uuid: {"sm_mhz": each.sm_mhz, "memory_mhz": each.memory_mhz} for each in locked},
+        "locked_clocks": {clock.uuid: {"sm_mhz": clock.sm_mhz, "memory_mhz": clock.memory_mhz} for clock in locked},
         "config": {"path": str(sweep.path), "sha": digest(sweep.text), "text": sweep.text, **source},
         "profile": sweep.profile,
         "baseline": sweep.baseline,
@@ -124,7 +124,7 @@ def continue_run(before: Environment, present: Environment, sessions: int) -> En
     if present.config.sha != before.config.sha:
         names.add("config")
     entry = {"date": present.started_at, **present.model_dump(include=names, exclude_unset=True)}
-    kept = before.model_dump(exclude_unset=True, exclude={"finished_at", "interrupted"})
+    earlier_entries = before.model_dump(exclude_unset=True, exclude={"finished_at", "interrupted"})
     measure = before.measure | {"sessions": sessions}
     changes = {"measure": measure, "places": present.places, "continued": [*before.continued, entry]}
-    return Environment.model_validate(kept | changes)
+    return Environment.model_validate(earlier_entries | changes)

@@ -33,16 +33,16 @@ def results_lock(path: Path) -> Path:
 
 
 @contextmanager
-def hold(path: Path, what: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
-    """Hold a lock during the body. `what` is its name in messages.
+def hold(path: Path, name: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
+    """Hold a lock during the body. `name` stands for it in messages.
 
     While another run holds it, wait after a note; without `wait`, raise Busy.
     """
     lock = FileLock(path, mode=0o666)  # every user of the machine may lock a device
     try:
-        _acquire(lock, path, what, wait, note)
+        _acquire(lock, path, name, wait, note)
     except OSError as error:
-        note(f"cannot tell whether another run uses {what} ({path}: {error.strerror}); measuring anyway")
+        note(f"cannot tell whether another run uses {name} ({path}: {error.strerror}); measuring anyway")
     try:
         yield
     finally:
@@ -52,11 +52,11 @@ def hold(path: Path, what: str, *, wait: bool, note: Callable[[str], None]) -> I
         lock.release()
 
 
-def _acquire(lock: FileLock, path: Path, what: str, wait: bool, note: Callable[[str], None]) -> None:
+def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Callable[[str], None]) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        sentence = f"{what} is in use by {_holder(path)}"
+        sentence = f"{name} is in use by {_holder(path)}"
         if not wait:
             raise Busy(f"{sentence}; try again when it has ended") from None
         note(f"{sentence}; waiting for it to end (Ctrl-C gives up; kbench run --no-wait does not wait)")

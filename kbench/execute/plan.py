@@ -112,8 +112,8 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
     """What must be the same in all workers of a run: the type of the device, and the code of the providers."""
-    known = catalog.providers(operator)
-    code = {f"the code of provider {name}": known[name].source_hash for name in sorted(providers) if name in known}
+    infos = catalog.providers(operator)
+    code = {f"the code of provider {name}": infos[name].source_hash for name in sorted(providers) if name in infos}
     return {"the type of device": catalog.device.type} | code
 
 

@@ -97,7 +97,7 @@ def try_operator(try_task: Callable[[Task], None], tasks: Sequence[Task], sweep:
 def find_trials(tasks: Sequence[Task], sweep: Sweep) -> list[Task]:
     """The smallest tasks that together have each dtype, each value of a scalar or a choice, and each mode: a fault may lie in
     one of them. Those with gradients come first, as a trial in another mode is one in mode `forward` too."""
-    seen: set[tuple[str, Value]] = {("mode", FORWARD)}
+    tried: set[tuple[str, Value]] = {("mode", FORWARD)}
     trials = []
     for task in sorted(tasks, key=lambda task: _size(task.case, sweep)):
         axes = task.case.axes
@@ -105,9 +105,9 @@ def find_trials(tasks: Sequence[Task], sweep: Sweep) -> list[Task]:
             ("dtype", task.case.dtype),
             *((name, axes[name]) for name in (*sweep.info.scalars, *sweep.info.choices)),
         }
-        if not values <= seen:
+        if not values <= tried:
             trials.append(task)
-            seen |= values
+            tried |= values
     return trials
 
 

@@ -290,8 +290,8 @@ class _Program:
                 _kill(int(name))
                 return
         if self._silence_limit_s and silent_s > self._silence_limit_s:
-            what = f"the script called do_bench for the last time {silent_s:.0f} s ago, so kbench has ended it"
-            self._written.run.fault = ScriptFailed(self._written.name, what)
+            message = f"the script called do_bench for the last time {silent_s:.0f} s ago, so kbench has ended it"
+            self._written.run.fault = ScriptFailed(self._written.name, message)
             _kill(pid)
 
 
@@ -304,9 +304,9 @@ def _kill(pid: int) -> None:
     """Kill a process and those that it has started."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
-        for each in [*process.children(recursive=True), process]:
+        for member in [*process.children(recursive=True), process]:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
+                member.kill()
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

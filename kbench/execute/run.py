@@ -124,9 +124,9 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
 def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[[str], None]) -> Iterator[None]:
     """Inside, no other run uses the devices or the results file."""
     locks = {device_lock(device): device.name for device in executor.devices} | {results_lock(path): str(path)}
-    with ExitStack() as held:
+    with ExitStack() as locks_held:
         for lock in sorted(locks):  # always in this order, so that two runs never wait for each other
-            held.enter_context(hold(lock, locks[lock], wait=options.wait, note=note))
+            locks_held.enter_context(hold(lock, locks[lock], wait=options.wait, note=note))
         yield
 
 

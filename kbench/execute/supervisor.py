@@ -108,8 +108,8 @@ class WorkerSupervisor:
             answers = list(self.ready(task).ask(TrialRequest(task, whole), limit_s=task.settings.timeout_s))
         except WorkerFailed as lost:
             self._end_worker()
-            what = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
-            raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), what)]) from None
+            message = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
+            raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), message)]) from None
         faults = [answer for answer in answers if isinstance(answer, TrialFailed)]
         if faults:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what) for fault in faults])

@@ -80,15 +80,15 @@ def own_noise(values: _Array) -> float | None:
     return float(np.median(np.abs(np.diff(values))) * NORMAL / math.sqrt(2))
 
 
-def shared_noise(own: float | None, points: int, usual: float | None, step: float) -> float:
+def shared_noise(noise_of_series: float | None, points: int, usual: float | None, step: float) -> float:
     """The noise of a series with so many points: its own, moved towards the usual one of its machine. The mean is geometric, so
     that a quiet series beside noisy ones stays quiet. `step` is that of the clock, as a share of the time."""
     least = max(step / math.sqrt(12), LEAST_NOISE)
     prior = max(FALLBACK_NOISE if usual is None else usual, least)
-    if own is None:
+    if noise_of_series is None:
         return prior
     share = points / (points + PRIOR_POINTS)
-    return math.exp(share * math.log(max(own, least)) + (1 - share) * math.log(prior))
+    return math.exp(share * math.log(max(noise_of_series, least)) + (1 - share) * math.log(prior))
 
 
 def level_changes(values: _Array, noise: float, margin: float) -> list[LevelChange]:

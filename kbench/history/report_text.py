@@ -163,8 +163,8 @@ def notes(report: HistoryReport) -> Iterator[str]:
         yield f"{have} fewer than {FEWEST} measured times, too few to find a change of level"
     yield from _failing(report)
     if report.timeline.uncorrected:
-        what = plural(report.timeline.uncorrected, "reading")
-        yield f"{what} without a copy control in the session: a drift of the machine is not subtracted there"
+        count = plural(report.timeline.uncorrected, "reading")
+        yield f"{count} without a copy control in the session: a drift of the machine is not subtracted there"
 
 
 def _failing(report: HistoryReport) -> Iterator[str]:

@@ -154,18 +154,19 @@ def join_runs(runs: Sequence[Run]) -> Timeline:
         latest |= {key.subject: key for key, row in rows if _is_whole(key, row)}
         for key, row in rows:
             if row.role is Role.PROVIDER:
-                home = key if _is_whole(key, row) else latest.get(key.subject, key)
-                members[home][place].append(row)
+                series_key = key if _is_whole(key, row) else latest.get(key.subject, key)
+                members[series_key][place].append(row)
                 uncorrected += row.ms is not None and _session(place, key, row) not in levels
     series = [
-        Series(key, tuple(_point(place, key, rows, runs[place], levels) for place, rows in own.items()))
-        for key, own in members.items()
+        Series(key, tuple(_point(place, key, rows, runs[place], levels) for place, rows in rows_by_run.items()))
+        for key, rows_by_run in members.items()
     ]
     by_run: dict[tuple[int, str], list[float]] = defaultdict(list)
     for (place, machine, *_), level in levels.items():
         by_run[place, machine].append(level)
     means = {key: statistics.fmean(of_run) for key, of_run in by_run.items()}
-    return Timeline(tuple(runs), tuple(sorted(series, key=lambda own: own.key.order)), means, uncorrected)
+    series.sort(key=lambda one_series: one_series.key.order)
+    return Timeline(tuple(runs), tuple(series), means, uncorrected)
 
 
 def _is_whole(key: SeriesKey, row: Row) -> bool:
@@ -181,8 +182,8 @@ def _keyed(run: Run) -> list[_Keyed]:
 
 def _key(row: Row, machine: str) -> SeriesKey:
     axes = tuple((name, value) for name, value in row.case.axes.items() if value is not None)
-    what = row.case.operator, row.provider, row.params, axes, row.case.dtype
-    return SeriesKey(*what, machine, row.timer, row.cache, row.case_hash)
+    subject = row.case.operator, row.provider, row.params, axes, row.case.dtype
+    return SeriesKey(*subject, machine, row.timer, row.cache, row.case_hash)
 
 
 def _session(place: int, key: SeriesKey, row: Row) -> _SessionKey:

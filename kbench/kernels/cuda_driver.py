@@ -20,8 +20,8 @@ NOT_SUPPORTED = 801
 
 def reset_persisting_cache() -> None:
     """Drop the lines that kernels asked the L2 cache of the current device to keep. No effect on AMD. Raises RuntimeError."""
-    if found := library():
-        _check("cuCtxResetPersistingL2Cache", found.cuCtxResetPersistingL2Cache(), NOT_SUPPORTED)
+    if driver := library():
+        _check("cuCtxResetPersistingL2Cache", driver.cuCtxResetPersistingL2Cache(), NOT_SUPPORTED)
 
 
 def capture_id(stream: int) -> int | None:

@@ -111,9 +111,9 @@ def describe_build_error(source: Path, error: Exception) -> str:
     faults = list(dict.fromkeys(re.findall(pattern, text, re.MULTILINE)))
     if not faults:
         lines = [line for line in text.splitlines() if line.strip()]
-        wanted = [line for line in lines if re.search(r"\b(error|fatal|undefined)\b", line, re.IGNORECASE)]
+        errors = [line for line in lines if re.search(r"\b(error|fatal|undefined)\b", line, re.IGNORECASE)]
         return "\n".join(
-            [f"{source.name} does not build: {(wanted or lines or ['no message'])[0]}", *lines[-MOST_ERRORS:]]
+            [f"{source.name} does not build: {(errors or lines or ['no message'])[0]}", *lines[-MOST_ERRORS:]]
         )
     errors = [f"{Path(file).name}:{place}: error: {fault}" for file, place, fault in faults[:MOST_ERRORS]]
     if len(faults) > 1:
@@ -183,7 +183,7 @@ def _toolchain() -> Iterator[None]:
     ninja may be. The environment is as before afterwards."""
     from torch.utils import cpp_extension
 
-    environment, home = dict(os.environ), cpp_extension.CUDA_HOME
+    environment, home_before = dict(os.environ), cpp_extension.CUDA_HOME
     number = _target().removeprefix("sm_")
     os.environ.update({"TORCH_CUDA_ARCH_LIST": f"{number[:-1]}.{number[-1]}", "PATH": _path()})
     if toolkit := cuda_toolkit():
@@ -191,15 +191,15 @@ def _toolchain() -> Iterator[None]:
     try:
         yield
     finally:
-        cpp_extension.CUDA_HOME = home
+        cpp_extension.CUDA_HOME = home_before
         os.environ.clear()
         os.environ.update(environment)
 
 
 def _nvcc() -> str | None:
     """The path of nvcc: in the toolkit that a variable names, on PATH, or in the toolkit's usual place."""
-    homes = [os.environ[variable] for variable in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(variable)]
-    paths = [*(f"{home}/bin" for home in homes), None, "/usr/local/cuda/bin"]
+    toolkits = [os.environ[variable] for variable in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(variable)]
+    paths = [*(f"{toolkit}/bin" for toolkit in toolkits), None, "/usr/local/cuda/bin"]
     return next((nvcc for path in paths if (nvcc := shutil.which("nvcc", path=path))), None)
 
 

@@ -73,10 +73,10 @@ def rowwise(kernel: Launch) -> Callable[[Tensor], Tensor]:
     return call
 
 
-def _values(kernel: str, declared: Sequence[str], given: Mapping[str, float | None]) -> tuple[float, ...]:
+def _values(kernel: str, declared: Sequence[str], parameters: Mapping[str, float | None]) -> tuple[float, ...]:
     """The values of a kernel's options in the order in which its table declares them, as `eps` or `threads=0`."""
     defaults = {name: default for name, _, default in (text.partition("=") for text in declared)}
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in parameters.items() if value is not None}
     if unknown := values.keys() - defaults.keys():
         raise TypeError(f"{kernel} has no option {min(unknown)}; it has {', '.join(defaults) or 'none'}")
     for name, value in values.items():

@@ -83,8 +83,8 @@ def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
 
     def why(case: Case) -> str | None:
         elements = max(1, read_bytes // case.itemsize)
-        cut = getattr(case, axis) % elements
-        return f"{axis} is not a multiple of {elements}, which QuACK needs for {case.dtype}" if cut else None
+        remainder = getattr(case, axis) % elements
+        return f"{axis} is not a multiple of {elements}, which QuACK needs for {case.dtype}" if remainder else None
 
     return why
 

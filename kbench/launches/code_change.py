@@ -39,11 +39,11 @@ class RanKernels:
     def of(cls, rows: Iterable[tuple[str, int | None, float | None]]) -> RanKernels:
         """From `code`, `kernels` and `sm_mhz` of each row."""
         codes, kernels, clocks = zip(*rows, strict=True) if (rows := list(rows)) else ((), (), ())
-        known = [clock for clock in clocks if clock]
+        known_clocks = [clock for clock in clocks if clock]
         return cls(
             frozenset(filter(None, codes)),
             frozenset(int(count) for count in kernels if count is not None),
-            sum(known) / len(known) if known else None,
+            sum(known_clocks) / len(known_clocks) if known_clocks else None,
         )
 
     @property

@@ -85,9 +85,9 @@ def write_pictures(
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
     metric = choices.metric_of(sources)
     changed = "change" if metric == "ms" else f"{metric}_change"
-    what = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
+    subject = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
-    begin = f"{stem[:LONGEST_STEM]}_{what}"
+    begin = f"{stem[:LONGEST_STEM]}_{subject}"
     return [
         path for picture in plot(sources, choices) for path in _write(picture, folder, begin, formats, choices.theme)
     ]

@@ -22,24 +22,24 @@ MOST_SIZES_NAMED = 12
 
 
 def along(
-    drawn: pd.DataFrame, axes: Sequence[str], wanted: str | None, *, parameters: bool = True
+    drawn: pd.DataFrame, axes: Sequence[str], chosen: str | None, *, parameters: bool = True
 ) -> tuple[pd.DataFrame, str]:
     """`drawn` with a column `x`, and the name of the axis or, with `parameters`, the parameter that x is.
 
-    `wanted` is the user's choice, otherwise it is the axis that `most_values` names. A swept parameter takes its place where
+    `chosen` is the user's choice, otherwise it is the axis that `most_values` names. A swept parameter takes its place where
     there are MANY_CURVES and it has at least as many values. A curve that does not have the parameter has NaN for x and is
     drawn as a level. Its rows without a value become ABSENT: there is no place for their marks. The name is "" where there is
-    no number to draw against. Raises UsageError where `wanted` cannot run along x.
+    no number to draw against. Raises UsageError where `chosen` cannot run along x.
     """
     values = drawn[drawn["kind"] == VALUE]
     sizes = {axis: int(values[axis].nunique()) for axis in numeric(drawn, axes)}
     numbers = _parameter_numbers(drawn) if parameters else {}
     counts = {name: int(column.nunique()) for name, column in numbers.items()}
-    if wanted is not None and wanted not in (*sizes, *counts):
-        raise no_such_x(wanted, axes, [*sizes, *counts])
-    name = wanted or most_values(drawn, sizes)
+    if chosen is not None and chosen not in (*sizes, *counts):
+        raise no_such_x(chosen, axes, [*sizes, *counts])
+    name = chosen or most_values(drawn, sizes)
     many = values.loc[values["role"] == Role.PROVIDER, "curve"].nunique() > MANY_CURVES
-    if not wanted and many and counts:
+    if not chosen and many and counts:
         parameter = max(counts, key=lambda name: counts[name])
         name = parameter if counts[parameter] >= max(2, sizes.get(name, 0)) else name
     if name not in numbers:
@@ -76,11 +76,11 @@ def most_values(rows: pd.DataFrame, counts: Mapping[str, int]) -> str:
     return max(names, key=rank, default="")
 
 
-def no_such_x(wanted: str, axes: Collection[str], possible: Sequence[str]) -> UsageError:
+def no_such_x(chosen: str, axes: Collection[str], possible: Sequence[str]) -> UsageError:
     """The error for an axis that cannot run along x: it is none of `axes`, or holds no numbers."""
-    what = f"{wanted!r} holds no numbers" if wanted in axes else f"unknown axis {wanted!r}"
+    problem = f"{chosen!r} holds no numbers" if chosen in axes else f"unknown axis {chosen!r}"
     advice = f"choose from {', '.join(possible)}" if possible else "no axis holds numbers"
-    return UsageError(f"--x: {what}; {advice}")
+    return UsageError(f"--x: {problem}; {advice}")
 
 
 def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, str]:

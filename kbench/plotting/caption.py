@@ -35,8 +35,8 @@ def caption(
     lost = drawn[(drawn["role"] == Role.PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
     outcomes = []
     for status, group in lost.groupby("status"):
-        what = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else str(status)
-        outcomes.append(f"{len(group)} {what} ({_list(group['curve'])})")
+        outcome = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else str(status)
+        outcomes.append(f"{len(group)} {outcome} ({_list(group['curve'])})")
     if outcomes:
         lines.append(
             f"not drawn: {len(lost)} of {int((drawn['role'] == Role.PROVIDER).sum())} rows: {'; '.join(outcomes)}"

@@ -104,7 +104,7 @@ class ChangeAxis:
     def cut_ends(self, low: float, high: float) -> list[tuple[float, int]]:
         """The edges beyond which an interval goes on, each with the direction back into the axis."""
         ends = ((self.low, 1, low < self.low), (self.high, -1, high > self.high))
-        return [(edge, back) for edge, back, cut in ends if cut]
+        return [(edge, back) for edge, back, is_cut in ends if is_cut]
 
 
 def _factor_text(ratio: float) -> str:

@@ -262,16 +262,16 @@ def _draw_points(axes: Axes, rows: pd.DataFrame, x: str, style: ChangeStyle, sca
     goes on beyond the axis ends in an arrow. Rows without a change are marks in the strip below."""
     axis = style.axis
     for (word, changed), group in rows.groupby(["word", rows["effect"].notna()]):
-        ink, at = style.colour(str(word)), group[x].astype("float64")
-        mark = style.mark(str(word), scale)
+        ink, sizes = style.colour(str(word)), group[x].astype("float64")
+        marker = style.mark(str(word), scale)
         if not changed:
             heights = [STRIP_SHARE / 2] * len(group)
-            axes.plot(at, heights, transform=axes.get_xaxis_transform(), zorder=3, **mark)
+            axes.plot(sizes, heights, transform=axes.get_xaxis_transform(), zorder=3, **marker)
             continue
         lows, highs = group["low"].clip(lower=axis.low), group["high"].clip(upper=axis.high)
-        axes.vlines(at, lows, highs, color=ink, linewidth=1.3 * scale, alpha=0.75, zorder=2)
-        axes.plot(at, group["effect"].map(axis.within), zorder=3, **mark)
-        for place, effect, low, high in zip(at, group["effect"], group["low"], group["high"], strict=True):
+        axes.vlines(sizes, lows, highs, color=ink, linewidth=1.3 * scale, alpha=0.75, zorder=2)
+        axes.plot(sizes, group["effect"].map(axis.within), zorder=3, **marker)
+        for place, effect, low, high in zip(sizes, group["effect"], group["low"], group["high"], strict=True):
             for edge, back in axis.cut_ends(low, high):
                 _draw_arrow(axes, (place, edge), (0, back * ARROW_POINTS), ink)
             if axis.outside(effect):

@@ -236,8 +236,8 @@ def _draw_times(axes: Axes, series: Sequence[Series], page: HistoryPage, scale: 
     ends = {member.key: member.segments[-1][2] - _first_level(member) for member in series}
     ordered = sorted(series, key=lambda member: (ends[member.key], member.key.order))
     bottom, right = axes.get_ylim()[0], axes.get_xlim()[1]
-    wanted = [(ends[member.key] - bottom) * scale for member in ordered]
-    for member, wish, place in zip(ordered, wanted, spread(wanted, LABEL_HEIGHT), strict=True):
+    heights = [(ends[member.key] - bottom) * scale for member in ordered]
+    for member, wish, place in zip(ordered, heights, spread(heights, LABEL_HEIGHT), strict=True):
         colour = page.theme.readable(page.styles[member.key.configuration_name].colour)
         axes.annotate(
             f"{four_digits(math.exp(member.segments[-1][2]) * 1e3)} \N{MICRO SIGN}s", (right, ends[member.key]),

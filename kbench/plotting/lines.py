@@ -273,9 +273,9 @@ def draw_names(axes: Axes, ends: dict[str, float], look: Look, extent: Extent, h
     """Write names right of a panel, at the last values in `ends`. A thin line leads to a name that had to move. The panel
     without its strip is `height` points high."""
     curves = sorted(ends, key=lambda curve: (ends[curve], curve))
-    wanted = [height_share(ends[curve], extent) * height for curve in curves]
+    heights = [height_share(ends[curve], extent) * height for curve in curves]
     right = axes.get_xlim()[1]
-    for curve, wish, place in zip(curves, wanted, spread(wanted, LABEL_HEIGHT), strict=True):
+    for curve, wish, place in zip(curves, heights, spread(heights, LABEL_HEIGHT), strict=True):
         colour = look.styles[curve].colour
         leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
         axes.annotate(
@@ -284,12 +284,12 @@ def draw_names(axes: Axes, ends: dict[str, float], look: Look, extent: Extent, h
         )  # fmt: skip
 
 
-def spread(wanted: Sequence[float], apart: float) -> list[float]:
+def spread(heights: Sequence[float], apart: float) -> list[float]:
     """Sorted heights, moved to a distance of `apart`. Names that touch move as a group, as little as possible, and none moves
     below 0."""
     groups: list[list[float]] = []
-    for wish in wanted:
-        groups.append([wish])
+    for height in heights:
+        groups.append([height])
         while len(groups) > 1 and _first(groups[-1], apart) < _first(groups[-2], apart) + len(groups[-2]) * apart:
             last = groups.pop()
             groups[-1] += last

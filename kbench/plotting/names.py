@@ -42,9 +42,9 @@ def shorten(names: Iterable[str]) -> dict[str, str]:
     """What to print for each name. A long name loses its middle, unless two names would then read alike."""
     whole = list(names)
     half = (LONGEST_SHOWN_NAME - 1) // 2
-    cut = {name: name if len(name) <= LONGEST_SHOWN_NAME else f"{name[:half]}…{name[-half:]}" for name in whole}
-    taken = list(cut.values())
-    return {name: short if taken.count(short) == 1 else name for name, short in cut.items()}
+    shortened = {name: name if len(name) <= LONGEST_SHOWN_NAME else f"{name[:half]}…{name[-half:]}" for name in whole}
+    short_names = list(shortened.values())
+    return {name: short if short_names.count(short) == 1 else name for name, short in shortened.items()}
 
 
 def four_digits(value: float) -> str:

@@ -96,10 +96,10 @@ def _model_of(panel: pd.DataFrame, page: pd.DataFrame) -> dict[str, str]:
     """The models of the points of a panel, if the whole page has more of them."""
     if "model" not in page:
         return {}
-    own, all_models = (
+    panel_models, all_models = (
         dict.fromkeys(name for cell in rows["model"] for name in cell.split(", ")) for rows in (panel, page)
     )
-    return {"model": ", ".join(own)} if len(own) < len(all_models) else {}
+    return {"model": ", ".join(panel_models)} if len(panel_models) < len(all_models) else {}
 
 
 def _fitting(points: pd.DataFrame, varying: list[str], room: int) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

@@ -108,11 +108,11 @@ def pages_of(
     metric = metric_by_name("ms" if kind == "heatmap" else choices.metric_of(sources))
     axes = list(dict.fromkeys(axis for source in sources for axis in source.axes))
     # see `load_sources`
-    wanted = f"axis_{choices.x}" if choices.x in OWN and f"axis_{choices.x}" in axes else choices.x
-    drawn, x = along(points(sources, metric), axes, wanted, parameters=kind == "lines")
+    chosen_axis = f"axis_{choices.x}" if choices.x in OWN and f"axis_{choices.x}" in axes else choices.x
+    drawn, x = along(points(sources, metric), axes, chosen_axis, parameters=kind == "lines")
     if (count := drawn["curve"].nunique()) > MOST_CURVES:
-        what = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
-        raise UsageError(f"{what}; choose some with --where provider=NAME")
+        message = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
+        raise UsageError(f"{message}; choose some with --where provider=NAME")
     columns = fixed_columns(drawn, sources)
     paired = companions(drawn, axes, x) if kind != "bars" else {}
     meaning = [*paired.values(), models_along(drawn, x) if kind != "bars" else ""]

@@ -53,11 +53,11 @@ def _apart(values: list[float], room: int) -> list[float]:
         return values
     place = math.log2 if logarithmic(values) else float
     least = (place(values[-1]) - place(values[0])) / room
-    kept = [values[-1]]
+    chosen = [values[-1]]
     for value in reversed(values[:-1]):
-        if place(kept[-1]) - place(value) >= least:
-            kept.append(value)
-    return kept[::-1]
+        if place(chosen[-1]) - place(value) >= least:
+            chosen.append(value)
+    return chosen[::-1]
 
 
 def logarithmic(values: list[float]) -> bool:

@@ -184,8 +184,8 @@ def styles(curves: Collection[str], theme: Theme) -> dict[str, Style]:
         turn = number // count
         free = free or list(range(count))
         provider = provider_of(curve)
-        wanted = KNOWN.get(provider, zlib.crc32(provider.encode("utf-8", "replace")) % count)
-        place = min(free, key=lambda place: (place - wanted) % count)
+        first = KNOWN.get(provider, zlib.crc32(provider.encode("utf-8", "replace")) % count)
+        place = min(free, key=lambda place: (place - first) % count)
         free.remove(place)
         chosen[curve] = Style(theme.colours[place], [*MARKERS][(place + 3 * turn) % count], LINES[turn % len(LINES)])
     return chosen

@@ -50,13 +50,13 @@ def write_history_report(folder: Path, out: Path | str = "report.html", *, where
     return _write(_html(history_content(report, title)), Path(out))
 
 
-def _html(said: dict[str, Any]) -> str:
+def _html(page: dict[str, Any]) -> str:
     templates = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent)
     )
     script, styles = (Path(__file__).with_name(name).read_text("utf-8") for name in ("page.js", "page.css"))
     return templates.get_template("page.html").render(
-        said,
+        page,
         version=__version__,
         tones=TONES,
         toned=TONED_COLUMNS,

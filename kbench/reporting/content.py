@@ -66,19 +66,19 @@ def content(
     compared = _compared(files, baseline, where)
     members = [(source.label, row) for source in sources for row in source.rows]
     members.sort(key=lambda member: member[1].role == Role.CONTROL)
-    same, rows = _all_rows(sources, members)
+    common, rows = _all_rows(sources, members)
     summaries = [_summary(source) for source in sources]
     pictures, no_picture = _pictures(sources)
-    seen = [*(summary[name] for summary in summaries for name in ("operators", "devices", "dates"))]
+    facts = [*(summary[name] for summary in summaries for name in ("operators", "devices", "dates"))]
     return {
         "title": title or f"kbench: {', '.join(source.label for source in sources)}",
-        "lede": " · ".join(dict.fromkeys([*filter(None, seen), *(str(source.path) for source in sources)])),
+        "lede": " · ".join(dict.fromkeys([*filter(None, facts), *(str(source.path) for source in sources)])),
         "files": summaries,
         "comparison": comparison_part(compared) if compared else None,
         "pictures": pictures,
         "no_picture": no_picture,
         "rows": rows,
-        "same": same,
+        "same": common,
         "lost": list(_lost(members)),
         "measurement": measurement(sources),
         "runs": runs(sources),

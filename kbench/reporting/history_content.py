@@ -65,8 +65,8 @@ def _series(series: Sequence[Series]) -> PageTable:
     last = [member.points[-1] for member in series]
     columns = {
         **_identity([member.key for member in series]),
-        "now (µs)": [microseconds(math.exp(own[-1])) if own else "" for own in levels],
-        "since first": [format_change(math.exp(own[-1] - own[0])) if own else "" for own in levels],
+        "now (µs)": [microseconds(math.exp(logs[-1])) if logs else "" for logs in levels],
+        "since first": [format_change(math.exp(logs[-1] - logs[0])) if logs else "" for logs in levels],
         "noise (%)": [number(100 * member.noise, "{:.1f}".format) for member in series],
         "runs": [str(len(member.points)) for member in series],
         "status": [point.status for point in last],

@@ -137,10 +137,12 @@ def read_environment(csv: Path | str, *, expected: bool = False) -> tuple[Enviro
     except FileNotFoundError:
         if not expected:
             return Environment(), ""
-        what = "no such file"
+        problem = "no such file"
     except OSError as error:
-        what = f"cannot be read ({error.strerror})"
+        problem = f"cannot be read ({error.strerror})"
     except ValidationError as error:
         first = error.errors()[0]
-        what = f"not an environment file ({': '.join(['.'.join(map(str, first['loc'])), first['msg']]).lstrip(': ')})"
-    return Environment(), f"{path}: {what}; kbench knows the machine only from the CSV"
+        problem = (
+            f"not an environment file ({': '.join(['.'.join(map(str, first['loc'])), first['msg']]).lstrip(': ')})"
+        )
+    return Environment(), f"{path}: {problem}; kbench knows the machine only from the CSV"

@@ -52,9 +52,9 @@ class Results:
             return []
         return [f"{self.path}:{self.torn}: the last row is incomplete (an interrupted run?) and was left out"]
 
-    def only(self, kept: Sequence[bool]) -> Results:
+    def only(self, keeps: Sequence[bool]) -> Results:
         """Some of the rows: `kept` says for each row whether it stays."""
-        return replace(self, rows=list(compress(self.rows, kept)), lines=list(compress(self.lines, kept)))
+        return replace(self, rows=list(compress(self.rows, keeps)), lines=list(compress(self.lines, keeps)))
 
 
 def read_results(path: Path | str) -> Results:
@@ -89,8 +89,8 @@ def _records(path: Path) -> tuple[list[str], list[int], list[list[str]], int | N
         except csv.Error as error:
             if torn:
                 return header, numbers, records, number
-            what = "a quote opens here and does not close" if "end of data" in str(error) else error
-            raise ResultsError(f"{path}:{number}: not readable as CSV ({what}); {REPAIR}") from None
+            problem = "a quote opens here and does not close" if "end of data" in str(error) else error
+            raise ResultsError(f"{path}:{number}: not readable as CSV ({problem}); {REPAIR}") from None
         if not any(map(str.strip, cells)):
             continue
         if not header:
@@ -187,5 +187,5 @@ def _check_each_row_once(results: Results) -> None:
         conditions = tuple(getattr(row, name) for name in CONDITION_COLUMNS)
         key = (row.case, row.provider, row.params, row.session, conditions)
         if row.role is Role.PROVIDER and first.setdefault(key, line) != line:
-            what = f"{row.case.label} {row.configuration_name} session {row.session} is also on line {first[key]}"
-            raise ResultsError(f"{results.path}:{line}: {what}; keep one of the two lines")
+            subject = f"{row.case.label} {row.configuration_name} session {row.session} is also on line {first[key]}"
+            raise ResultsError(f"{results.path}:{line}: {subject}; keep one of the two lines")

@@ -56,8 +56,8 @@ class Term:
     def parse(cls, text: str) -> Term:
         match = _TERM.fullmatch(text)
         if not match:
-            what = "not a condition; write one like N=1024,4096 or N>=4k; the comparisons are = != < <= > >="
-            raise _error(text, what)
+            advice = "not a condition; write one like N=1024,4096 or N>=4k; the comparisons are = != < <= > >="
+            raise _error(text, advice)
         column, comparison, values = match.groups()
         split = tuple(value.strip() for value in re.split(rf"\||{COMMA_OUTSIDE.pattern}", values))
         if comparison in ORDER and len(split) > 1:
@@ -115,13 +115,13 @@ class RowFilter:
         for term in self.terms:
             if term.column not in names:
                 raise _error(term.text, f"{results.path}: {unknown('column', term.column, names)}")
-        kept = [True] * len(results.rows)
+        keeps = [True] * len(results.rows)
         for term in self.terms if results.rows else ():
             holds = term.among(results.rows)
             for number, row in enumerate(results.rows):
                 spared = term.column in PROVIDER_COLUMNS and not self._chooses_among(row)
-                kept[number] &= spared or holds(row)
-        return results.only(kept)
+                keeps[number] &= spared or holds(row)
+        return results.only(keeps)
 
     def select_providers(self, results: Results) -> Results:
         """The chosen rows. Raises UsageError also if there are none of providers."""
@@ -174,7 +174,7 @@ def _named(row: Row, column: str) -> Iterable[Any]:
     if column == "model":
         return str(value).split(";")
     values: Iterable[Any] = value if isinstance(value, tuple) else [value]
-    return ["" if each is None else each for each in values] or [""]
+    return ["" if value is None else value for value in values] or [""]
 
 
 def _few(values: set[Any]) -> str:
@@ -184,5 +184,5 @@ def _few(values: set[Any]) -> str:
     return f"is one of {', '.join(words if len(words) <= 12 else [*words[:10], '...', words[-1]])}"
 
 
-def _error(term: str, what: str) -> UsageError:
-    return UsageError(f"{as_written(term.strip())}: {what}")
+def _error(term: str, problem: str) -> UsageError:
+    return UsageError(f"{as_written(term.strip())}: {problem}")

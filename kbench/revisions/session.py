@@ -62,10 +62,10 @@ class SideSessions:
         if ended.code == ExitStatus.INTERRUPTED:
             raise KeyboardInterrupt
         errors = [line.removeprefix("error: ") for line in ended.errors.splitlines() if line.startswith("error: ")]
-        said = "\n".join(f"{self.side.name}: {line}" for line in errors or ended.tail[-1:])
+        message = "\n".join(f"{self.side.name}: {line}" for line in errors or ended.tail[-1:])
         if ended.code == ExitStatus.BAD_INPUT:
-            raise UsageError(said)
-        raise ExecutionError(said or f"{self.side.name}: kbench run ended with exit code {ended.code}")
+            raise UsageError(message)
+        raise ExecutionError(message or f"{self.side.name}: kbench run ended with exit code {ended.code}")
 
     def _keep(self, scratch: Path) -> None:
         """Copy the results of whole sessions to where the user finds them. Earlier results there are moved aside."""

@@ -31,17 +31,17 @@ def caveats(analysis: Analysis) -> list[str]:
     return lines
 
 
-def precision_reached(rows: Sequence[Row], wanted: float) -> str:
-    """How many times of providers are known to the share `wanted`, and how well the others are."""
+def precision_reached(rows: Sequence[Row], precision: float) -> str:
+    """How many times of providers are known to the share `precision`, and how well the others are."""
     shares = [row.precision for row in rows if row.role == Role.PROVIDER and row.ms is not None]
-    reached = sum(share is not None and share <= wanted for share in shares)
-    text = f"precision: {reached} of {len(shares)} measured times are known to within {percent(wanted)}"
+    reached = sum(share is not None and share <= precision for share in shares)
+    text = f"precision: {reached} of {len(shares)} measured times are known to within {percent(precision)}"
     measured = [share for share in shares if share is not None]
     if reached == len(shares):
         return text
     single, worst = len(shares) - len(measured), max(measured, default=0.0)
     others = [f"{single} {'have' if single != 1 else 'has'} a single round"] if single else []
-    if worst > wanted:
+    if worst > precision:
         others.append(f"the others {'are known ' if single else ''}to {percent(worst)} or better")
     return f"{text}, {', '.join(others)} (column precision)"
 

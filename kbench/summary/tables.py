@@ -63,7 +63,7 @@ def standings_table(analysis: Analysis, width: int | None = None) -> Table:
     columns["ulp"] = lambda line: ulps(line.max_ulp)
     rows = [[cell(line) for cell in columns.values()] for line in lines]
     table = Table(tuple(columns), rows, right=set(columns) - {"provider"})
-    return table.known(("of copy", "ulp")).without(("cases", "ulp", "?", "tied", "of copy", "sol"), width)
+    return table.without_empty(("of copy", "ulp")).without(("cases", "ulp", "?", "tied", "of copy", "sol"), width)
 
 
 def _mean(line: Standing, analysis: Analysis) -> str:
@@ -174,14 +174,14 @@ def _time(analysis: Analysis, won: Winner, provider: str) -> str:
     configurations = analysis.cases[won.key]
     ranked = len(configurations) > 1 and not analysis.noise.too_noisy
     first = ranked and provider in (won.configuration_name, *won.tied, *won.unclear)
-    mark = UNMARKED if not first else UNCLEAR if won.unclear else TIED if won.tied else WON
-    return microseconds(median(row.ms or 0.0 for row in configurations[provider])) + mark
+    sign = UNMARKED if not first else UNCLEAR if won.unclear else TIED if won.tied else WON
+    return microseconds(median(row.ms or 0.0 for row in configurations[provider])) + sign
 
 
 def _meaning(used: set[str]) -> str:
     """The meaning of marks, in parentheses; empty for none."""
-    marks = ", ".join(f"{mark} {words}" for mark, words in MARKS.items() if mark in used)
-    return f" ({marks})" if marks else ""
+    signs = ", ".join(f"{sign} {words}" for sign, words in MARKS.items() if sign in used)
+    return f" ({signs})" if signs else ""
 
 
 # -- details
@@ -214,7 +214,7 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
     title = f"{cases.shared}: the fastest of each case{_meaning(used)}" if rows else ""
     table = Table((*cases.columns, "fastest", *numbers, "flags"), rows, {*cases.right, *numbers}, title)
     least = ("flags", "ulp", "GB/s", "of copy", "sol", *LEAST_OF_CASES)
-    return table.known(("GB/s", "of copy", "speed-up", "ulp", "flags")).without(least, width)
+    return table.without_empty(("GB/s", "of copy", "speed-up", "ulp", "flags")).without(least, width)
 
 
 def _traffic(rows: Sequence[Row]) -> tuple[str, str]:

@@ -42,7 +42,7 @@ class Table:
             table = table.drop(head)
         return table
 
-    def known(self, heads: Sequence[str]) -> Table:
+    def without_empty(self, heads: Sequence[str]) -> Table:
         """The table without those of the columns `heads` that say nothing in any row, such as the errors of scripts."""
         table = self
         for head in heads:

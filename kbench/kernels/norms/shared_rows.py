@@ -233,8 +233,8 @@ def shared_rows(
     mark = next_mark(words + row * slices + part, PHASE)
     ahead_mark = next_mark(words + following * slices + part, PHASE)
     if PHASE != 2:
-        own = words + row * slices + part
-        publish_sums(own, before, weights, before_statistics, mark, HALF, PAIRS, PTX)
+        own_words = words + row * slices + part
+        publish_sums(own_words, before, weights, before_statistics, mark, HALF, PAIRS, PTX)
     for number in tl.range(team + teams, M, teams):
         row = tl.cast(number, tl.int64)
         here = ahead
@@ -245,8 +245,8 @@ def shared_rows(
         ahead_statistics = row_statistics(statistics, (following, True), M, LAYERNORM, 1)
         ahead_mark = next_mark(words + following * slices + part, PHASE)  # takes as long as most of a turn
         if PHASE != 2:
-            own = words + row * slices + part
-            publish_sums(own, here, weights, here_statistics, here_mark, HALF, PAIRS, PTX)
+            own_words = words + row * slices + part
+            publish_sums(own_words, here, weights, here_statistics, here_mark, HALF, PAIRS, PTX)
         if PHASE != 1:
             means = gather_means(words + (row - teams) * slices, slices, mark, N, SUMS, WIDTH)
             target = first_word(dx, row - teams, N, VEC, PAIRS)

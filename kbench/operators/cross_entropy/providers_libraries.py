@@ -42,10 +42,10 @@ def liger_full(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: flo
 
     if not logits.numel():
         return torch.empty(0, device=logits.device), torch.empty_like(logits)
-    own = logits.clone().requires_grad_()
+    leaf = logits.clone().requires_grad_()
     with torch.enable_grad():
-        loss = liger_cross_entropy(own, labels, label_smoothing=smoothing, reduction="none")
-    (d_logits,) = torch.autograd.grad(loss, own, d_loss)
+        loss = liger_cross_entropy(leaf, labels, label_smoothing=smoothing, reduction="none")
+    (d_logits,) = torch.autograd.grad(loss, leaf, d_loss)
     return loss.detach(), d_logits
 
 

@@ -48,10 +48,10 @@ def plain_sum(plain, blocks, first, end, inside, head, BLOCK: tl.constexpr, VEC:
 
 
 @triton.jit
-def row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH: tl.constexpr):
+def row_loss(row_max, row_sum, row_plain, label_logit, N, smoothing, SMOOTH: tl.constexpr):
     """The loss of a row with this maximum, this sum of exp(x - maximum), this sum of logits, and this logit of its label."""
     log_sum = tl.log(row_sum)
-    loss = row_max - wanted + log_sum
+    loss = row_max - label_logit + log_sum
     if SMOOTH:
         loss = (1 - smoothing) * loss + smoothing * (row_max - row_plain / N + log_sum)
     return loss
@@ -110,7 +110,7 @@ def losses(
             plain = plain_sum(plain, blocks, first, end, inside, head, BLOCK, VEC, EDGES)
         top, total = add_exponentials(top, total, blocks, VEC, PACKED)
     # not before the loop: loads after it would wait for the label
-    wanted = tl.load(x + start + label, mask=inside & exists, other=float("nan")).to(tl.float32)
+    label_logit = tl.load(x + start + label, mask=inside & exists, other=float("nan")).to(tl.float32)
     row_max, row_sum = joined(top, total)
     row_plain = row_total(plain)
     if EDGES:
@@ -127,10 +127,10 @@ def losses(
     if WIDTH > 1:
         words += pid.to(tl.int64) * (1 + slices * (2 if SMOOTH else 1))
         none = tl.zeros((ROWS, 1), tl.int32)
-        mine = words + 1 + part + none
-        publish_word(mine, row_max, row_sum, none)
+        own_words = words + 1 + part + none
+        publish_word(own_words, row_max, row_sum, none)
         if SMOOTH:
-            publish_word(mine + slices, row_plain, row_sum, none)
+            publish_word(own_words + slices, row_plain, row_sum, none)
         last = tl.atomic_add(words, 1, sem="acq_rel") == slices - 1
     if last:
         if WIDTH > 1:
@@ -141,7 +141,7 @@ def losses(
                 plains, _, exist = gather_words(words + 1 + slices, slices, 0, WIDTH)
                 row_plain = row_total(tl.where(exist, plains, 0.0)[None, :])
             tl.store(words, 0)
-        tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH), mask=inside)
+        tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, label_logit, N, smoothing, SMOOTH), mask=inside)
         tl.store(saved + rows, row_max, mask=inside)
         tl.store(saved + M + rows, row_sum, mask=inside)
 
@@ -215,15 +215,15 @@ def logit_gradients(
     row_max = tl.load(saved + rows, mask=inside, other=0.0)
     row_sum = tl.load(saved + M + rows, mask=inside, other=1.0)
     d = tl.load(d_loss + rows, mask=inside, other=0.0)
-    scale, less, wanted = d / row_sum, d * (smoothing / N), d * (1 - smoothing)
+    scale, less, label_share = d / row_sum, d * (smoothing / N), d * (1 - smoothing)
     for p in tl.static_range(PIECES):
         lanes, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, EDGES)
         g = _gradient(blocks[p], row_max, scale, less, SMOOTH)
-        g = tl.where(lanes == label + head, g - wanted, g)
+        g = tl.where(lanes == label + head, g - label_share, g)
         tl.store(target + lanes, g, mask)
     if EDGES:
         g = _gradient(edges, row_max, scale, less, SMOOTH)
-        tl.store(dx + rows * dx_stride + columns, tl.where(columns == label, g - wanted, g), mask=on_edge)
+        tl.store(dx + rows * dx_stride + columns, tl.where(columns == label, g - label_share, g), mask=on_edge)
 
 
 @triton.jit(do_not_specialize=[*UNSPECIALIZED, "smoothing"])
@@ -292,7 +292,7 @@ def losses_and_gradients(
     if SMOOTH:
         plain = plain_sum(plain, held, held_start, end, inside, head, BLOCK, VEC, EDGES)
     top, total = add_exponentials(top, total, held, VEC, PACKED)
-    wanted = tl.load(x + start + label, mask=inside & (label >= 0), other=float("nan")).to(tl.float32)
+    label_logit = tl.load(x + start + label, mask=inside & (label >= 0), other=float("nan")).to(tl.float32)
     row_max, row_sum = joined(top, total)
     row_plain = row_total(plain)
     if EDGES:
@@ -326,7 +326,7 @@ def losses_and_gradients(
             if EDGES:
                 among_edges = row_total((on_edge & (columns == tl.maximum(label, 0))).to(tl.int32)) > 0
                 owner = inside & (among_edges | owner & (lane // VEC * VEC >= head) & (lane // VEC * VEC < end))
-        g = (flushed_exp(wanted - row_max) / row_sum - (1 - smoothing) - smoothing / N) * d
+        g = (flushed_exp(label_logit - row_max) / row_sum - (1 - smoothing) - smoothing / N) * d
         tl.debug_barrier()
         tl.store(dx + to + label, g, mask=owner & (label >= 0))
-        tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH), mask=owner)
+        tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, label_logit, N, smoothing, SMOOTH), mask=owner)

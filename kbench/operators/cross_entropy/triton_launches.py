@@ -82,8 +82,8 @@ def divide_losses(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
         slices = 1
         step = 2 * x.vector * 128
         if x.lanes > step and x.rows < SPLIT_ROWS * x.processors.multiprocessors:
-            wanted = math.ceil(PROGRAMS_A_PROCESSOR * x.processors.multiprocessors / x.rows)
-            slices = min(MOST_SLICES, wanted, math.ceil(x.lanes / step))
+            most = math.ceil(PROGRAMS_A_PROCESSOR * x.processors.multiprocessors / x.rows)
+            slices = min(MOST_SLICES, most, math.ceil(x.lanes / step))
             slices = math.ceil(x.lanes / span_of(x.lanes, slices))
     if slices > 1:
         division = sliced_rows(x, 2, slices)

@@ -26,17 +26,17 @@ class DrawnTogether:
     takes its own from it."""
 
     make: Make
-    _left: dict[int, Tensor] = field(default_factory=dict)
+    _remaining: dict[int, Tensor] = field(default_factory=dict)
 
     def fill(self, position: int) -> Callable[[Case, Draw], Tensor]:
         """The fill of the tensor at a position of the set."""
 
         def take(case: Case, draw: Draw) -> Any:
-            if position not in self._left:
+            if position not in self._remaining:
                 seed = draw.integers(0, SEEDS, 1)
                 with seeded(int(seed.item()), seed.device):
-                    self._left = dict(enumerate(self.make(case, seed.device)))
-            return self._left.pop(position, None)
+                    self._remaining = dict(enumerate(self.make(case, seed.device)))
+            return self._remaining.pop(position, None)
 
         return take
 

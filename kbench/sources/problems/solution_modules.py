@@ -33,8 +33,8 @@ class SolutionModules:
             where = f"{self._file}, {path}"
             module = self._modules[path] = new_module(where)
             folder = path.rpartition("/")[0].replace("/", ".")
-            own = {"__import__": self._import}
-            vars(module).update(__package__=folder, __builtins__={**vars(builtins), **own})
+            names = {"__import__": self._import}
+            vars(module).update(__package__=folder, __builtins__={**vars(builtins), **names})
             try:
                 run_text(self._sources[path], where, module)
             except BaseException:

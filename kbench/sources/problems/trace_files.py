@@ -80,8 +80,8 @@ class Definition(_Record):
             for name, record in records.items():
                 for word in map(str, record.shape or ()):
                     if word not in self.sizes and not word.isdigit():
-                        known = ", ".join(self.sizes)
-                        raise ValueError(f"{kind}.{name}.shape: there is no axis {word}; the axes are {known}")
+                        axes = ", ".join(self.sizes)
+                        raise ValueError(f"{kind}.{name}.shape: there is no axis {word}; the axes are {axes}")
         return self
 
     @cached_property
