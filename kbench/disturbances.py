@@ -118,7 +118,7 @@ def _few(allowed: list[int], online: list[int]) -> Iterator[Disturbance]:
             "docker update --cpus 0 CONTAINER",
         )
     elif len(allowed) < FEW_CORES:
-        several = f"{len(allowed)} core{'s' * (len(allowed) != 1)}"
+        several = "1 core" if len(allowed) == 1 else f"{len(allowed)} cores"
         if len(online) > len(allowed):
             command = f"taskset --cpu-list {_written(online[-FEW_CORES:])} kbench run CONFIG"
             yield Disturbance(f"kbench may run on {several} of {len(online)}.", why, command)

@@ -29,8 +29,9 @@ def _differing(rows: Sequence[Row]) -> str:
     for row in rows:
         for name, value in {**row.case.axes, "dtype": row.case.dtype, "provider": row.configuration_name}.items():
             values.setdefault(name, {})[str(value)] = None
-    named = {name: list(several) for name, several in values.items() if len(several) > 1}
-    return "; ".join(
-        f"{name} is {', '.join(several[:MOST_VALUES])}{', ...' * (len(several) > MOST_VALUES)}"
-        for name, several in named.items()
-    )
+    differences = []
+    for name, several in values.items():
+        if len(several) > 1:
+            more = ", ..." if len(several) > MOST_VALUES else ""
+            differences.append(f"{name} is {', '.join(list(several)[:MOST_VALUES])}{more}")
+    return "; ".join(differences)

@@ -109,7 +109,7 @@ class Noise:
 def _up_to(worst: float, cases: int) -> str:
     """`more than 1000 % in the worst of`, `up to 44 % in`"""
     if worst > MEANINGLESS:
-        return f"{format_share(worst)} in{' the worst of' * (cases > 1)}"
+        return f"{format_share(worst)} in" + (" the worst of" if cases > 1 else "")
     return f"up to {format_share(worst)} in"
 
 

@@ -153,11 +153,9 @@ class Comparison:
         if failed := [f"{count} {verdict}" for verdict, count in counts.items() if verdict in failing]:
             return Gate("failed", f"gate failed: {', '.join(failed)} ({self.options.gate_text})")
         if not self.comparable:
-            reason = (
-                "no row has values that were measured in the same way on both sides"
-                if Verdict.INCOMPARABLE in counts
-                else "no row has a value in every session on both sides; the table says why"
-            )
+            reason = "no row has a value in every session on both sides; the table says why"
+            if Verdict.INCOMPARABLE in counts:
+                reason = "no row has values that were measured in the same way on both sides"
             return Gate("undecided", f"nothing was comparable: {reason}")
         if self.options.strict and (refused := self._measured_differently):
             rows = "row was" if refused == 1 else "rows were"

@@ -71,7 +71,8 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
     """
     options = comparison.options
     metric = options.compared
-    old, new = ([side for row in comparison.rows if (side := getattr(row, name))] for name in ("old", "new"))
+    old = [row.old for row in comparison.rows if row.old]
+    new = [row.new for row in comparison.rows if row.new]
     pooled = " (geomean of sessions)" if any(len(side.readings) > 1 for side in [*old, *new]) else ""
     direction = "slower" if metric.lower_is_better else "faster"
     compared = f"{metric.quantity} in {metric.unit}{pooled}, more is {direction}; margin {options.margin * 100:g}%"

@@ -70,7 +70,8 @@ def _condition(test: Threshold | Is) -> str:
 
 
 def _tuple(words: Sequence[Value]) -> str:
-    return f"({', '.join(map(_literal, words))}{',' * (len(words) == 1)})"
+    elements = ", ".join(map(_literal, words))
+    return f"({elements},)" if len(words) == 1 else f"({elements})"
 
 
 def _literal(value: Value) -> str:

@@ -38,7 +38,9 @@ class Run:
     def commit(self) -> str:
         """The git commit of the code, with `+` if files were changed since; "" if it is not known."""
         git = self.environment.git
-        return git.commit + "+" * bool(git.dirty) if git else ""
+        if git is None:
+            return ""
+        return f"{git.commit}+" if git.dirty else git.commit
 
     @cached_property
     def facts(self) -> Mapping[str, Mapping[str, str]]:

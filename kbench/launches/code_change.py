@@ -66,8 +66,9 @@ def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> 
     `changed`: the time has changed. Otherwise only another number of kernels is worth a word."""
     parts = []
     if old.kernels and new.kernels and old.kernels != new.kernels:
-        counts = [" or ".join(map(str, sorted(side.kernels))) for side in (new, old)]
-        parts.append(f"{counts[0]} kernel{'s' * (counts[0] != '1')} per call instead of {counts[1]}")
+        new_count, old_count = (" or ".join(map(str, sorted(side.kernels))) for side in (new, old))
+        noun = "kernel" if new_count == "1" else "kernels"
+        parts.append(f"{new_count} {noun} per call instead of {old_count}")
     if changed:
         match change := code_change(old, new):
             case CodeChange.SAME | CodeChange.SAME_NAMES:
@@ -85,11 +86,9 @@ def _alike(old: RanKernels, new: RanKernels, *, by_name: bool) -> str:
     if old.codes != new.codes:
         text = "kernels with the same names (their machine code is not known)" if by_name else "same machine code"
         return f"{text}, launched differently (grid, block, shared memory, copies or fills)"
-    text = (
-        "kernels with the same names and grids (their machine code is not known)"
-        if by_name
-        else "same machine code and grid"
-    )
+    text = "same machine code and grid"
+    if by_name:
+        text = "kernels with the same names and grids (their machine code is not known)"
     return f"{text}{_clock(old, new)}"
 
 

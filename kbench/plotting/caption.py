@@ -17,6 +17,11 @@ MOST_NAMES = 8
 """Providers that a list in the caption names."""
 
 
+def labelled(source: ResultsFile, line: str, sources: Sequence[ResultsFile]) -> str:
+    """A line on a file, after the label of the file if there are several."""
+    return f"{source.label}: {line}" if len(sources) > 1 else line
+
+
 def caption(
     sources: Sequence[ResultsFile],
     drawn: pd.DataFrame,
@@ -30,7 +35,7 @@ def caption(
     `drawn` are the points of all files, as `points` makes them. `metric` is None where the picture shows winners.
     `meaning` are lines of the picture's own. `bands` says whether the picture has bands.
     """
-    lines = [f"{source.label}: " * (len(sources) > 1) + machine_line(source) for source in sources]
+    lines = [labelled(source, machine_line(source), sources) for source in sources]
     lines += [method_line(sources, metric if bands else None), *meaning]
     lost = drawn[(drawn["role"] == Role.PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
     outcomes = []

@@ -107,19 +107,19 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, width: float) -> None:
     with_names = [size for size in TEXT_SIZES if has_room(panel, look, width, size)]
     sizes = with_names or [size for size in TEXT_SIZES if text_width("1.00x", size) < room]
     for _, cell in panel.sort_values(["x", "y"]).iterrows():
-        at = xs.index(cell["x"]), ys.index(cell["y"])
+        column, line = xs.index(cell["x"]), ys.index(cell["y"])
         face = shade(look.styles[cell["curve"]].colour, cell["margin"], theme.background)
         undecided = bool(cell["tied"] or cell["unclear"])
         hatch: dict[str, Any] = {"hatch": TIE_HATCH, "edgecolor": theme.background} if undecided else {}
-        axes.add_patch(Rectangle((at[0] - 0.5, at[1] - 0.5), 1, 1, facecolor=face, linewidth=0, **hatch))
+        axes.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=face, linewidth=0, **hatch))
         if sizes:
             dark, light = sorted((theme.ink, theme.background), key=_brightness)
             plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if undecided else None  # no hatch behind text
-            text = f"{look.names[cell['curve']]}\n" * bool(with_names) + margin(
-                cell["margin"], cell["tied"], cell["unclear"]
-            )
+            text = margin(cell["margin"], cell["tied"], cell["unclear"])
+            if with_names:
+                text = f"{look.names[cell['curve']]}\n{text}"
             ink = dark if _brightness(face) > 0.5 else light
-            axes.text(*at, text, ha="center", va="center", fontsize=sizes[0], color=ink, bbox=plate)
+            axes.text(column, line, text, ha="center", va="center", fontsize=sizes[0], color=ink, bbox=plate)
     if room >= GAP_WIDTH:
         axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)
     axes.hlines([i - 0.5 for i in range(1, len(ys))], -0.5, len(xs) - 0.5, color=theme.background, linewidth=2)

@@ -14,7 +14,7 @@ from kbench.analysis.metrics import default_metric, metric_by_name
 from kbench.errors import UsageError
 from kbench.plotting import bars, heatmap, lines
 from kbench.plotting.along import along, companions, models_along
-from kbench.plotting.caption import caption
+from kbench.plotting.caption import caption, labelled
 from kbench.plotting.look import Look
 from kbench.plotting.names import title_of, without_provider
 from kbench.plotting.pages import MAX_BY, MAX_PANELS, Page, Panel, split_into_pages
@@ -143,7 +143,7 @@ def _pages_of_winners(
     apart = (look.x, y, *look.paired)
     titled = [name for name in look.titled if name not in apart]
     look = Look(look.metric, look.theme, sources, look.x, look.paired, titled, y).of(cells)
-    noise = [f"{source.label}: " * (len(sources) > 1) + source.analysis.noise.sentence() for source in sources]
+    noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
     text = caption(sources, drawn, None, [*noise, *meaning])
     for page in split_into_pages(cells, [name for name in ["file", *columns] if name not in apart], choices.by):
         yield page, look, text

@@ -92,9 +92,13 @@ def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:
         axes.set_yscale("log")
         axes.set_ylim(bottom * (bottom / top) ** (strip / (1 - strip)), top)
         span = top / bottom
-        steps = (
-            (1, 1.5, 2, 3, 4, 5, 7) if span < 6 else (1, 2, 3, 5) if span < 30 else (1, 2, 5) if span < 1e4 else (1,)
-        )
+        steps: tuple[float, ...] = (1,)
+        if span < 6:
+            steps = (1, 1.5, 2, 3, 4, 5, 7)
+        elif span < 30:
+            steps = (1, 2, 3, 5)
+        elif span < 1e4:
+            steps = (1, 2, 5)
         ticks = LogLocator(subs=steps).tick_values(bottom, top)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:

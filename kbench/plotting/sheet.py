@@ -146,9 +146,7 @@ def wrap(text: str, width: float, size: float, weight: str = "normal", indent: s
     lines = []
     for line in text.split("\n"):
         characters = int(0.96 * len(line) * width / max(text_width(line, size, weight), 1))
-        lines.append(
-            textwrap.fill(line, max(characters, 8), subsequent_indent=indent, break_on_hyphens=False)
-            if characters < len(line)
-            else line
-        )
+        if characters < len(line):
+            line = textwrap.fill(line, max(characters, 8), subsequent_indent=indent, break_on_hyphens=False)
+        lines.append(line)
     return "\n".join(lines)

@@ -109,6 +109,9 @@ def _summary(source: ResultsFile) -> dict[str, Any]:
         "dates": _different(sorted(row.started_at[:10] for row in members)),
     }
     details = details_table(analysis)
+    winners = None
+    if details.rows and _has_rivals(analysis):
+        winners = page_table(dict(zip(details.header, zip(*details.rows, strict=True), strict=True)))
     return facts | {
         "file": source.label,
         "facts": facts,
@@ -117,9 +120,7 @@ def _summary(source: ResultsFile) -> dict[str, Any]:
         "caveats": [*caveats(analysis), *source.warnings],
         "standings": _standings(analysis, members),
         "winners_title": details.title,
-        "winners": page_table(dict(zip(details.header, zip(*details.rows, strict=True), strict=True)))
-        if details.rows and _has_rivals(analysis)
-        else None,
+        "winners": winners,
     }
 
 
@@ -174,7 +175,7 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
     rows = [row for _, row in members]
     axes = dict.fromkeys(axis for source in sources for axis in source.axes)
     words = {
-        "provider": [row.configuration_name + " (control)" * (row.role == Role.CONTROL) for row in rows],
+        "provider": [_name(row) for row in rows],
         "file": [label for label, _ in members],
         "operator": [row.case.operator for row in rows],
         **{axis: [str(row.case.axes.get(axis, "")) for row in rows] for axis in axes},
@@ -208,6 +209,10 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
     return common, page_table(columns, ["provider", "file", "operator", "dtype", "status"])
 
 
+def _name(row: Row) -> str:
+    return f"{row.configuration_name} (control)" if row.role == Role.CONTROL else row.configuration_name
+
+
 def _lost(members: Iterable[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
     """Rows without a time by file, provider, status and reason, with their cases. Failures come first."""
     groups: dict[tuple[str, str, Status, str], list[Row]] = {}
@@ -228,4 +233,5 @@ def _glossary(rows: Iterable[Row]) -> dict[str, str]:
     """The explanations of `kbench explain` for the statuses and flags that occur."""
     used = {word for row in rows for word in (row.status.value, *row.flags)}
     words = [word for texts in explain.KINDS.values() for word in texts if word in used or word in ALWAYS_EXPLAINED]
-    return {word: explanation.text if (explanation := explain.find_explanation(word)) else "" for word in words}
+    explanations = {word: explain.find_explanation(word) for word in words}
+    return {word: explanation.text if explanation else "" for word, explanation in explanations.items()}

@@ -148,18 +148,15 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     for row in analysis.rows:
         if row.role == Role.PROVIDER and (row.status.failed or row.ms is not None):
             lost[row.case, row.configuration_name] = row.status.value if row.status.failed else Flag.SUSPECT.value
-    rows = [
-        [
-            *cases.cells(place),
-            *(
-                _time(analysis, won[key], provider)
-                if provider in analysis.cases[key]
-                else lost.get((key.case, provider), NO_VALUE) + UNMARKED
-                for provider in providers
-            ),
-        ]
-        for place, key in enumerate(cases.keys)
-    ]
+    rows = []
+    for place, key in enumerate(cases.keys):
+        cells = cases.cells(place)
+        for provider in providers:
+            if provider in analysis.cases[key]:
+                cells.append(_time(analysis, won[key], provider))
+            else:
+                cells.append(lost.get((key.case, provider), NO_VALUE) + UNMARKED)
+        rows.append(cells)
     used = {cell[-1] for row in rows for cell in row if cell[-1:] in MARKS and cell[:1].isdigit()}
     sessions = len({row.session for row in analysis.rows})
     pooled = f", median of {sessions} sessions" if sessions > 1 else ""
@@ -174,7 +171,9 @@ def _time(analysis: Analysis, won: Winner, provider: str) -> str:
     configurations = analysis.cases[won.key]
     ranked = len(configurations) > 1 and not analysis.noise.too_noisy
     first = ranked and provider in (won.configuration_name, *won.tied, *won.unclear)
-    sign = UNMARKED if not first else UNCLEAR if won.unclear else TIED if won.tied else WON
+    sign = UNMARKED
+    if first:
+        sign = UNCLEAR if won.unclear else TIED if won.tied else WON
     return microseconds(median(row.ms or 0.0 for row in configurations[provider])) + sign
 
 
@@ -251,6 +250,10 @@ def _speedup(analysis: Analysis, won: Winner) -> str:
     return "tie" if pair.outcome is Outcome.TIE else f"{1 / pair.ratio:.2f}x"
 
 
+def _milliseconds(ms: float | None) -> str:
+    return NO_VALUE if ms is None else f"{ms:.3f}"
+
+
 def stages_table(rows: Sequence[Row]) -> Table:
     """The times in ms of allocation, copies and kernel: a line for each case and provider whose stages were measured."""
     measured = [row for row in rows if row.role == Role.PROVIDER and row.alloc_ms is not None]
@@ -260,7 +263,7 @@ def stages_table(rows: Sequence[Row]) -> Table:
             *(str(row.case.axes[name]) for name in axes),
             row.case.dtype,
             row.configuration_name,
-            *(NO_VALUE if (ms := getattr(row, name)) is None else f"{ms:.3f}" for name in STAGES),
+            *(_milliseconds(getattr(row, name)) for name in STAGES),
         ]
         for row in measured
     ]

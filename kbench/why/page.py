@@ -121,11 +121,13 @@ def _as_json(facts: RowFacts) -> dict[str, Any]:
         **{name: getattr(facts.row, name) for name in IN_JSON},
         **{name: getattr(facts, name) for name in ("empty_ms", "call_bytes", "flops", "moved", "top_mhz")},
         "reasons": [asdict(reason) for reason in find_reasons(facts)],
-        "launches": [
-            asdict(launch) | {"occupancy": asdict(occupancy) if (occupancy := facts.occupancy(launch)) else None}
-            for launch in call.launches
-        ],
+        "launches": [_launch_as_json(launch, facts) for launch in call.launches],
         "memory": [asdict(operation) for operation in call.memory],
         "device_limits": asdict(facts.limits) if facts.limits else None,
         "ncu": ncu_command(facts),
     }
+
+
+def _launch_as_json(launch: KernelLaunch, facts: RowFacts) -> dict[str, Any]:
+    occupancy = facts.occupancy(launch)
+    return asdict(launch) | {"occupancy": asdict(occupancy) if occupancy else None}

@@ -68,7 +68,9 @@ def _number_type(values: Sequence[Any]) -> Number | None:
     kinds = {type(value) for value in map(_plain, values)}
     if not kinds <= {int, float, bool} or any(abs(_plain(value)) >= LARGEST_NUMBER for value in values):
         return None
-    return bool if kinds == {bool} else None if bool in kinds else int if kinds == {int} else float
+    if bool in kinds:
+        return bool if kinds == {bool} else None
+    return int if kinds == {int} else float
 
 
 def _plain(value: Any) -> Any:
