@@ -54,17 +54,17 @@ def mean_squares(
     definition: Definition,
     references: Sequence[Tensor],
     exact: Sequence[Tensor],
-    wanted: Sequence[bool],
+    needed: Sequence[bool],
     trials: int = TRIALS,
 ) -> list[Tensor | None]:
-    """For each output that is `wanted`: the mean square of the changes of its elements, divided by the square of the moves.
+    """For each output that is `needed`: the mean square of the changes of its elements, divided by the square of the moves.
 
     `references` are the outputs for the `exact` inputs. The tensors are float64 and have the shapes of the outputs; None for
-    an output that is not wanted. Raises OperatorFault if the reference fails on inputs that have been moved.
+    an output that is not needed. Raises OperatorFault if the reference fails on inputs that have been moved.
     """
     generator = torch.Generator(exact[0].device).manual_seed(MOVES_SEED + trials - TRIALS)
     whole = [not x.is_floating_point() or bool((x == x.round()).all()) for x in exact]
-    squares = [torch.zeros_like(r) if want else None for r, want in zip(references, wanted, strict=True)]
+    squares = [torch.zeros_like(r) if is_needed else None for r, is_needed in zip(references, needed, strict=True)]
     for _ in range(trials):
         _add_trial(definition, references, exact, whole, squares, generator, trials)
     return squares

@@ -192,9 +192,11 @@ class Expected:
             joined = first + second if dimension is None else _both_halves(first, second, dimension)
             if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
                 name = self.definition.outputs[whole.position].name
-                what = f"the values that reference returned for {name} changed when it was given only half of the rows"
+                problem = (
+                    f"the values that reference returned for {name} changed when it was given only half of the rows"
+                )
                 raise self.definition.fault(
-                    what, f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
+                    problem, f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
                 )
 
     @property

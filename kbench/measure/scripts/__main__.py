@@ -33,8 +33,8 @@ def run(session: int, settings: str, path: Path, arguments: list[str]) -> int:
         run_as_main(path, arguments)
     except SystemExit as end:
         if end.code not in (None, 0):
-            what = end.code if isinstance(end.code, str) else f"exit code {end.code}"
-            bench.emit(ScriptFailed(str(path), f"the script ended with {what}"))
+            reason = end.code if isinstance(end.code, str) else f"exit code {end.code}"
+            bench.emit(ScriptFailed(str(path), f"the script ended with {reason}"))
             return 1
     except KeyboardInterrupt:
         return 130

@@ -59,8 +59,8 @@ class Audit:
         deeds, self.deeds = self.deeds, None  # what follows causes events too
         try:
             place = _place(sys._getframe(1), process)
-            if place and (said := f"{deed} with {event} at {place}") not in deeds:
-                deeds.append(said)
+            if place and (sentence := f"{deed} with {event} at {place}") not in deeds:
+                deeds.append(sentence)
         finally:
             self.deeds = deeds
 
@@ -78,8 +78,8 @@ def _place(frame: FrameType | None, process: bool) -> str | None:
         file = frame.f_code.co_filename
         passed = in_python(file) if process else file == inspect.__file__
         if not passed:
-            ours = file.startswith((PACKAGE_FOLDER, "<")) or _installed(file)
-            return None if ours else f"{Path(file).name}:{frame.f_lineno}"
+            of_library = file.startswith((PACKAGE_FOLDER, "<")) or _installed(file)
+            return None if of_library else f"{Path(file).name}:{frame.f_lineno}"
         frame = frame.f_back
     return None
 

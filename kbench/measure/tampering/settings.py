@@ -51,9 +51,9 @@ def read() -> dict[str, Any]:
 def write(values: Mapping[str, Any]) -> None:
     """Write the values that are known and differ from the present ones."""
     for setting in SETTINGS:
-        wanted = values.get(setting.name, UNREADABLE)
-        if wanted is not UNREADABLE and _value(setting) != wanted:
-            setting.set(wanted)
+        target = values.get(setting.name, UNREADABLE)
+        if target is not UNREADABLE and _value(setting) != target:
+            setting.set(target)
 
 
 def _value(setting: Setting) -> Any:
@@ -132,9 +132,9 @@ def _names_of_overrides(count: int) -> frozenset[str]:
     return frozenset(name for name in torch.library._impls if name.startswith("aten/") and not name.endswith("/Meta"))
 
 
-def _remove_overrides(kept: frozenset[str]) -> None:
-    """Remove the kernels that are not among `kept`, together with the others of the same `torch.library.Library`."""
-    added = _overrides() - kept
+def _remove_overrides(allowed: frozenset[str]) -> None:
+    """Remove the kernels that are not among `allowed`, together with the others of the same `torch.library.Library`."""
+    added = _overrides() - allowed
     for finalizer, info in list(weakref.finalize._registry.items()):  # type: ignore[attr-defined]
         if info.func is torch.library._del_library and added.intersection(info.args[1]):
             finalizer()
@@ -202,12 +202,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     *(
         _own(
-            f"{what} on {kind}",
+            f"{name} on {kind}",
             get=partial(getattr(torch, get), kind),
             set=partial(getattr(torch, set_), kind),
         )
         for kind in ("cuda", "cpu")
-        for what, get, set_ in (
+        for name, get, set_ in (
             ("autocast", "is_autocast_enabled", "set_autocast_enabled"),
             ("the dtype of autocast", "get_autocast_dtype", "set_autocast_dtype"),
         )

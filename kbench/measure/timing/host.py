@@ -20,8 +20,8 @@ last-level cache of a server takes 0.1 s, so that a round has one sample."""
 
 def flush_bytes(device: Device) -> int:
     """How many bytes are written to displace what the caches hold."""
-    wanted = 2 * device.cache_bytes if device.cache_bytes else FLUSH_BYTES
-    return wanted if device.accelerated else min(wanted, HOST_FLUSH_BYTES)
+    byte_count = 2 * device.cache_bytes if device.cache_bytes else FLUSH_BYTES
+    return byte_count if device.accelerated else min(byte_count, HOST_FLUSH_BYTES)
 
 
 def clock_samples(

@@ -27,9 +27,9 @@ class Precision:
         """Half the width of the interval, as a share of the time."""
         return math.expm1(max(self.scatter, self.rounding))
 
-    def enough(self, wanted: float) -> bool:
-        """Whether more rounds are not needed to know the time to the share `wanted`, or cannot help."""
-        return self.scatter <= max(math.log1p(wanted), self.rounding)
+    def enough(self, limit: float) -> bool:
+        """Whether more rounds are not needed to know the time to the share `limit`, or cannot help."""
+        return self.scatter <= max(math.log1p(limit), self.rounding)
 
 
 def precision_of(
