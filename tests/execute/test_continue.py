@@ -215,7 +215,7 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
     # a file that was begun with more sessions is resumed to the end, whatever the config says
     assert read(path, one, MACHINE, "resume").remaining == ()
     four = read(path, plan_in(tmp_path, sessions=4), MACHINE, "resume")
-    assert [task.session for task in four.left] == [2, 2, 3, 3]
+    assert [task.session for task in four.remaining] == [2, 2, 3, 3]
     path.write_bytes(path.read_bytes()[: sizes[-2]])
     counts = "3 of 4 measurements (2 cases in 2 sessions) are finished"
     assert f"{counts}; finish the run with --resume" in refused(path, one, how="append")
