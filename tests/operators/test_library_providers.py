@@ -9,7 +9,7 @@ import torch
 
 from kbench.contract.provider import Unsupported
 from kbench.contract.registry import operator
-from kbench.kernels.libraries import apex_missing, quack_matrix, quack_rows
+from kbench.kernels.libraries import quack_matrix, quack_rows
 
 FORWARD_ONLY, WEIGHTS = "has no backward pass", "takes weights in the dtype of x only"
 DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
@@ -79,9 +79,3 @@ def test_quack_declines_rows_that_it_cannot_read() -> None:
             quack_matrix(bad)
     with pytest.raises(Unsupported, match="multiple of 16 bytes"):
         quack_rows(x[:, 1:17])
-
-
-def test_what_is_missing_of_apex_is_said() -> None:
-    assert apex_missing("json")() is None
-    reason = apex_missing("json", "not_installed")()
-    assert reason == "needs NVIDIA's Apex, built from its source with CUDA extensions (No module named 'not_installed')"

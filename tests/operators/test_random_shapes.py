@@ -20,7 +20,7 @@ from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.results.case import Case
 
-SHAPES = 200
+SHAPES = 80
 LONGEST = 40
 
 

@@ -70,11 +70,6 @@ def test_a_plug_in_has_its_own_file_its_sources_and_the_cuda_files_that_it_names
     assert [file for file in found if not file.is_relative_to(tmp_path)] == [KERNELS / "torch_fused.py"]
 
 
-def test_a_file_that_is_no_python_any_more_has_no_others(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def mine(:\n")
-    assert code_files([tmp_path / "mine.py"]) == [tmp_path / "mine.py"]
-
-
 @pytest.mark.parametrize("operator", shipped())
 def test_no_provider_of_kbench_lists_its_files(operator: str) -> None:
     assert not any(provider.sources for provider in registry.operator(operator).providers.values())

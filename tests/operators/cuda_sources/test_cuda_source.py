@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from common import documented_file, made_once, run_kbench
+from common import made_once
 from torch import Tensor
 
 import kbench
@@ -278,27 +278,3 @@ def test_a_change_rebuilds_the_extensions_that_it_reaches(tmp_path: Path, monkey
         before = after
     (tmp_path / "a" / "unused.cuh").write_text("")
     assert keys() == before
-
-
-def test_a_source_names_all_its_files(tmp_path: Path) -> None:
-    for name in ("mine.cuh", "other.h", "readme.txt", "other.cu"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "mine.cu").write_text('#include "mine.cuh"\n#include "device.cuh"\n')
-    files = kbench.CudaSource(tmp_path / "mine.cu").files
-    assert {file.name for file in files if file.parent == tmp_path} == {"mine.cu", "mine.cuh"}
-    shared = {cuda_extension.BINDING, *(cuda_extension.HERE / name for name in ("kernel.h", "device.cuh"))}
-    assert shared < set(files) and cuda_extension.HERE / "rows" / "part.cuh" not in files
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The documentation
-
-
-@pytest.mark.slow
-def test_the_example_in_the_docs_runs(tmp_path: Path) -> None:
-    """Where there is no GPU, its CUDA provider says so."""
-    for name in ("scaled_add.py", "scaled_add.cu", "scaled_add.yaml"):
-        (tmp_path / name).write_text(documented_file("cuda.md", name))
-    done = run_kbench(["check", tmp_path / "scaled_add.yaml", "--set", "N=1000"], tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert ("needs a device of type cuda" in done.stdout + done.stderr) == (not torch.cuda.is_available())
