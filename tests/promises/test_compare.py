@@ -82,18 +82,20 @@ def test_chance_alone_makes_none_of_two_hundred_rows_slower_or_faster(compared: 
     assert {row["verdict"] for row in document["rows"]} == {"unclear"}
 
 
-def test_a_change_below_the_margin_is_the_same(compared: Compared) -> None:
+def test_a_change_below_the_margin_is_the_same_and_the_metric_gbps_shows_the_opposite_sign(compared: Compared) -> None:
     assert verdicts(compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), "--margin", "10%"), "kernel") == ["same"] * len(
         SIZES
     )
+    document = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--metric", "gbps")
+    assert verdicts(document, "kernel") == ["slower"] * len(SIZES)
+    assert "-33." in document["text"]
 
 
-def test_a_machine_that_is_slower_as_a_whole_makes_no_row_slower(compared: Compared) -> None:
+def test_a_machine_that_is_slower_as_a_whole_makes_no_row_slower_and_its_drift_is_subtracted(
+    compared: Compared,
+) -> None:
     document = compared(BEFORE, BEFORE, "--fail-on", "slower", machine=1.012)
     assert set(verdicts(document, "kernel") + verdicts(document, "other")) == {"same"}
-
-
-def test_machine_drift_is_subtracted_from_a_real_change(compared: Compared) -> None:
     document = compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), machine=0.985)
     assert verdicts(document, "kernel") == ["slower"] * len(SIZES)
     assert all(
@@ -187,12 +189,6 @@ def test_where_selects_rows_and_only_shows_those_with_its_verdicts(compared: Com
     assert [(row["key"]["provider"], row["key"]["N"]) for row in document["rows"]] == [("other", 1024), ("other", 2048)]
     text = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--only", "slower")["text"]
     assert "kernel" in text and "other" not in text
-
-
-def test_the_metric_gbps_shows_the_opposite_sign_and_the_same_verdict(compared: Compared) -> None:
-    document = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--metric", "gbps")
-    assert verdicts(document, "kernel") == ["slower"] * len(SIZES)
-    assert "-33." in document["text"]
 
 
 def test_markdown_begins_with_the_marker_and_the_result_of_the_gate(folder: Path, kbench: Kbench) -> None:

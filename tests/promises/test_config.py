@@ -38,14 +38,11 @@ def cases(ended: Ended, M: int, *words: object) -> list[str]:
     return [line for line in lines_with(ended.out, *words) if line.split()[:1] == [str(M)]]
 
 
-def test_every_combination_of_the_values_of_a_mapping_is_a_case(plan: Plan) -> None:
+def test_every_combination_of_values_is_a_case_and_a_range_includes_its_ends_also_of_a_scalar(plan: Plan) -> None:
     planned = plan(*NONE)
     for M in (2, 4, 8):
         for N in (10, 20, 30):
             assert len(cases(planned, M, N, "float16")) == 1
-
-
-def test_a_range_includes_its_ends_and_a_whole_number_of_a_scalar_takes_ranges_too(plan: Plan) -> None:
     planned = plan(*NONE)
     assert cases(planned, 8, 30) and not cases(planned, 8, 40)
     assert cases(planned, 31, 40) and cases(planned, 31, 50) and not cases(planned, 31, 60)
@@ -70,14 +67,13 @@ def test_a_list_of_mappings_is_measured_in_its_order_and_a_case_that_occurs_twic
     assert len(cases(planned, 33, 60, "forward", "float32")) == 1
 
 
-def test_several_values_of_parameters_give_a_configuration_for_each_combination(plan: Plan) -> None:
+def test_a_dry_run_prints_the_size_of_the_run_and_of_each_case_all_configurations_and_who_cannot_run(
+    plan: Plan,
+) -> None:
     out = plan(*NONE).out
     for block in (1, 2):
         for warps in (3, 5):
             assert lines_with(out, f"mine[block={block},warps={warps}]")
-
-
-def test_a_dry_run_prints_the_size_of_the_run_and_of_each_case_and_who_cannot_run(plan: Plan) -> None:
     planned = plan(*NONE)
     assert planned.code == 0 and lines_with(planned.out, 34, "cases", 2, "rounds", 3, "sessions")
     assert cases(planned, 1000, 2000, "12.0")  # megabytes per call: 8 of x and 4 of y
@@ -105,13 +101,10 @@ SETS += ["measure.rounds=8", "sessions=1"]
 OPTIONS = [*NONE, *(word for change in SETS for word in ("--set", change)), "--only", "mine[block=2,warps=3],torch"]
 
 
-def test_set_replaces_the_values_of_a_sweep_and_keys_of_measure(plan: Plan) -> None:
+def test_set_replaces_values_and_keys_of_measure_and_only_keeps_the_configurations_that_it_names(plan: Plan) -> None:
     planned = plan(*OPTIONS)
     assert len(cases(planned, 3, 6, 0.0001, 5, "True", "squared", "full", "bfloat16")) == len(cases(planned, 3, 8)) == 1
     assert lines_with(planned.out, 2, "cases", 8, "rounds", 1, "session")
-
-
-def test_only_keeps_the_providers_and_configurations_that_it_names(plan: Plan) -> None:
     out = plan(*OPTIONS).out
     assert lines_with(out, "torch") and lines_with(out, "mine[block=2,warps=3]") and "block=1" not in out
 

@@ -157,11 +157,8 @@ def test_a_cluster_gives_the_rows_of_a_plain_run_none_lost_and_none_twice(cluste
     assert ended.code == 1 and "Traceback" not in ended.text  # `raises` failed, as in a plain run
 
 
-def test_a_worker_that_joins_later_measures_the_cases_that_wait(cluster: Path) -> None:
+def test_a_worker_that_joins_later_measures_cases_that_wait_but_not_with_another_plug_in(cluster: Path) -> None:
     assert list(dict.fromkeys(sizes_in(cluster / "results" / "sweep.csv"))) == ["16", "32", "24"]
-
-
-def test_a_worker_with_another_plug_in_gets_no_case_and_the_run_names_the_file(cluster: Path) -> None:
     [line] = [line for line in kept(cluster, "ran").err.splitlines() if "differs" in line]
     assert "kernels.py" in line and "tcp://" in line
 

@@ -62,34 +62,33 @@ def choose(dispatched: Path) -> Callable[..., str]:
     return chosen
 
 
-def test_dispatch_writes_a_function_that_names_the_fastest_provider_of_each_shape(choose: Callable[..., str]) -> None:
-    for n in SIZES:
-        times = {name: factor(name, n) or 9 for name in ("part", "short", "long")}
-        assert choose(M=4096, N=n, dtype="float32") == min(times, key=lambda name: times[name])
-
-
-def test_the_written_file_imports_nothing_and_names_its_results_device_and_date(dispatched: Path) -> None:
+def test_dispatch_writes_a_function_of_the_fastest_provider_without_imports_and_names_its_results(
+    dispatched: Path, choose: Callable[..., str]
+) -> None:
     source = (dispatched / "chosen.py").read_text()
     head = "\n".join(source.splitlines()[:8])
     assert all(word in head for word in ("results.csv", "NVIDIA H200", "2026-11-20", "softmax"))
     tree = ast.parse(source)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [getattr(node, "module", "") for node in imports] == ["__future__"] * len(imports)
+    for n in SIZES:
+        times = {name: factor(name, n) or 9 for name in ("part", "short", "long")}
+        assert choose(M=4096, N=n, dtype="float32") == min(times, key=lambda name: times[name])
 
 
-def test_a_provider_is_never_chosen_for_sizes_beyond_those_that_it_ran(choose: Callable[..., str]) -> None:
+def test_no_provider_is_chosen_beyond_the_sizes_that_it_ran_or_for_a_dtype_of_which_it_lacks_a_case(
+    choose: Callable[..., str],
+) -> None:
     assert choose(M=4096, N=700, dtype="float32") == "part"
     assert "part" not in {choose(M=4096, N=n, dtype="float32") for n in (0, 1, 255, 2048, 10**6)}
-
-
-def test_a_dtype_that_was_not_measured_gets_the_provider_that_ran_everywhere(choose: Callable[..., str]) -> None:
     assert {choose(M=4096, N=n, dtype="float64") for n in (*SIZES, -1, 10**12)} <= {"short", "long"}
 
 
-def test_dispatch_prints_the_decision_and_its_regret(dispatched: Path) -> None:
+def test_dispatch_prints_the_decision_and_its_regret_and_draws_a_map(dispatched: Path) -> None:
     ended = kept(dispatched)
     assert ended.code == 0 and all(name in ended.out for name in ("part", "short", "long"))
     assert re.search(r"regret.*mean 0\.00 %.*worst 0\.00 %", ended.out)
+    assert (dispatched / "chosen.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_regret_is_how_much_slower_the_chosen_provider_is_than_the_fastest(dispatched: Path) -> None:
@@ -100,10 +99,6 @@ def test_the_regret_is_how_much_slower_the_chosen_provider_is_than_the_fastest(d
     out = kept(dispatched, "one").out
     assert re.search(rf"regret at measured.*mean {mean * 100:.2f} %, worst {worst * 100:.2f} % \({best} at", out)
     assert "part" in out  # the fastest of three cases, and the command says why it is never chosen
-
-
-def test_dispatch_writes_a_map_of_the_decision_too(dispatched: Path) -> None:
-    assert (dispatched / "chosen.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

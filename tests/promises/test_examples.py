@@ -118,7 +118,13 @@ def started(made_once: MadeOnce) -> Path:
     return folder_of(made_once, "init", {}, "init", "rownorm")
 
 
-def test_init_names_the_files_that_it_writes_and_what_to_type_next(started: Path) -> None:
+def test_init_names_its_files_and_what_to_type_next_and_its_workflow_compares_with_the_base_of_a_pull_request(
+    started: Path,
+) -> None:
+    workflow = yaml.safe_load((started / "kbench-workflow.yml").read_text())
+    text = str(workflow)
+    assert "kbench ab" in text and "rownorm.yaml" in text and "FAIL_ON" in text
+    assert "pull_request" in str(workflow.get("on", workflow.get(True)))  # YAML reads the key `on` as true
     ended = kept(started)
     files = {path.name for path in started.iterdir()} - {"ended.json"}
     assert files == {"rownorm.yaml", "my_rownorm.py", "kbench-workflow.yml"} and ended.code == 0
@@ -154,10 +160,3 @@ def test_init_writes_no_file_if_one_of_them_exists(kbench: Kbench, write: Write,
     assert ended.code == 2 and "my_rownorm.py" in ended.err
     assert [path.name for path in folder.iterdir()] == ["my_rownorm.py"]
     assert (folder / "my_rownorm.py").read_text() == "# mine\n"
-
-
-def test_the_workflow_of_init_compares_the_config_with_the_base_of_a_pull_request(started: Path) -> None:
-    workflow = yaml.safe_load((started / "kbench-workflow.yml").read_text())
-    text = str(workflow)
-    assert "kbench ab" in text and "rownorm.yaml" in text and "FAIL_ON" in text
-    assert "pull_request" in str(workflow.get("on", workflow.get(True)))  # YAML reads the key `on` as true

@@ -223,14 +223,11 @@ def test_every_provider_has_a_row_in_every_case_and_an_honest_one_a_time_whateve
         assert [row["status"] for row in rows if row["provider"] == name] == ["ok"] * 3
 
 
-def test_each_fault_has_its_status_in_every_case(rows: Rows) -> None:
+def test_each_fault_has_its_status_in_every_case_a_reason_and_no_time(rows: Rows) -> None:
     found = {provider: [row["status"] for row in rows_with(rows, provider)] for provider in STATUSES}
     assert found == {
         provider: [status] * (1 if provider in ONLY_IN_THE_FIRST_CASE else 3) for provider, status in STATUSES.items()
     }
-
-
-def test_a_faulty_provider_has_no_time_and_a_reason(rows: Rows) -> None:
     for row in rows:
         if row["status"] != "ok":
             assert row["ms"] == row["gbps"] == row["speedup"] == "" and row["reason"]
@@ -284,7 +281,9 @@ def test_what_a_provider_prints_gets_neither_into_the_results_nor_into_stdout(fa
     assert "forged" not in kept(faults).out
 
 
-def test_the_summary_counts_the_failed_rows_and_names_each_provider_with_its_reason(faults: Path) -> None:
+def test_the_summary_counts_failed_rows_and_names_each_provider_with_its_reason_and_none_as_winner(
+    faults: Path,
+) -> None:
     out = kept(faults).out
     assert kept(faults).code == 1 and "Traceback" not in kept(faults).text
     counts = Counter(row["status"] for row in providers_of(faults / "results" / "faults.csv"))
@@ -292,9 +291,6 @@ def test_the_summary_counts_the_failed_rows_and_names_each_provider_with_its_rea
     for provider, status in STATUSES.items():
         if status != "ok":
             assert re.search(rf"^ *{provider}: {status}\b", out, re.M), provider
-
-
-def test_a_faulty_provider_is_never_the_winner(faults: Path) -> None:
     shown: Ended = run_kbench("show", faults / "results" / "faults.csv", folder=faults)
     timed = {provider for provider, status in STATUSES.items() if status == "ok"}
     [header] = [line for line in shown.out.splitlines() if re.match(r" *N ", line)]

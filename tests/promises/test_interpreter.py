@@ -147,13 +147,12 @@ def statuses(folder: Path, name: str, provider: str) -> list[str]:
     return [row["status"] for row in providers_of(folder / "results" / f"{name}.csv") if row["provider"] == provider]
 
 
-def test_right_products_sums_and_comparisons_in_bfloat16_are_right_in_the_interpreter(interpreted: Path) -> None:
+def test_products_sums_and_comparisons_in_bfloat16_are_right_or_wrong_in_the_interpreter_as_on_a_device(
+    interpreted: Path,
+) -> None:
     assert statuses(interpreted, "sums", "elements") == ["checked", "checked"]
     assert statuses(interpreted, "products", "mine") == ["checked", "checked"]
     assert statuses(interpreted, "products", "triton") == ["checked", "checked"]
-
-
-def test_a_wrong_product_in_bfloat16_is_wrong_in_the_interpreter(interpreted: Path) -> None:
     rows = [row for row in providers_of(interpreted / "results" / "products.csv") if row["provider"] == "forgets"]
     assert [row["status"] for row in rows] == ["wrong", "wrong"]
     for row in rows:
@@ -176,15 +175,14 @@ def test_the_start_of_a_run_says_what_is_checked_and_not_timed(interpreted: Path
     assert all(name in line for name in ("mine", "forgets", "triton")) and "torch-native" not in line
 
 
-def test_softmax_without_a_gpu_has_a_row_length_that_is_odd(interpreted: Path) -> None:
+def test_softmax_without_a_gpu_has_an_odd_row_length_and_who_is_right_in_these_cases_is_called_checked(
+    interpreted: Path,
+) -> None:
     """A mask that is wrong for every row length but powers of two does not pass."""
     status = {int(row["N"]): row["status"] for row in providers_of(interpreted / "results" / "softmax.csv")}
     assert {status[n] for n in status if n % 2} == {"wrong"}
     assert {status[n] for n in status if n & (n - 1) == 0} == {"checked"}
     assert kept(interpreted, "built-in").code == 1
-
-
-def test_a_checked_provider_is_right_in_these_cases_and_check_tries_more(interpreted: Path) -> None:
     lines = kept(interpreted, "built-in").out.splitlines()
     [line] = [line for line in lines if line.strip().startswith("between-powers: checked (")]
     assert "(2 cases)" in line and "these cases" in line and "kbench check" in line

@@ -162,12 +162,9 @@ def test_a_second_run_on_a_device_says_so_and_waits_until_sigterm_ends_it_with_1
     assert ended.code == 130 and "Traceback" not in ended.text
 
 
-def test_a_killed_run_keeps_the_cases_that_it_has_finished(scene: Path) -> None:
+def test_a_killed_run_keeps_the_cases_that_it_has_finished_and_no_process_stays(scene: Path) -> None:
     assert kept(scene, "killed").code == -signal.SIGKILL
     assert measured(scene / "killed.csv") == expected(16)
-
-
-def test_no_process_is_left_behind_however_a_run_ends(scene: Path) -> None:
     assert {path.name: path.read_text() for path in scene.glob("*.left")} == {}
 
 

@@ -97,7 +97,7 @@ def test_the_json_of_a_judgement_follows_its_schema(judged: Path, kbench: Kbench
         assert {"file", "operator", "device", "passed", "random_shapes", "cases", "providers"} <= set(document)
 
 
-def test_a_right_kernel_is_correct_trusted_deterministic_and_has_a_speed(judged: Path) -> None:
+def test_a_right_kernel_is_correct_trusted_deterministic_and_passes_however_slow(judged: Path) -> None:
     honest = verdicts(kept(judged, "all"))["honest"]
     assert honest["correct"] and honest["trusted"] and honest["deterministic"]
     assert honest["failures"] == honest["doubts"] == [] and honest["timed_cases"] == 1
@@ -106,9 +106,6 @@ def test_a_right_kernel_is_correct_trusted_deterministic_and_has_a_speed(judged:
     assert baseline["baseline"] == "torch-native" and low <= baseline["speedup"] <= high
     [slow] = verdicts(kept(judged, "all"))["slow"]["baselines"]
     assert 0 < slow["speedup"] < 0.2 and slow["speedup"] < baseline["speedup"]
-
-
-def test_a_right_and_trusted_kernel_passes_however_slow(judged: Path) -> None:
     ended = kept(judged, "text")
     assert ended.code == 0
     for word in ("honest", "mine.py", "softmax", "correct", "trust", "deterministic", "speed", "torch-native"):

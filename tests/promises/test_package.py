@@ -52,15 +52,14 @@ def test_help_needs_less_than_a_fifth_of_a_second_of_cpu(kbench_process: Kbench)
     assert min(spent_s) < 0.2
 
 
-def test_importing_kbench_imports_nothing_heavy_and_leaves_the_search_path_as_it_was(folder: Path) -> None:
+def test_importing_kbench_imports_nothing_heavy_and_a_package_still_finds_the_modules_of_its_folder(
+    folder: Path, write: Write
+) -> None:
     heavy = {"torch", "triton", "pandas", "numpy", "matplotlib", "rich"}
     source = "import sys; before = list(sys.path); import kbench; "
     source += f"print(sorted({heavy} & set(sys.modules)), sys.path == before)"
     ended = run_python("-c", source, folder=folder)
     assert ended.out == "[] True\n", ended.err
-
-
-def test_a_package_that_imports_kbench_still_finds_the_modules_of_its_folder(folder: Path, write: Write) -> None:
     write("mypkg/__init__.py", "import kbench\n")
     write("mypkg/__main__.py", "import helper\nprint(helper.word)\n")
     write("helper.py", "word = 'found'\n")

@@ -68,14 +68,11 @@ def test_functions_are_measured_in_this_process_and_a_line_says_so(
         kb.run(CONFIG, [mine], out=folder, sessions=2)
 
 
-def test_run_measures_functions_and_gives_rows_of_them(results: Path) -> None:
+def test_run_gives_rows_of_functions_and_one_that_fails_raises_nothing_and_has_the_reason(results: Path) -> None:
     rows = kb.load(results)
     of_mine = rows[rows.provider == "mine"]
     assert sorted(of_mine.N) == [64, 96, 128] and set(of_mine.status) == {"ok"} and (of_mine.ms > 0).all()
     assert (rows[rows.provider == "torch-native"].status == "ok").all()
-
-
-def test_a_function_that_fails_raises_nothing_and_has_rows_with_the_reason(results: Path) -> None:
     rows = kb.load(results)
     of_broken = rows[rows.provider == "broken"]
     assert len(of_broken) == 3 and set(of_broken.status) == {"error"} and of_broken.ms.isna().all()
@@ -123,13 +120,10 @@ def test_compare_takes_frames_of_selected_rows_and_labels(results: Path) -> None
     assert len(comparison.rows) == 1 and "first" in str(comparison) and "second" in str(comparison)
 
 
-def test_plot_returns_the_paths_of_the_pictures(results: Path, folder: Path) -> None:
+def test_plot_and_report_return_the_paths_of_what_they_write(results: Path, folder: Path) -> None:
     pictures = kb.plot(kb.load(results), by="dtype,M", formats="png,svg", out=folder)
     assert sorted(Path(picture).suffix for picture in pictures) == [".png", ".svg"]
     assert {Path(picture).parent for picture in pictures} == {folder}
-
-
-def test_report_writes_one_page_and_returns_its_path(results: Path, folder: Path) -> None:
     page = kb.report(kb.load(results), out=folder / "page.html", title="Two softmaxes")
     assert page == folder / "page.html" and "Two softmaxes" in page.read_text()
 

@@ -106,11 +106,15 @@ def case_of(row: Row) -> tuple[str, ...]:
 # --- the rows
 
 
-def test_a_results_file_has_one_line_per_configuration_case_and_session(rows: Rows) -> None:
+def test_a_results_file_has_a_line_per_configuration_case_and_session_and_the_columns_of_the_sweep_first(
+    rows: Rows, swept: Path
+) -> None:
     providers = [row for row in rows if row["role"] == "provider"]
     names = {(row["provider"], row["params"], *case_of(row)) for row in providers}
     assert len(names) == len(providers) == CONFIGURATIONS * len(CASES) * 2
     assert {(row["N"], row["dtype"]) for row in rows} == CASES
+    header = (swept / "token=abc" / "sweep.csv").read_text().splitlines()[0].split(",")
+    assert header[:8] == ["operator", "provider", "params", "M", "N", "mode", "dtype", "role"]
 
 
 def test_the_controls_copy_empty_and_repeat_are_added_to_every_case_of_every_session(rows: Rows) -> None:
@@ -128,11 +132,6 @@ def test_a_session_is_a_fresh_pass_over_all_cases_and_rows_carry_its_number(rows
     assert max(first) <= min(second)
 
 
-def test_the_columns_of_the_sweep_stand_between_params_and_dtype(swept: Path) -> None:
-    header = (swept / "token=abc" / "sweep.csv").read_text().splitlines()[0].split(",")
-    assert header[:8] == ["operator", "provider", "params", "M", "N", "mode", "dtype", "role"]
-
-
 def test_a_row_has_a_time_or_a_status_with_its_reason(rows: Rows) -> None:
     for row in rows:
         assert (row["status"] == "ok") == (row["ms"] != "") == (row["round_ms"] != "") == (row["gbps"] != "")
@@ -143,14 +142,13 @@ def test_a_row_has_a_time_or_a_status_with_its_reason(rows: Rows) -> None:
 # --- the numbers
 
 
-def test_speedup_is_the_time_of_the_baseline_in_the_same_case_and_session_divided_by_the_time(rows: Rows) -> None:
+def test_a_time_is_the_median_of_its_rounds_and_speedup_that_of_the_baseline_of_the_case_divided_by_it(
+    rows: Rows,
+) -> None:
     baselines = {case_of(row): row for row in rows if row["provider"] == "torch-native"}
     for row in timed(rows):
         baseline = float(baselines[case_of(row)]["ms"])
         assert isclose(float(row["speedup"]), baseline / float(row["ms"]), rel_tol=1e-9)
-
-
-def test_the_time_of_a_row_is_the_median_of_its_rounds(rows: Rows) -> None:
     for row in timed(rows):
         round_ms = [float(value) for value in row["round_ms"].split(";")]
         assert len(round_ms) == 2 and isclose(float(row["ms"]), median(round_ms), rel_tol=1e-9)
@@ -167,14 +165,11 @@ def test_the_cost_of_the_timer_and_the_bandwidth_of_the_memory_are_measured_once
         assert len(ceilings) == 1 and float(ceilings.pop()) > 0
 
 
-def test_the_error_of_every_right_row_is_known_in_units_in_the_last_place(rows: Rows) -> None:
+def test_the_error_of_every_right_row_is_known_in_ulp_and_is_the_same_in_every_session(rows: Rows) -> None:
     for row in rows:
         if row["role"] == "provider" and row["status"] in ("ok", "checked"):
             assert 0 < float(row["max_ulp"]) < 20 and 0 < float(row["max_rel_err"]) < 1e-2
             assert row["deterministic"] == "True"
-
-
-def test_every_session_checks_a_provider_on_the_same_inputs(rows: Rows) -> None:
     errors: dict[tuple[str, ...], set[str]] = {}
     for row in rows:
         if row["max_ulp"]:

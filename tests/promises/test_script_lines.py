@@ -149,13 +149,12 @@ def own_table(folder: Path, plot: str) -> list[Row]:
         return list(csv.DictReader(file))
 
 
-def test_the_script_runs_once_and_each_line_is_called_once_at_each_point(measured: Path) -> None:
+def test_a_script_runs_once_and_each_line_once_at_each_point_and_its_frame_lives_while_it_is_timed(
+    measured: Path,
+) -> None:
     assert kept(measured).out.count("the script begins") == 1
     called = (measured / "called.txt").read_text().splitlines()
     assert called == ["once 256", "twice 256", "once 1024", "twice 1024"]
-
-
-def test_the_frame_of_a_line_lives_while_its_closure_is_timed(measured: Path) -> None:
     rows = providers_of(measured / "results" / "pointers.csv")
     assert [(row["provider"], row["status"]) for row in rows] == [("once", "ok"), ("twice", "ok")] * 2
 

@@ -119,7 +119,9 @@ def measured(made_once: MadeOnce) -> Path:
     return made_once("script-switches", make) / "results"
 
 
-def test_a_line_of_a_script_is_timed_with_its_own_switches_and_none_is_noted_as_a_fault(measured: Path) -> None:
+def test_a_line_of_a_script_is_timed_with_its_own_switches_and_modes_and_none_is_noted_as_a_fault(
+    measured: Path,
+) -> None:
     rows = providers_of(measured / "switches.csv")
     assert [row["provider"] for row in rows] == LINES
     for row in rows:
@@ -128,9 +130,6 @@ def test_a_line_of_a_script_is_timed_with_its_own_switches_and_none_is_noted_as_
     assert "changed" not in kept(measured.parent).text
     controls = [row for row in rows_of(measured / "switches.csv") if row["role"] == "control"]
     assert controls and all(row["status"] == "ok" for row in controls)
-
-
-def test_a_function_below_a_mode_of_torch_is_timed_in_that_mode(measured: Path) -> None:
     (row,) = providers_of(measured / "decorated.csv")
     assert row["status"] == "ok" and float(row["ms"]) > 0, row["reason"]
 

@@ -131,11 +131,10 @@ def test_the_results_of_a_script_have_the_name_of_its_plot_and_a_row_for_each_li
     assert {row["status"] for row in rows if row["provider"] in ("torch", "manual", "other", "copies")} == {"ok"}
 
 
-def test_what_follows_two_dashes_are_the_arguments_of_the_script(script_run: Path) -> None:
+def test_what_follows_two_dashes_goes_to_the_script_whose_rows_are_unchecked_and_have_controls(
+    script_run: Path,
+) -> None:
     assert {row["M"] for row in rows_of(script_run / "results" / "softmax-lines.csv")} == {"4"}
-
-
-def test_rows_of_scripts_are_flagged_unchecked_and_have_controls_beside_them(script_run: Path) -> None:
     rows = rows_of(script_run / "results" / "softmax-lines.csv")
     assert {row["provider"] for row in rows if row["role"] == "control"} == {"copy", "empty", "repeat"}
     assert all("unchecked" in row["flags"] for row in rows if row["role"] == "provider" and row["status"] == "ok")
@@ -161,12 +160,11 @@ def test_a_line_that_raises_costs_its_own_rows_and_its_words_and_place_are_the_r
         assert "not for this size" in row["reason"] and "bench.py:" in row["reason"]
 
 
-def test_a_line_that_kills_its_process_costs_its_own_row_only(script_run: Path) -> None:
+def test_a_line_that_kills_its_process_costs_its_own_row_and_one_of_triton_is_unsupported_on_a_host(
+    script_run: Path,
+) -> None:
     small, large = lines(script_run, "dies")
     assert small["status"] == "ok" and large["status"] == "crashed" and "SIGKILL" in large["reason"]
-
-
-def test_triton_lines_are_unsupported_on_a_host(script_run: Path) -> None:
     assert {row["status"] for row in lines(script_run, "kernel")} == {"unsupported"}
 
 
@@ -181,12 +179,11 @@ def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: 
         assert any(provider in line and words in line for line in audit)
 
 
-def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_that_is_said(script_run: Path) -> None:
+def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_show_and_compare_read_the_results(
+    script_run: Path, folder: Path
+) -> None:
     assert len(lines(script_run, "torch")) == 2
     assert "64" in "".join(line for line in kept(script_run).err.splitlines() if "once" in line)
-
-
-def test_show_and_compare_read_the_results_of_a_script(script_run: Path, folder: Path) -> None:
     file = script_run / "results" / "softmax-lines.csv"
     assert "manual" in run_kbench("show", file, folder=folder).out
     assert "manual" in run_kbench("compare", f"a={file}", f"b={file}", folder=folder).out

@@ -61,10 +61,16 @@ def test_marks_tell_the_fastest_a_tie_and_what_cannot_be_told(kbench: Kbench, re
     assert "* fastest" in out and "~ tie" in out and "? unclear" in out
 
 
-def test_rows_without_a_time_are_listed_with_status_and_reason(kbench: Kbench, results: Path) -> None:
+def test_rows_without_a_time_are_listed_with_their_reason_and_details_has_a_line_for_each_case(
+    kbench: Kbench, results: Path
+) -> None:
     out = kbench("show", results).out
     assert re.search(rf"broken: wrong \(4 cases\): {REASON}", out)
     assert "picky: unsupported (1 case): N is too small" in out
+    short, long = (kbench("show", results, *options).out for options in ((), ("--details",)))
+    added = long.replace(short, "")
+    assert "GB/s" in added and "of copy" in added and "GB/s" not in short
+    assert "fast ~ even" in added and "fast ? even" in added
 
 
 def test_a_machine_that_is_too_noisy_ranks_no_provider(kbench: Kbench, folder: Path) -> None:
@@ -74,13 +80,6 @@ def test_a_machine_that_is_too_noisy_ranks_no_provider(kbench: Kbench, folder: P
     ]
     out = kbench("show", write_results(folder / "noisy.csv", rows)).out
     assert "too noisy to rank providers" in out and not re.search(r"\d[*~]", out)
-
-
-def test_details_has_a_line_for_each_case_with_gbps_and_the_share_of_the_copy(kbench: Kbench, results: Path) -> None:
-    short, long = (kbench("show", results, *options).out for options in ((), ("--details",)))
-    added = long.replace(short, "")
-    assert "GB/s" in added and "of copy" in added and "GB/s" not in short
-    assert "fast ~ even" in added and "fast ? even" in added
 
 
 def test_of_several_sessions_the_median_counts_and_the_table_says_so(kbench: Kbench, folder: Path) -> None:

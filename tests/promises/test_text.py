@@ -38,12 +38,11 @@ def test_an_annotation_of_github_is_one_line(kbench: Kbench, pair: tuple[str, st
     assert any(line.startswith("::error") for line in lines)
 
 
-def test_markdown_holds_no_html_and_no_picture(kbench: Kbench, pair: tuple[str, str]) -> None:
+def test_markdown_holds_no_html_and_no_picture_and_no_exported_cell_is_a_formula(
+    kbench: Kbench, pair: tuple[str, str], folder: Path
+) -> None:
     written = kbench("compare", *pair, "--export", "markdown=-").out
     assert "<script>" not in written and "![x](" not in written and "script" in written
-
-
-def test_no_cell_of_an_exported_comparison_is_a_formula(kbench: Kbench, pair: tuple[str, str], folder: Path) -> None:
     kbench("compare", *pair, "--export", "csv=c.csv")
     with (folder / "c.csv").open(newline="") as file:
         cells = [cell for row in csv.DictReader(file) for cell in (row["provider"], row["reason"])]
