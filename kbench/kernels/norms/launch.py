@@ -302,7 +302,8 @@ def sharing_of(shape: Shape) -> Sharing:
     if shape.itemsize == 4:
         rmsnorm = shape.matrices == 2 and not shape.layernorm
         return Sharing(1024, 2, warps=4, resident=3) if rmsnorm else Sharing(4096, 1, warps=16, resident=1)
-    if shape.vector < 8 or (shape.weight_bytes == 4 and not shape.layernorm):
+    whole_blocks = shape.N % 4096 == 0  # no masks, which take registers, too
+    if shape.vector < 8 or (shape.weight_bytes == 4 and not (shape.layernorm and whole_blocks)):
         return Sharing(1024, 3, warps=4, resident=2)
     if shape.layernorm or shape.matrices > 2:
         return Sharing(1024, 4, warps=4, resident=2)
