@@ -21,7 +21,8 @@ def scale_x(axes: Axes, values: list[float], width: float) -> None:
     """
     by_factors = logarithmic(values)
     text = short if by_factors else _stepped_text
-    room = max(2, int(width / (max(text_width(text(value), TICK_SIZE) for value in values) + TICK_GAP)))
+    longest = max(map(text, values), key=len)  # digits are equally wide, and to measure every label takes long
+    room = max(2, int(width / (text_width(longest, TICK_SIZE) + TICK_GAP)))
     if by_factors:
         axes.set_xscale("log", base=2)
         margin = (values[-1] / values[0]) ** 0.03
