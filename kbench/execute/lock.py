@@ -19,6 +19,9 @@ from kbench.errors import Busy
 from kbench.protocol import DeviceInfo
 from kbench.results.stamps import digest, now
 
+WAIT_LIMIT_S = 86_400
+"""How long to wait for another run to end. A sweep may take hours."""
+
 
 def device_lock(device: DeviceInfo) -> Path:
     """The path of a device's lock. All devices of a type share one when they have no UUID."""
@@ -60,7 +63,10 @@ def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Callable[[
         if not wait:
             raise Busy(f"{sentence}; try again when it has ended") from None
         note(f"{sentence}; waiting for it to end (Ctrl-C gives up; kbench run --no-wait does not wait)")
-        lock.acquire()
+        try:
+            lock.acquire(timeout=WAIT_LIMIT_S)
+        except Timeout:
+            raise Busy(f"{name} was in use for a day; end the other run, or use --no-wait") from None
     with suppress(OSError):  # only a convenience for who waits
         path.write_text(f"process {os.getpid()} since {now()}\n")
 
