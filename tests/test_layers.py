@@ -41,12 +41,11 @@ MAY_IMPORT = {
     "kernels/norms": "kernels",
     "launches": "files results",
     "measure": (
-        "contract kernels measure/correctness measure/definition measure/launches measure/machine "
+        "contract kernels measure/correctness measure/launches measure/machine "
         "measure/tampering measure/timing plugins protocol results sources "
         "text version"
     ),
-    "measure/correctness": "contract measure/definition measure/machine measure/tampering results text",
-    "measure/definition": "contract measure/machine results text",
+    "measure/correctness": "contract measure/machine measure/tampering results text",
     "measure/launches": "contract kernels launches measure/machine results text",
     "measure/machine": "kernels nvml protocol text",
     "measure/scripts": (

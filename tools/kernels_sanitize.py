@@ -22,9 +22,9 @@ from itertools import product
 import kbench
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import compared
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 

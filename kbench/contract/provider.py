@@ -129,8 +129,7 @@ class Provider:
                     f"the factory returned {kind}; with factory=True it must return a function of the inputs"
                 )
             return built
-        function = self.function
-        return (lambda *inputs, **out: function(*inputs, **out, **keywords)) if keywords else function
+        return partial(self.function, **keywords) if keywords else self.function
 
     def bind_saves(self, case: Case, params: Mapping[str, Value]) -> tuple[str, ...] | Callable[..., Any] | None:
         """What the backward kernel saves: names of outputs, or a forward function that also saves, with its keyword

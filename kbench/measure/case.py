@@ -15,9 +15,9 @@ from kbench.measure.contender import Contender, doubt_operator, letting_go
 from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
+from kbench.measure.correctness.definition import Definition, OperatorFault, case_hash
 from kbench.measure.correctness.expected import Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
-from kbench.measure.definition.definition import Definition, OperatorFault, case_hash
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection

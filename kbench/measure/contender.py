@@ -12,7 +12,6 @@ from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.elements import Accuracy
-from kbench.measure.definition.expected_arguments import refused_arguments
 from kbench.measure.launches.recorder import Recorded
 from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting import SpotCheck
@@ -125,8 +124,6 @@ class Contender:
             self.end(Status.UNAVAILABLE, reason)
         elif reason := provider.declines(case):
             self.end(Status.UNSUPPORTED, reason)
-        elif refused := refused_arguments(provider, case, self.params):
-            self.end(Status.ERROR, refused)
         return provider if self.running else None
 
     def judged(self, accuracy: Accuracy, context: str = "") -> None:

@@ -16,11 +16,11 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
+from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.gaps import marked_inputs
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.placement import overlaps_itself
-from kbench.measure.definition.definition import Definition, OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard

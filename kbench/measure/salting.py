@@ -27,9 +27,9 @@ from torch import Tensor
 from kbench.contract.tensor import Integers, Normal, Uniform
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.check import compared, malformed
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected, select_rows
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.definition.definition import Definition
 from kbench.results.case import BACKWARD
 
 SALTED_ROWS = 8

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from kbench.contract.provider import Unsupported
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.call import Misdelivery
-from kbench.measure.definition.definition import OperatorFault
+from kbench.measure.correctness.call import Misdelivery, WrongArguments
+from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, drop_locals, out_of_memory
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import STEPS, Message, StepBegun, StepEnded
@@ -50,7 +50,7 @@ class Steps:
         try:
             yield
             failed = False
-        except OperatorFault as fault:
+        except (OperatorFault, WrongArguments) as fault:
             contender.end(Status.ERROR, str(fault))
         except Misdelivery as fault:
             contender.end(Status.WRONG, str(fault))

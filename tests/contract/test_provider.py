@@ -12,7 +12,7 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.contract.provider import keyword_only, named_after, takes_any
 from kbench.contract.tensor import Tensor
-from kbench.measure.definition.definition import Definition
+from kbench.measure.correctness.definition import Definition
 
 MATRIX = Tensor("M", "N")
 

@@ -13,9 +13,9 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers, normal
 from kbench.measure.correctness.check import changed_input, equal
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.elements import ulp
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device, poison_value
 from kbench.results.case import FLOATING
 

@@ -13,9 +13,9 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.gaps import marked_inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
 FAULT = "wrote into memory between the rows of its input x, which may belong to others; mask the stores"

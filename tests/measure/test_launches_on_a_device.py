@@ -16,7 +16,7 @@ import torch
 import kbench
 from kbench.launches.launched_call import LaunchedCall, machine_code_of
 from kbench.measure.correctness.call import stage_of
-from kbench.measure.definition.definition import Definition
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.launches.recorder import LaunchRecorder, PreparedCall, Recorded
 from kbench.measure.machine.device import Device
 

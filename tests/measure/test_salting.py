@@ -21,9 +21,9 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Draw, integers
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.call import Call as Prepared
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.measure.salting import ROWS_KEPT, SALTED_ROWS, Salter, SpotCheck
 from kbench.results.case import Case

@@ -10,7 +10,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.measure.correctness import elements, expected
 from kbench.measure.correctness.check import accuracy
-from kbench.measure.definition.definition import Definition
+from kbench.measure.correctness.definition import Definition
 
 
 def mixed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

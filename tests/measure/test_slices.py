@@ -16,10 +16,10 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers
 from kbench.measure.correctness.check import compared
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
 WHOLE = 2**25

@@ -9,7 +9,7 @@ import torch
 
 from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor, integers
-from kbench.measure.definition.definition import Definition, case_hash
+from kbench.measure.correctness.definition import Definition, case_hash
 
 
 def twice(x: torch.Tensor) -> torch.Tensor:

@@ -18,10 +18,10 @@ from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import accuracy, run_checked
 from kbench.measure.correctness.common_edges import edge_names
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, Rows

@@ -14,9 +14,9 @@ from kbench.contract.origin import shipped
 from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import MadeCall, judge_call
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.results.case import Case
 

@@ -12,9 +12,9 @@ from judging import case_of, judge, normal, providers
 from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.operators.gelu.providers_torch import NAIVE
 from kbench.operators.softmax.providers_torch import naive

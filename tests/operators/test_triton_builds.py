@@ -26,8 +26,8 @@ from kbench.contract.registry import operator
 from kbench.kernels import triton_launch
 from kbench.kernels.triton_launch import Launch, Processors
 from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.operators.cross_entropy import triton_launches as losses
 from kbench.operators.gelu import providers_triton as gelu

@@ -18,9 +18,9 @@ from kbench.kernels.norms.launch import Shape, Sharing, Way
 from kbench.kernels.triton_launch import Launch, Launcher, Processors
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
 pytest.importorskip("triton")

@@ -14,9 +14,9 @@ from kbench.contract.provider import Unsupported
 from kbench.contract.registry import operator
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.results.case import Case
 

@@ -13,7 +13,7 @@ from measure.in_process import measured
 from problems import RANDOM, SCALE, changed, scale_workload, solution, write_problem
 
 from kbench.contract.operator import registered
-from kbench.measure.definition.definition import OperatorFault
+from kbench.measure.correctness.definition import OperatorFault
 from kbench.results.case import Case
 from kbench.sources import SourceFault
 from kbench.sources.problems.flashinfer_trace import load
@@ -85,8 +85,8 @@ def workload(uuid: str, rows: object, factor: object) -> dict[str, object]:
 
 def drawn(word: str) -> list[torch.Tensor]:
     """The inputs of a workload of TAKE."""
+    from kbench.measure.correctness.definition import Definition
     from kbench.measure.correctness.inputs import Inputs
-    from kbench.measure.definition.definition import Definition
     from kbench.measure.machine.device import Device
 
     case = Case("take", {"T": 6, "R": 3, "workload": word}, "float32")

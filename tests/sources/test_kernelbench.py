@@ -70,8 +70,8 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def inputs_of(case: Case, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    from kbench.measure.correctness.definition import Definition
     from kbench.measure.correctness.inputs import Inputs
-    from kbench.measure.definition.definition import Definition
     from kbench.measure.machine.device import Device
 
     return Inputs(Definition(registered[case.operator], case), Device(), seed).draw("timed")

@@ -6,19 +6,22 @@ writes into. A backward call needs the forward pass, or what the provider's back
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
+from kbench.measure.correctness.definition import Definition, count_writes, dtype_name
 from kbench.measure.correctness.placement import Location, location_of
-from kbench.measure.definition.definition import Definition, count_writes, dtype_name
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
+from kbench.text.exception_text import written_at
 from kbench.text.words import plural
 
 Shapes = Sequence[tuple[int, ...]]
@@ -26,6 +29,10 @@ Shapes = Sequence[tuple[int, ...]]
 
 class Misdelivery(Exception):
     """A provider's function returns something else than it must. The message says what, and what was expected."""
+
+
+class WrongArguments(Exception):
+    """A provider's function does not take the arguments that kbench gives it. The message says why not, and where it is."""
 
 
 @dataclass(frozen=True)
@@ -78,21 +85,29 @@ Stage = Callable[[Sequence[Tensor], Shapes], Call]
 
 
 def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Value]) -> Stage:
-    """The stage of a provider for a case. Builds the provider if it is a factory. Raises whatever the provider raises, and
-    Unsupported if it cannot compute gradients."""
-    forward = provider.bind(definition.case, params)
-    if definition.case.mode == FORWARD:
+    """The stage of a provider for a case. Builds the provider if it is a factory. Raises whatever the provider raises,
+    WrongArguments, and Unsupported if it cannot compute gradients."""
+    operator, case = definition.operator, definition.case
+    forward = provider.bind(case, params)
+    if not provider.factory:
+        _check_arguments(forward, operator.inputs, provider.out)
+    if case.mode == FORWARD:
         return partial(_stage_forward, definition, provider, forward)
-    both_passes = provider.full.bind(definition.case, params) if provider.full else None
-    if definition.case.mode == FULL and both_passes is not None:
-        return partial(_stage_both, definition, both_passes, provider.full.mutates if provider.full else {})
-    kernel = provider.backward.bind(definition.case, params) if provider.backward else None
-    saves = provider.bind_saves(definition.case, params)
-    needs_forward = kernel is None or bool(saves) or definition.case.mode == FULL
+    arguments = [*(f"d_{name}" for name in operator.output_gradients(case)), *operator.inputs]
+    if case.mode == FULL and provider.full:
+        both_passes = provider.full.bind(case, params)
+        _check_arguments(both_passes, arguments)
+        return partial(_stage_both, definition, both_passes, provider.full.mutates)
+    kernel = None
+    saves = provider.bind_saves(case, params)
+    if provider.backward:
+        kernel = provider.backward.bind(case, params)
+        _check_arguments(kernel, [*arguments, *(["saved"] if saves else [])])
+    needs_forward = kernel is None or bool(saves) or case.mode == FULL
     if needs_forward and not callable(saves) and (provider.mutates or provider.out):
         if kernel is not None:
             remedy = "its backward kernel with a function as saves="
-        elif definition.case.mode == FULL:
+        elif case.mode == FULL:
             remedy = "a function for both passes (full)"
         else:
             remedy = "a backward kernel"
@@ -104,6 +119,29 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
         holds = provider.backward.mutates if provider.backward else {}
         return partial(_stage_kernel, definition, saves, forward, kernel, holds)
     return partial(_stage_autograd, definition, forward)
+
+
+def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], by_name: Sequence[str] = ()) -> None:
+    """Raises WrongArguments if a function cannot be called with so many arguments and these names, beside those that are bound
+    to it."""
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # written in C
+        return
+    try:
+        signature.bind(*by_position, **dict.fromkeys(by_name))
+    except TypeError as error:
+        bound = function if isinstance(function, partial) else partial(function)
+        name, keywords = getattr(bound.func, "__name__", str(bound.func)), [*bound.keywords, *by_name]
+        lacking = [
+            p.name
+            for p in signature.parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in by_name
+        ]
+        advice = f"kbench calls it as {name}({', '.join([*by_position, *(f'{keyword}=...' for keyword in keywords)])})"
+        if lacking:
+            advice = f"give {lacking[0]} a default, or values in the config"
+        raise WrongArguments(f"{name}: {error} at {Path(written_at(bound.func)).name}; {advice}") from None
 
 
 def _stage_forward(

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.call import Call, Stage
+from kbench.measure.correctness.definition import Definition, Output, dtype_name
 from kbench.measure.correctness.elements import (
     EXACT,
     Accuracy,
@@ -21,7 +22,6 @@ from kbench.measure.correctness.elements import (
 )
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.placement import Location, is_view, moved_away, overlap, overlaps_itself
-from kbench.measure.definition.definition import Definition, Output, dtype_name
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering import threads
 from kbench.results.case import Case

@@ -32,9 +32,9 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
+from kbench.measure.correctness.definition import Output
 from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.definition.definition import Output
 
 
 @dataclass(frozen=True)

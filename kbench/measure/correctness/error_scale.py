@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kbench.measure.definition.definition import Definition
+from kbench.measure.correctness.definition import Definition
 
 TRIALS = 8
 """How often the reference is computed. The estimate for an element is below a fifth of the truth about once in 40,000 cases.

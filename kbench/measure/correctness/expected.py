@@ -11,8 +11,8 @@ from math import prod
 import torch
 from torch import Tensor
 
+from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.error_scale import SECOND_TRIALS, TRIALS, mean_squares
-from kbench.measure.definition.definition import Definition, exactly
 
 KEPT_BYTES = 2**26
 """Expected outputs of one set of inputs are kept if they take at most this many bytes, however little memory is free."""

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.check import COPY, changed_input
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.placement import Placement, location_of, moved_away
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.check import changed_input
+from kbench.measure.correctness.definition import Definition, OperatorFault, exactly
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition, OperatorFault, exactly
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.results.case import FORWARD, Case
 

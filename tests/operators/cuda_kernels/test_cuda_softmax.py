@@ -9,9 +9,9 @@ from cuda_matrices import DEVICE, DTYPES, LADDER, SOFTMAX, randn, wrong
 from kbench.contract.provider import Unsupported
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.operators.softmax.providers_cuda import cuda_backward
 

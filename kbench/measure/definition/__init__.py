@@ -1,1 +1,0 @@
-"""What an operator defines for one case: its functions as the worker calls them, and the hash of their source."""
