@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 
 from kbench.contract.operator import Operator
-from kbench.measure.case_context import CaseContext
-from kbench.measure.contender import Contender, doubt_operator, letting_go
+from kbench.measure.contender import Contender, doubt_operator
 from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault, case_hash
 from kbench.measure.correctness.expected import Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
+from kbench.measure.flags import CaseContext
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
@@ -91,8 +91,11 @@ class CaseRun:
     def run(self) -> list[Row]:
         """Measure the case. Returns one row per configuration, then the rows of the controls. Raises DeviceLost when a provider
         has broken the device."""
-        with letting_go(self.contenders):
+        try:
             return self._run()
+        finally:
+            for contender in self.contenders:
+                contender.let_go()
 
     def _run(self) -> list[Row]:
         try:
@@ -281,16 +284,17 @@ class CaseRun:
         return any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
 
     def rows(self) -> list[Row]:
-        context = CaseContext.of(
+        context = CaseContext(
             self.case,
             self.device,
             self.timer,
             call_bytes=self.call_bytes,
             flops=self.flops,
-            ceilings=(self.ceiling_gbps, self.ceiling_tflops, self.instruments.telemetry.peak_gbps),
+            ceiling_gbps=self.ceiling_gbps,
+            ceiling_tflops=self.ceiling_tflops,
+            peak_gbps=self.instruments.telemetry.peak_gbps,
             shorter=self.case.itemsize > 2 or self.has_shorter_inputs(),
             baseline=self.baseline,
-            calls=self.timer.calls,
             common={
                 "session": self.session,
                 "cache": self.settings.cache,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -22,16 +21,6 @@ from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
 from kbench.results.case import Case, Value, configuration_name, format_params
 from kbench.results.vocabulary import Control, Role, Status
-
-
-@contextmanager
-def letting_go(contenders: Sequence[Contender]) -> Iterator[None]:
-    """At the end, all contenders let go of their calls, also those that were added meanwhile."""
-    try:
-        yield
-    finally:
-        for contender in contenders:
-            contender.let_go()
 
 
 @dataclass

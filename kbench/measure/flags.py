@@ -7,9 +7,13 @@ readers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from kbench.measure.case_context import CaseContext
+from kbench.measure.machine.device import Device
+from kbench.measure.timing.timer import Timer
+from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.timers import TICK_MS, timer_kind
 from kbench.results.vocabulary import Flag, Role
@@ -55,6 +59,52 @@ several products of shorter numbers), with 7.4 times the float32 rate of an H200
 EVENT_SLACK_MS = 1e-3
 """How far `ms` minus `empty` may fall short of the kernel's own time. Both come from events, which tick every 32 ns, and
 which cost one kernel some tenths of a us more than another."""
+
+
+@dataclass(frozen=True)
+class CaseContext:
+    """What all rows of a case share.
+
+    flops           floating-point operations of a call; None if the operator does not state them
+    shorter         whether a provider may compute in a shorter format than the case's dtype: see SHORTER_MARGIN
+    ceiling_tflops  TFLOP/s of the best large matrix product of the case's dtype
+    peak_gbps       GB/s that the device states for its memory
+    common          columns with the same value in every row, beside those of the device and the timer
+    unchecked       whether there is no reference to check the providers with
+    """
+
+    case: Case
+    device: Device
+    timer: Timer
+    call_bytes: int
+    flops: int | None
+    ceiling_gbps: float | None
+    ceiling_tflops: float | None
+    peak_gbps: float | None
+    shorter: bool
+    baseline: int | None
+    common: Mapping[str, Any]
+    unchecked: bool = False
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """The size of the last-level cache; None if it is not known, or if nobody says how many bytes a call moves."""
+        return self.device.cache_bytes if self.call_bytes else None
+
+    @property
+    def cold(self) -> bool:
+        """Whether calls really found a cold cache."""
+        return self.timer.cold(self.call_bytes)
+
+    @property
+    def light_ms(self) -> float | None:
+        """The shortest possible time of a call in ms, from the ceilings; None if one that it needs is not known."""
+        if not self.ceiling_gbps or (self.flops and not self.ceiling_tflops):
+            return None
+        bytes_ms = self.call_bytes / self.ceiling_gbps * 1e-6
+        return (
+            max(bytes_ms, self.flops / self.ceiling_tflops * 1e-9) if self.flops and self.ceiling_tflops else bytes_ms
+        )
 
 
 def flags(row: Row, context: CaseContext, empty_ms: float | None, also: Collection[Flag] = ()) -> tuple[Flag, ...]:
@@ -114,7 +164,7 @@ def _most_gbps(context: CaseContext) -> float:
     if context.peak_gbps:
         return MARGIN * context.peak_gbps
     if context.ceiling_gbps:
-        return MARGIN * context.ceiling_gbps / (COPY_SHARE if context.accelerated else HOST_COPY_SHARE)
+        return MARGIN * context.ceiling_gbps / (COPY_SHARE if context.device.accelerated else HOST_COPY_SHARE)
     return math.inf
 
 
@@ -130,7 +180,7 @@ def uncached_bytes(row: Row, context: CaseContext) -> float:
     ends. With a warm cache all bytes may be in it. The same holds on a host, because no flush is sure to empty its caches.
     """
     count = _bytes(row, context)
-    cached_bytes = count / 2 if context.cold and context.accelerated else count
+    cached_bytes = count / 2 if context.cold and context.device.accelerated else count
     if context.cache_bytes is not None:
         cached_bytes = min(cached_bytes, context.cache_bytes)
     return count - cached_bytes
@@ -141,8 +191,8 @@ def host_bound(row: Row, context: CaseContext) -> bool:
 
     A replayed graph needs no launches. On the host, a launch is the work itself.
     """
-    launches = context.accelerated and timer_kind(row.timer).launches
-    return launches and row.launch_ms is not None and row.launch_ms > context.prefill_ms
+    launches = context.device.accelerated and timer_kind(row.timer).launches
+    return launches and row.launch_ms is not None and row.launch_ms > context.timer.prefill_ms
 
 
 def overhead_bound(row: Row, empty_ms: float | None) -> bool:
@@ -152,7 +202,7 @@ def overhead_bound(row: Row, empty_ms: float | None) -> bool:
 def l2_resident(row: Row, context: CaseContext) -> bool:
     """All bytes of a call fit into the last-level cache, and nothing displaced them before the call. A host says nothing: no
     flush is sure to empty its caches, and calls are warm by default."""
-    if not context.accelerated or context.cold or context.cache_bytes is None:
+    if not context.device.accelerated or context.cold or context.cache_bytes is None:
         return False
     return _bytes(row, context) <= context.cache_bytes
 

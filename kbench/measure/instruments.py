@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+import time
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from statistics import median
 
-from kbench.measure.ceilings import ceiling_gbps, ceiling_tflops
-from kbench.measure.machine.device import Device
+import torch
+from torch import Tensor
+
+from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Quantities, find_telemetry
+from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.timer import Timer
 
 EMPTY_ROUNDS = 5
@@ -16,17 +21,17 @@ EMPTY_WARMUP_MS, EMPTY_REP_MS = 10.0, 20.0
 """The rounds of the `empty` control, and how long each runs untimed and timed. It is some hundred samples, of which the median
 is known to less than a tick of the clock."""
 
+COPY_CACHE_FILLS = 20
+"""The copy is this many times as large as the last-level cache, so that the cache cannot serve it."""
 
-@dataclass(frozen=True)
-class EmptyRounds:
-    """What a timer adds to the time of a call.
+LARGEST_BYTES = {"cpu": 2**27}
+"""The largest copy by device type, in bytes of both tensors together; 4 GiB for other types."""
 
-    rounds    samples in ms, one list per round
-    readings  telemetry, taken before and after each round
-    """
+SMALLEST_MATRIX, LARGEST_MATRIX = {"cpu": 256}, 16384
+"""The rows of the matrices that are multiplied: from the smallest by device type, 2048 for other types, to the largest."""
 
-    rounds: list[list[float]] = field(default_factory=list)
-    readings: list[Quantities] = field(default_factory=list)
+LONGEST_PRODUCT_MS = {"cpu": 20.0}
+"""A product that is expected to take longer than this is left out; 50 ms for other types."""
 
 
 class Instruments:
@@ -40,7 +45,7 @@ class Instruments:
         self.device, self.telemetry = device, find_telemetry(device)
         self.clock = SettledClock(self.telemetry)
         self._tflops: dict[str, float | None] = {}
-        self._empty: dict[tuple[str, str], EmptyRounds] = {}
+        self._empty: dict[tuple[str, str], tuple[list[list[float]], list[Quantities]]] = {}
 
     @cached_property
     def gbps(self) -> float | None:
@@ -53,13 +58,105 @@ class Instruments:
             self._tflops[dtype] = ceiling_tflops(self.device, dtype)
         return self._tflops[dtype]
 
-    def empty(self, timer: Timer, cache: str) -> EmptyRounds:
-        """What the timer adds to a time with a `cold` or a `warm` cache."""
+    def empty(self, timer: Timer, cache: str) -> tuple[list[list[float]], list[Quantities]]:
+        """What the timer adds to a time with a `cold` or a `warm` cache: the samples of some rounds in ms, and telemetry, read
+        before and after each round."""
         if (timer.name, cache) not in self._empty:
-            sample, empty = timer.empty(), EmptyRounds()
+            sample, rounds, readings = timer.empty(), list[list[float]](), list[Quantities]()
             for number in range(EMPTY_ROUNDS):
-                before = self.telemetry.read()
-                empty.rounds.append(sample(0.0 if number else EMPTY_WARMUP_MS, EMPTY_REP_MS).ms)
-                empty.readings.extend([before, self.telemetry.read()])
-            self._empty[timer.name, cache] = empty
+                readings.append(self.telemetry.read())
+                rounds.append(sample(0.0 if number else EMPTY_WARMUP_MS, EMPTY_REP_MS).ms)
+                readings.append(self.telemetry.read())
+            self._empty[timer.name, cache] = rounds, readings
         return self._empty[timer.name, cache]
+
+
+def ceiling_gbps(device: Device) -> float | None:
+    """GB/s of a large copy on the device, counting reads and writes. None if there is too little memory for it."""
+    device.release()  # what checks have left in torch's cache is free memory, too
+    bound = LARGEST_BYTES.get(device.type, 2**32)
+    total = min(COPY_CACHE_FILLS * (device.cache_bytes or 2**26), bound, (device.free_bytes() or bound) // 4)
+    try:
+        source = torch.randn(total // 8, device=device.torch_device)
+        target = torch.empty_like(source)
+        samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100).ms
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        return None  # rows then have no ceiling
+    return 2 * source.numel() * source.element_size() / median(samples) * 1e-6
+
+
+def ceiling_tflops(device: Device, dtype: str) -> float | None:
+    """TFLOP/s (1e12 operations per second) of the best large product of two matrices of a dtype, filled with normal values.
+    None if torch cannot multiply such matrices on the device.
+
+    The matrices grow until a product takes too long. Each size is tried square and with twice as many terms per sum, and
+    with the second matrix stored by rows and by columns: libraries have a kernel for each. float32 products obey torch's
+    present setting for TF32.
+    """
+    kind = getattr(torch, dtype)
+    best = max((tflops for form in _forms(device, kind) for tflops in _speeds(device, kind, form)), default=None)
+    device.release()
+    return best
+
+
+Form = Callable[[Tensor, Tensor], Tensor]
+"""Multiplies two matrices."""
+
+
+def _by_rows(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b
+
+
+def _by_columns(a: Tensor, b: Tensor) -> Tensor:
+    """The memory of `b`, read as a matrix that is stored by columns."""
+    return a @ b.view(b.shape[1], b.shape[0]).t()
+
+
+def _in_float32(a: Tensor, b: Tensor) -> Tensor:
+    return (a.float() @ b.float()).to(a.dtype)
+
+
+def _forms(device: Device, dtype: torch.dtype) -> list[Form]:
+    """A host without instructions for a short dtype multiplies it up to a hundred times as slowly as float32. The best product
+    there converts the matrices."""
+    short = dtype.is_floating_point and dtype.itemsize < 4
+    return [_by_rows, _by_columns, *([_in_float32] if short and not device.accelerated else [])]
+
+
+def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
+    """TFLOP/s of products of growing size. Ends before the first one that would take too long, or that torch cannot do."""
+    timer = BenchTimer(device, "warm")
+    longest_ms = LONGEST_PRODUCT_MS.get(device.type, 50.0)
+    rows, tflops = SMALLEST_MATRIX.get(device.type, 2048), None
+    while rows <= LARGEST_MATRIX:
+        for depth in (rows, 2 * rows):
+            flops = 2 * rows * rows * depth
+            if tflops and flops / tflops * 1e-9 > longest_ms:
+                return
+            try:
+                call = partial(form, _matrix(device, dtype, rows, depth), _matrix(device, dtype, depth, rows))
+                ms = _second_call_ms(device, call)
+                if ms <= longest_ms:
+                    ms = median(timer.ready([call], None)(10, 40).ms)
+            except (RuntimeError, TypeError):  # no such product on this device, or too little memory
+                return
+            tflops = flops / ms * 1e-9
+            yield tflops
+        rows *= 2
+
+
+def _matrix(device: Device, dtype: torch.dtype, rows: int, columns: int) -> Tensor:
+    drawn = dtype if dtype.is_floating_point and dtype.itemsize > 1 else torch.float32
+    return torch.randn(rows, columns, dtype=drawn, device=device.torch_device).to(dtype)
+
+
+def _second_call_ms(device: Device, call: Callable[[], Tensor]) -> float:
+    """The wall time of a second call. The first one loads and tunes."""
+    call()
+    device.synchronize()
+    start = time.perf_counter_ns()
+    call()
+    device.synchronize()
+    return max(time.perf_counter_ns() - start, 1) / 1e6

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 from typing import Any
 
-from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender
-from kbench.measure.flags import flags, suspicion
+from kbench.measure.flags import CaseContext, flags, suspicion
 from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, energy_mj, telemetry_columns
 from kbench.results.case import format_params
 from kbench.results.row import Row
@@ -61,6 +60,8 @@ def _row(context: CaseContext, contender: Contender, baseline: Contender | None)
         kernels=launched.kernels if launched else None,
         code=launched.code if launched else "",
         peak_bytes=contender.recorded.peak_bytes,
+        timer=context.timer.name,
+        device=context.device.name,
         **context.common,
         **_numbers(context, contender, baseline),
         **telemetry_columns(contender.readings),
@@ -89,7 +90,7 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
     samples = sorted(sample for samples in contender.rounds for sample in samples)
     round_ms = tuple(map(_picoseconds, contender.round_ms))
     ms = time_of(contender)
-    precision = contender.precision(baseline, timer_kind(context.common["timer"]).resolution_ms)
+    precision = contender.precision(baseline, timer_kind(context.timer.name).resolution_ms)
     ms_p20, ms_p80 = map(_picoseconds, _p20_p80(samples))
     moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
@@ -115,13 +116,13 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
 
 
 def _energy_mj(context: CaseContext, contender: Contender) -> float | None:
-    """See the column `energy_mj`. The control `empty` has no calls of its own."""
+    """See the column `energy_mj`. The control `empty` has no calls of its own, and nobody counts those of a script."""
     if contender.spent_ms < ENERGY_ROUND_MS * len(contender.rounds):
         return None
-    if context.calls is None or not contender.calls or len(contender.readings) != 2 * len(contender.rounds):
+    if context.unchecked or not contender.calls or len(contender.readings) != 2 * len(contender.rounds):
         return None
     sets = len(contender.calls)
-    return energy_mj(contender.readings, [context.calls(len(samples), sets) for samples in contender.rounds])
+    return energy_mj(contender.readings, [context.timer.calls(len(samples), sets) for samples in contender.rounds])
 
 
 def time_of(contender: Contender) -> float:

@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import making
 import pytest
 
-from kbench.measure.case_context import CaseContext
-from kbench.measure.flags import flags
+from kbench.measure.flags import CaseContext, flags
 from kbench.results.case import Case
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 
 H200 = Path(__file__).resolve().parents[2] / "results" / "h200"
 MIB = 1024**2
-CONTEXT = CaseContext(
-    case=Case("softmax", {"M": 4096, "N": 256}, "float32"), call_bytes=0, flops=None, shorter=False, baseline=0,
-    cache_bytes=60 * MIB, ceiling_gbps=4150.0, ceiling_tflops=None, peak_gbps=4917.0, accelerated=True, prefill_ms=10.0,
-    cold=True, common={},
-)  # fmt: skip
-"""A cold case on something like an H200."""
-
 Evidence = tuple[Row, CaseContext, float | None]
+
+
+def context(
+    *,
+    accelerated: bool = True,
+    cache_bytes: int | None = 60 * MIB,
+    cold: bool = True,
+    prefill_ms: float = 10.0,
+    **fields: Any,
+) -> CaseContext:
+    """A cold case on something like an H200."""
+    device = SimpleNamespace(accelerated=accelerated, cache_bytes=cache_bytes, name="a device")
+    timer = SimpleNamespace(cold=lambda call_bytes: cold, prefill_ms=prefill_ms, name="do_bench")
+    h200 = {"flops": None, "ceiling_gbps": 4150.0, "ceiling_tflops": None, "peak_gbps": 4917.0, "shorter": False}
+    case = Case("softmax", {"M": 4096, "N": 256}, "float32")
+    return CaseContext(case, device, timer, baseline=0, common={}, **h200 | fields)  # type: ignore[arg-type]
+
+
+OF_CASE = {"accelerated", "cache_bytes", "cold", "prefill_ms", *CaseContext.__dataclass_fields__}
 
 
 def evidence(ms: float, mb: float, empty_ms: float | None = 0.0036, **more: Any) -> Evidence:
     """A quiet do_bench row that moves so many MB (1e6 bytes) in so many ms. `more` are fields of the row or of the case."""
     count = round(mb * 1e6)
-    of_case = {name: more.pop(name) for name in list(more) if name in CaseContext.__dataclass_fields__}
+    of_case = {name: more.pop(name) for name in OF_CASE & more.keys() - {"timer"}}
     quiet = {"round_ms": (ms, ms * 1.004, ms * 0.998), "ms_p20": ms - 5e-4, "ms_p80": ms + 5e-4, "launch_ms": 0.03}
     tflops = of_case["flops"] / ms * 1e-9 if of_case.get("flops") else None
     row = making.row(ms=ms, gbps=count / ms * 1e-6, tflops=tflops, **{**quiet, **more})
-    return row, replace(CONTEXT, call_bytes=count, **of_case), empty_ms
+    return row, context(call_bytes=count, **of_case), empty_ms
 
 
 def test_a_quiet_row_has_no_flags() -> None:
@@ -147,8 +158,7 @@ def test_nothing_measured_on_the_h200_is_suspect(path: Path) -> None:
         raised: list[str] = []
         for row in rows:
             count = round((row.gbps or 0) * (row.ms or 0) * 1e6)
-            cold = row.cache == "cold"
-            context = replace(CONTEXT, call_bytes=count, ceiling_gbps=4100.0, peak_gbps=peak_gbps, cold=cold)
-            raised += flags(row, context, empty_ms[row.case, row.session])
+            of_row = context(call_bytes=count, ceiling_gbps=4100.0, peak_gbps=peak_gbps, cold=row.cache == "cold")
+            raised += flags(row, of_row, empty_ms[row.case, row.session])
         assert "suspect" not in raised
         assert raised.count("noisy") < 0.25 * len(rows)

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.measure.case_context import CaseContext
 from kbench.measure.contender import Contender
 from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
+from kbench.measure.flags import CaseContext
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
@@ -202,17 +202,16 @@ class Stage:
                 closure.contender.moved_bytes = closure.work[1]
         timed = any(contender.rounds for contender in contenders)
         controls = self._controls(case, call_bytes) if timed else []
-        ceilings: tuple[float | None, float | None, float | None] = (None, None, None)
-        if timed and not alone:
-            tflops = self.bench.instruments.tflops(case.dtype) if flops else None
-            ceilings = self.bench.instruments.gbps, tflops, self.bench.instruments.telemetry.peak_gbps
-        context = CaseContext.of(
+        instruments = self.bench.instruments if timed and not alone else None
+        context = CaseContext(
             case,
             self.device,
             self.timer,
             call_bytes=call_bytes,
             flops=flops,
-            ceilings=ceilings,
+            ceiling_gbps=instruments.gbps if instruments else None,
+            ceiling_tflops=instruments.tflops(case.dtype) if instruments and flops else None,
+            peak_gbps=instruments.telemetry.peak_gbps if instruments else None,
             shorter=True,  # nobody knows the dtypes of all inputs
             baseline=next(
                 (n for n, contender in enumerate(contenders) if baseline and contender is baseline.contender), None
