@@ -21,9 +21,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kbench.history.check import judge_runs
-from kbench.history.report import HistoryOptions
-from kbench.history.runs import Run
+from kbench.history.report import HistoryOptions, judge_runs
+from kbench.history.timeline import Run
 from kbench.results.case import Case
 from kbench.results.environment import Environment
 from kbench.results.row import Row

@@ -58,9 +58,7 @@ def history_check(
     Exit code: 0 checked; 1 a recent change is of a kind that --fail-on lists; 2 bad input; 3 no reading has a time.
     """
     from kbench.files import replace
-    from kbench.history.check import check_history
-    from kbench.history.document import history_json
-    from kbench.history.report import HistoryOptions
+    from kbench.history.report import HistoryOptions, check_history, history_json
     from kbench.history.report_text import gate_sentence, report_lines
 
     options = HistoryOptions(where, parse_share("--margin", margin), recent, everything, tuple(split_words(fail_on)))
@@ -102,8 +100,7 @@ def history_plot(
     Exit code: 0 drawn; 2 bad input or no reading with a time.
     """
     from kbench import plotting
-    from kbench.history.check import check_history
-    from kbench.history.report import HistoryOptions
+    from kbench.history.report import HistoryOptions, check_history
 
     report = check_history(folder, HistoryOptions(where, parse_share("--margin", margin), everything=True))
     for note in report.notes:

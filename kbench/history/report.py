@@ -1,16 +1,35 @@
-"""A judged history: what the caller chose, and the changes of the series."""
+"""A judged history: what the caller chose, and the changes of every series. `history_json` is the document for programs, which
+docs/history.md describes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
-from kbench.history.moved import NOTHING, Moved
-from kbench.history.timeline import RunPoint, Series, Timeline
+from kbench.history.change_points import level_changes, own_noise, shared_noise
+from kbench.history.changes import HistoryChange, changes_of_level, changes_of_status
+from kbench.history.timeline import Run, RunPoint, Series, SeriesKey, Timeline, join_runs, read_runs
+from kbench.results.reader import Results
+from kbench.results.row import csv_header
+from kbench.results.row_filter import RowFilter
 from kbench.text.suggest import unknown
+
+JSON_VERSION = "kbench.history-check/1"
+"""It changes if programs that read the document have to change."""
+
+CLOCK_STEPS = 2
+"""A change of so many steps of the clock or fewer is none, as in `kbench compare`."""
 
 CHANGE = "change"
 """The word of `--fail-on` for all kinds of changes."""
@@ -55,38 +74,6 @@ class HistoryOptions:
 
 
 @dataclass(frozen=True)
-class HistoryChange:
-    """A change of a series.
-
-    at      the first point after the change, or the last of a series that ended; `before` is the last one before it
-    runs    the places of the runs in which the change may have begun, the first and the last
-    reason  why the series failed or is new; empty for a change of its level
-    moved   what moved with it
-    recent  whether it began in one of the last runs
-    old_ms, new_ms, ratio, ci   the levels in ms without the drift of the machine, their quotient and its 95 % interval; None
-                                if the status changed and not the level
-    """
-
-    kind: Verdict
-    series: Series
-    before: RunPoint
-    at: RunPoint
-    runs: tuple[int, int]
-    reason: str = ""
-    moved: Moved = NOTHING
-    recent: bool = False
-    old_ms: float | None = None
-    new_ms: float | None = None
-    ratio: float | None = None
-    ci: tuple[float, float] | None = None
-
-    @property
-    def event_run(self) -> int:
-        """The place of the run in which the change is said to be."""
-        return self.at.run if self.ratio is not None else self.runs[0]
-
-
-@dataclass(frozen=True)
 class HistoryReport:
     """A judged history. `series` are the chosen ones, and `changes` are in the order of time. `notes` are on files of the
     folder."""
@@ -111,9 +98,124 @@ class HistoryReport:
     @property
     def corrected(self) -> bool:
         """Whether the drift of the machine was subtracted from any time."""
-        return any(point.corrected for series in self.series for point in series.timed)
+        return any(not point.uncorrected for series in self.series for point in series.timed)
 
     @property
     def timed(self) -> bool:
         """Whether any series has a time."""
         return any(series.timed for series in self.series)
+
+
+def check_history(folder: Path, options: HistoryOptions) -> HistoryReport:
+    """Read and judge a folder. Raises ResultsError for a folder without results, and UsageError if `where` chooses none."""
+    runs, notes = read_runs(folder)
+    return replace(judge_runs(folder, runs, options), notes=tuple(notes))
+
+
+def judge_runs(folder: Path, runs: Sequence[Run], options: HistoryOptions) -> HistoryReport:
+    """Judge the runs of a folder, which are in the order of time. Raises UsageError if `where` chooses no series."""
+    timeline = join_runs(runs)
+    timeline = replace(timeline, series=tuple(_with_levels(timeline.series, options.margin)))
+    chosen = _choose(timeline.series, options.where, folder)
+    first = _first_recent(timeline, options.recent)
+    changes = [
+        replace(change, recent=change.event_run >= first[change.series.key.machine, change.series.key.operator])
+        for change in (
+            *changes_of_level(timeline, chosen, options.margin),
+            *changes_of_status(timeline, chosen, options.margin),
+        )
+    ]
+    changes.sort(key=lambda change: (change.event_run, change.kind.rank, change.series.key.order))
+    return HistoryReport(folder, options, timeline, tuple(chosen), tuple(changes))
+
+
+def _with_levels(series: Sequence[Series], margin: float) -> Iterator[Series]:
+    """The series with their noise and changes of level. Series of a machine share what is known of their noise."""
+    own_noises = {one_series.key: own_noise(np.array(one_series.logs)) for one_series in series}
+    of_machine: dict[str, list[float]] = defaultdict(list)
+    for key, noise in own_noises.items():
+        if noise is not None:
+            of_machine[key.machine].append(noise)
+    for one_series in series:
+        noises = of_machine[one_series.key.machine]
+        step = one_series.clock_step
+        usual = statistics.median(noises) if noises else None
+        noise = shared_noise(own_noises[one_series.key], len(one_series.logs), usual, step)
+        least = math.log1p(max(margin, CLOCK_STEPS * step))
+        yield replace(one_series, noise=noise, levels=tuple(level_changes(np.array(one_series.logs), noise, least)))
+
+
+def _choose(series: Sequence[Series], where: str, folder: Path) -> list[Series]:
+    """The series whose last row `where` chooses, in their order. Raises UsageError if there are none."""
+    axes = dict.fromkeys(name for one_series in series for name, _ in one_series.key.axes)
+    rows = [one_series.points[-1].row for one_series in series]
+    last = Results(folder, csv_header(axes), rows, range(len(rows)))
+    return [series[place] for place in RowFilter.parse(where).select_providers(last).lines]
+
+
+def _first_recent(timeline: Timeline, recent: int) -> dict[tuple[str, str], int]:
+    """For each machine and operator, the place of the first run whose changes are recent."""
+    runs: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for series in timeline.series:
+        runs[series.key.machine, series.key.operator].update(point.run for point in series.points)
+    return {key: sorted(places)[-recent:][0] for key, places in runs.items()}
+
+
+def history_json(report: HistoryReport) -> str:
+    """The document, with a line break at its end."""
+    document = {
+        "schema": JSON_VERSION,
+        "passed": not report.failing,
+        "fail_on": report.options.fail_on,
+        "margin": report.options.margin,
+        "runs": len(report.timeline.runs),
+        "notes": report.notes,
+        "uncorrected": report.timeline.uncorrected,
+        "changes": [_change(change, report) for change in report.changes],
+        "series": [
+            {
+                "series": _identity(series.key),
+                "noise": series.noise,
+                "points": [_point(point, report) for point in series.points],
+            }
+            for series in report.series
+        ],
+    }
+    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _change(change: HistoryChange, report: HistoryReport) -> dict[str, Any]:
+    baseline = change.moved.baseline
+    return {
+        "kind": change.kind.value,
+        "recent": change.recent,
+        "series": _identity(change.series.key),
+        "before": _point(change.before, report),
+        "at": _point(change.at, report),
+        "earliest_run": change.runs[0],
+        "latest_run": change.runs[1],
+        "reason": change.reason,
+        "old_ms": change.old_ms,
+        "new_ms": change.new_ms,
+        "ratio": change.ratio,
+        "ci": change.ci,
+        "moved": {
+            **{kind: list(map(asdict, properties)) for kind, properties in change.moved.properties.items()},
+            "copies": change.moved.copies,
+            "baseline": {"provider": baseline[0], "ratio": baseline[1]} if baseline else None,
+        },
+    }
+
+
+def _identity(key: SeriesKey) -> dict[str, Any]:
+    return {**asdict(key), "axes": dict(key.axes)}
+
+
+def _point(point: RunPoint, report: HistoryReport) -> dict[str, Any]:
+    return {
+        "run": point.run,
+        "started_at": point.started_at,
+        "commit": report.timeline.runs[point.run].commit,
+        "status": point.status,
+        "ms": point.ms,
+    }

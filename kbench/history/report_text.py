@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from kbench.comparison.text import paint
 from kbench.comparison.verdict import Verdict
 from kbench.history.change_points import FEWEST
-from kbench.history.moved import MovedProperty
-from kbench.history.report import HistoryChange, HistoryReport
+from kbench.history.changes import HistoryChange, MovedProperty
+from kbench.history.report import HistoryReport
 from kbench.text.numbers import format_change, interval, microseconds
 from kbench.text.words import plural
 

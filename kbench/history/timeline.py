@@ -1,5 +1,5 @@
-"""Joins the rows of all runs of a history to series: the same provider in the same case, measured in the same way on the same
-machine. Times are relative to the machine's level in their session."""
+"""Joins the results files below a folder, its runs, to series: the same provider in the same case, measured in the same way on
+the same machine. Times are relative to the machine's level in their session."""
 
 from __future__ import annotations
 
@@ -8,17 +8,110 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from kbench.comparison.environment_differences import environment_properties
 from kbench.comparison.join import Key
+from kbench.errors import ResultsError
 from kbench.history.change_points import LevelChange
 from kbench.history.machine_level import machine_levels
-from kbench.history.runs import Run
+from kbench.results.environment import Environment, read_environment
+from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import Flag, Role, Status
+from kbench.results.vocabulary import Control, Flag, Role, Status
+
+
+@dataclass(frozen=True)
+class Run:
+    """A results file. `rows` are those of providers, whatever their status, and the copies that were timed."""
+
+    path: Path
+    rows: Sequence[Row]
+    environment: Environment
+
+    @cached_property
+    def source(self) -> str:
+        """The name of the config, or else of the file. Runs with the same source measure the same rows."""
+        config = self.environment.config
+        return Path(config.path).name if config and config.path else self.path.name
+
+    @cached_property
+    def started_at(self) -> str:
+        """When its first row was measured; "" if that is not known."""
+        return min((row.started_at for row in self.rows if row.started_at), default=self.environment.started_at or "")
+
+    @property
+    def commit(self) -> str:
+        """The git commit of the code, with `+` if files were changed since; "" if it is not known."""
+        git = self.environment.git
+        if git is None:
+            return ""
+        return f"{git.commit}+" if git.dirty else git.commit
+
+    @cached_property
+    def facts(self) -> Mapping[str, Mapping[str, str]]:
+        """What may affect times, for each machine by its `env_id`. The environment file describes one machine at its top, and
+        others under `environments`."""
+        whole = self.environment
+        further = {name: whole.model_copy(update=machine.entries()) for name, machine in whole.environments.items()}
+        return {
+            name: environment_properties(machine)
+            for name, machine in {whole.env_id or "": whole, **further}.items()
+            if machine.known
+        }
+
+
+def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
+    """The runs of a folder and the folders below it, and notes on what cannot be read. A row that stands in two files counts
+    once. Raises ResultsError if there is no run."""
+    advice = f"`kbench run CONFIG -o {folder}/DATE` adds results to a history"
+    if not folder.is_dir():
+        raise ResultsError(f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}; {advice}")
+    runs, notes = [], []
+    for path in sorted(folder.rglob("*.csv")):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
+        try:
+            results = read_results(path)
+        except ResultsError as error:
+            notes.append(str(error))
+            continue
+        environment, note = read_environment(path, expected=True)
+        notes += [*results.warnings, *filter(None, [note])]
+        runs.append(Run(path, [row for row in results.rows if _belongs(row)], environment))
+    runs = _without_repeats(sorted(runs, key=lambda run: (run.started_at, run.path)))
+    if not runs:
+        problem = f"no results of a provider here; {advice}"
+        if notes:
+            problem = f"no results file here can be read: {notes[0]}"
+        raise ResultsError(f"{folder}: {problem}")
+    return runs, notes
+
+
+def _belongs(row: Row) -> bool:
+    return row.role is Role.PROVIDER or (row.provider == Control.COPY and row.status is Status.OK)
+
+
+def _without_repeats(runs: Sequence[Run]) -> list[Run]:
+    """The runs without rows that an earlier one has: a file was copied, and sessions were appended later. A run that adds no
+    row of a provider is left out."""
+    earlier: set[object] = set()
+    runs_with_news = []
+    for run in runs:
+        rows = {_identity(row): row for row in run.rows}
+        fresh = [row for identity, row in rows.items() if identity not in earlier]
+        earlier.update(rows)
+        if any(row.role is Role.PROVIDER for row in fresh):
+            runs_with_news.append(replace(run, rows=fresh))
+    return runs_with_news
+
+
+def _identity(row: Row) -> tuple[object, ...]:
+    return (row.case, row.provider, row.params, row.session, row.device_uuid, row.started_at, row.status, row.ms)
 
 
 @dataclass(frozen=True)
@@ -49,13 +142,13 @@ class SeriesKey(Key):
 class RunPoint:
     """What one run tells about a series: the mean of its sessions.
 
-    run         the place of the run in `Timeline.runs`
-    row         the last row with a time, or the last row if none has one
-    started_at  when the first session measured the row
-    log_ms      the logarithm of the time in ms, less the machine's level; None if no session has a time
-    status      `ok` if every session has a time, else the status of the first that failed, else of the first without a time;
-                `suspect` if a session is faster than it can be. It then has no time.
-    corrected   whether every session has a copy control
+    run          the place of the run in `Timeline.runs`
+    row          the last row with a time, or the last row if none has one
+    started_at   when the first session measured the row
+    log_ms       the logarithm of the time in ms, less the machine's level; None if no session has a time
+    status       `ok` if every session has a time, else the status of the first that failed, else of the first without a time;
+                 `suspect` if a session is faster than it can be. It then has no time.
+    uncorrected  how many of its rows with a time have no copy control in their session
     """
 
     run: int
@@ -64,7 +157,7 @@ class RunPoint:
     log_ms: float | None
     status: str
     reason: str
-    corrected: bool
+    uncorrected: int
 
     @property
     def ms(self) -> float | None:
@@ -117,12 +210,16 @@ class Series:
 @dataclass(frozen=True)
 class Timeline:
     """All series of a history. `levels` has the mean level of each machine in each run, by the place of the run and the
-    machine, in log time. `uncorrected` is the number of timed rows without a copy control in their session."""
+    machine, in log time."""
 
     runs: tuple[Run, ...]
     series: tuple[Series, ...]
     levels: Mapping[tuple[int, str], float]
-    uncorrected: int
+
+    @property
+    def uncorrected(self) -> int:
+        """The number of rows with a time that have no copy control in their session."""
+        return sum(point.uncorrected for series in self.series for point in series.points)
 
     @cached_property
     def runs_of_sources(self) -> Mapping[tuple[str, str], Sequence[int]]:
@@ -149,14 +246,12 @@ def join_runs(runs: Sequence[Run]) -> Timeline:
     levels = _session_levels(keyed)
     latest = {key.subject: key for rows in reversed(keyed) for key, row in reversed(rows) if _is_whole(key, row)}
     members: dict[SeriesKey, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    uncorrected = 0
     for place, rows in enumerate(keyed):
         latest |= {key.subject: key for key, row in rows if _is_whole(key, row)}
         for key, row in rows:
             if row.role is Role.PROVIDER:
                 series_key = key if _is_whole(key, row) else latest.get(key.subject, key)
                 members[series_key][place].append(row)
-                uncorrected += row.ms is not None and _session(place, key, row) not in levels
     series = [
         Series(key, tuple(_point(place, key, rows, runs[place], levels) for place, rows in rows_by_run.items()))
         for key, rows_by_run in members.items()
@@ -166,7 +261,7 @@ def join_runs(runs: Sequence[Run]) -> Timeline:
         by_run[place, machine].append(level)
     means = {key: statistics.fmean(of_run) for key, of_run in by_run.items()}
     series.sort(key=lambda one_series: one_series.key.order)
-    return Timeline(tuple(runs), tuple(series), means, uncorrected)
+    return Timeline(tuple(runs), tuple(series), means)
 
 
 def _is_whole(key: SeriesKey, row: Row) -> bool:
@@ -219,5 +314,5 @@ def _point(place: int, key: SeriesKey, rows: Sequence[Row], run: Run, levels: Ma
         log_ms=statistics.fmean(logs) if logs and not suspect else None,
         status=status,
         reason=reason,
-        corrected=all(_session(place, key, row) in levels for row, _ in timed),
+        uncorrected=sum(_session(place, key, row) not in levels for row, _ in timed),
     )

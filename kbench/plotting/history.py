@@ -20,7 +20,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from kbench.history.change_points import FEWEST
-from kbench.history.report import HistoryChange, HistoryReport
+from kbench.history.changes import HistoryChange
+from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
 from kbench.history.timeline import RunPoint, Series
 from kbench.plotting.change_axis import ChangeAxis

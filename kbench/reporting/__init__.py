@@ -16,8 +16,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from kbench.files import replace
-from kbench.history.check import check_history
-from kbench.history.report import HistoryOptions
+from kbench.history.report import HistoryOptions, check_history
 from kbench.plotting.inline import colour_variables
 from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.comparison.verdict import Verdict
-from kbench.history.report import HistoryChange, HistoryReport
+from kbench.history.changes import HistoryChange
+from kbench.history.report import HistoryReport
 from kbench.history.report_text import baseline_text, day, head, method_line, moved_text, notes
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history

@@ -12,9 +12,8 @@ from typing import Any
 
 from making import failed, row, write_rows
 
-from kbench.history.check import judge_runs
-from kbench.history.report import HistoryOptions, HistoryReport
-from kbench.history.runs import Run
+from kbench.history.report import HistoryOptions, HistoryReport, judge_runs
+from kbench.history.timeline import Run
 from kbench.results.environment import Environment
 from kbench.results.row import Row
 

@@ -243,11 +243,12 @@ def test_ab_finds_a_kernel_that_takes_twice_as_long(
 def test_git_bisect_finds_the_commit_with_the_command_of_the_docs(
     folder: Path, write: Callable[[str, str], Path]
 ) -> None:
-    """Four commits: the second one makes the kernel twice as fast, the third one slow. Both show in one session."""
+    """Four commits: the second one makes the kernel twice as fast, the third one slow. Both show in one session, so a budget of
+    about one pair of sessions is enough."""
     page = (ROOT / "docs" / "comparing.md").read_text()
     start, run = re.findall(r"^git bisect (?:start|run) .*", page, re.MULTILINE)
     run = run.replace("--only triton --set N=4096", "--only mine --set N=400000").replace(
-        "--fail-on", "--budget 100s --margin 20% --fail-on"
+        "--fail-on", "--budget 15s --margin 20% --fail-on"
     )
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
