@@ -12,10 +12,9 @@ from kbench.analysis import Analysis, analyse
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case
 from kbench.results.environment import Environment, read_environment
-from kbench.results.reader import Results, read_results
+from kbench.results.reader import Results, parse_source, read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
-from kbench.results.sources import parse_source
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -139,14 +139,14 @@ _CLOCK = re.compile(r"(?P<mhz>[1-9][0-9]{1,4})(MHz)?", re.IGNORECASE)
 
 def results_path(file: str | None) -> Path:
     """The results file of an argument. Raises ResultsError."""
-    from kbench.results.sources import newest, results_file
+    from kbench.results.reader import newest, results_file
 
     return results_file(Path(file)) if file else newest(Path("results"))
 
 
 def newest_results(files: list[str] | None) -> list[str]:
     """The files, or the newest results file in `results/` when there are none. Raises UsageError when that folder has none."""
-    from kbench.results.sources import newest
+    from kbench.results.reader import newest
 
     return files or [str(newest(Path("results")))]
 
@@ -154,7 +154,7 @@ def newest_results(files: list[str] | None) -> list[str]:
 def check_not_read(option: str, out: Path, files: Sequence[str]) -> None:
     """Raise UsageError if the file to write is one of the results files to read, or the environment file of one."""
     from kbench.results.environment import environment_path
-    from kbench.results.sources import parse_source
+    from kbench.results.reader import parse_source
 
     for _, csv in map(parse_source, files):
         for path in (csv, environment_path(csv)):

@@ -12,9 +12,8 @@ from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.errors import UsageError
-from kbench.results.reader import read_results
+from kbench.results.reader import parse_source, read_results
 from kbench.results.row_filter import RowFilter
-from kbench.results.sources import parse_source
 
 DEFAULT_OPTIONS = CompareOptions()
 

@@ -20,8 +20,8 @@ from kbench.plotting.inline import inline_svg
 from kbench.reporting.comparison_part import comparison_part
 from kbench.reporting.machine import measurement, runs
 from kbench.reporting.table import PageTable, number, page_table
+from kbench.results.reader import parse_source
 from kbench.results.row import COLUMNS, Row
-from kbench.results.sources import parse_source
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
 from kbench.summary import caveats, counts, details_table, standings_table
 from kbench.text.numbers import microseconds, speed, ulps

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from kbench.errors import UsageError
-from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, FORWARD, LIKE_NUMBER
+from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, LIKE_NUMBER
 from kbench.results.reader import Results
-from kbench.results.row import COLUMNS, CONDITION_COLUMNS, IDENTITY_COLUMNS, Row
+from kbench.results.row import CONDITION_COLUMNS, IDENTITY_COLUMNS, Row
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import as_written, unknown
 
@@ -64,21 +64,20 @@ class Term:
             raise _error(text, f"several values after {comparison}; give one")
         return cls(text.strip(), column, comparison.replace("==", "="), split)
 
-    def among(self, rows: Sequence[Row]) -> Callable[[Row], bool]:
-        """The condition on one of these rows. Raises UsageError for a value that their column cannot have."""
-        types = {type(row.value(self.column)) for row in rows} - {type(None)}
-        order, equal = ORDER.get(self.comparison), self.comparison == "="
-        if types <= {int, float} and (types or _number_column(self.column)):
-            numbers = [self._number(value) for value in self.values]
-            if order:
-                return lambda row: (cell := row.value(self.column)) is not None and order(cell, numbers[0])
-            return lambda row: (row.value(self.column) in numbers) == equal
-        if order:
-            raise _error(self.text, f"{self.column} holds words, which have no order; use = or !=")
-        patterns = [value.lower() if types == {bool} else value.replace("[", "[[]") for value in self.values]
-        return lambda row: (
-            any(fnmatchcase(word, pattern) for word in _spellings(row, self.column) for pattern in patterns) == equal
-        )
+    def holds(self, row: Row) -> bool:
+        """Whether a row meets the condition. Raises UsageError for a value that the row's column cannot have."""
+        cell = row.value(self.column)
+        if order := ORDER.get(self.comparison):
+            if isinstance(cell, str | bool | tuple):
+                raise _error(self.text, f"{self.column} holds words, which have no order; use = or !=")
+            return cell is not None and order(cell, self._number(self.values[0]))
+        if isinstance(cell, int | float) and not isinstance(cell, bool):
+            is_one_of_them = cell in map(self._number, self.values)
+        else:
+            words = _spellings(row, self.column)
+            patterns = [value.replace("[", "[[]") for value in self.values]
+            is_one_of_them = any(fnmatchcase(word, pattern) for word in words for pattern in patterns)
+        return is_one_of_them == (self.comparison == "=")
 
     def _number(self, value: str) -> float:
         if match := _SIZE.fullmatch(value):
@@ -115,13 +114,11 @@ class RowFilter:
         for term in self.terms:
             if term.column not in names:
                 raise _error(term.text, f"{results.path}: {unknown('column', term.column, names)}")
-        keeps = [True] * len(results.rows)
-        for term in self.terms if results.rows else ():
-            holds = term.among(results.rows)
-            for number, row in enumerate(results.rows):
-                spared = term.column in PROVIDER_COLUMNS and not self._chooses_among(row)
-                keeps[number] &= spared or holds(row)
-        return results.only(keeps)
+        return results.only([self._keeps(row) for row in results.rows])
+
+    def _keeps(self, row: Row) -> bool:
+        is_spared = not self._chooses_among(row)
+        return all((is_spared and term.column in PROVIDER_COLUMNS) or term.holds(row) for term in self.terms)
 
     def select_providers(self, results: Results) -> Results:
         """The chosen rows. Raises UsageError also if there are none of providers."""
@@ -136,11 +133,9 @@ class RowFilter:
         """One line that says why `select` keeps no provider: the term that no row meets, and the values that rows have."""
         path, rows, met = results.path, list(filter(self._chooses_among, results.rows)), ""
         for term in self.terms if rows else ():
-            chosen = list(filter(term.among(rows), rows))
+            chosen = list(filter(term.holds, rows))
             if not chosen:
-                has = f"{term.column} {_few({value for row in rows for value in _named(row, term.column)})}"
-                if term.column == "mode" and "mode" not in results.axes:
-                    has = f"the file has no column mode, so its rows are {FORWARD}"
+                has = f"{term.column} {_few({value for row in rows for value in _values(row, term.column)})}"
                 return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {has}"
             rows, met = chosen, f"{met}, {term.text}" if met else term.text
         return f"{path}: the file has no row of any provider{met and f' with {met}'}; run the sweep again or choose other rows"
@@ -150,31 +145,26 @@ class RowFilter:
         return row.role is Role.PROVIDER or any(term.column == "role" for term in self.terms)
 
 
-def _number_column(name: str) -> bool:
-    return name in COLUMNS and COLUMNS[name].kind in ("number", "count")
-
-
-def _spellings(row: Row, column: str) -> Iterable[str]:
+def _spellings(row: Row, column: str) -> list[str]:
     """The words that match a row: a dtype also has aliases, and a provider also has the name of its configuration."""
-    value = row.value(column)
+    words = [str(value) for value in _values(row, column)]
     if column == "provider":
-        return row.provider, row.configuration_name
+        return [*words, row.configuration_name]
     if column == "dtype":
-        return value, *(alias for alias, dtype in DTYPE_ALIASES.items() if dtype == value)
-    if isinstance(value, bool):
-        return [str(value).lower()]
-    return map(str, _named(row, column))
+        return words + [alias for alias, dtype in DTYPE_ALIASES.items() if dtype == row.case.dtype]
+    if isinstance(row.value(column), bool):
+        return [*words, *map(str.lower, words), *map(str.upper, words)]
+    return words
 
 
-def _named(row: Row, column: str) -> Iterable[Any]:
-    """The values of a row in a column, as a message names them: flags and models one by one."""
+def _values(row: Row, column: str) -> list[Any]:
+    """The values of a row in a column: flags and models one by one, and "" for none."""
     value = row.value(column)
-    if column == "provider":
-        return [row.configuration_name]
     if column == "model":
         return str(value).split(";")
-    values: Iterable[Any] = value if isinstance(value, tuple) else [value]
-    return ["" if value is None else value for value in values] or [""]
+    if isinstance(value, tuple):
+        return list(value) or [""]
+    return ["" if value is None else value]
 
 
 def _few(values: set[Any]) -> str:

@@ -13,27 +13,27 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 from kbench.text.printable import harmless_line
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
-_COLOUR_VARIABLES = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
-"""Variables that make typer and rich write colours to a file or a pipe."""
 
 
 class Stream(io.TextIOBase):
-    """A text stream on another one. Without `inner` it drops all text.
+    """A text stream on another one.
 
-    failure  why writing failed; None if it did not, or if there is no `inner`
-    as_it_is the same stream for text with escape codes, such as kbench's progress bar
+    failure  why writing failed; None if it did not
     """
 
-    def __init__(self, inner: TextIO | None) -> None:
+    def __init__(self, inner: TextIO, *, escapes: bool = True) -> None:
+        """`escapes=False` is for a library that moves the cursor, such as that of kbench's progress bar."""
         self.inner = inner
         self.failure: OSError | None = None
-        self.as_it_is = _AsItIs(self)
+        self._escapes = escapes
         self._lock = threading.RLock()
         self._begins = True  # nothing but blanks stands on the line so far
         if isinstance(inner, io.TextIOWrapper):
@@ -41,35 +41,34 @@ class Stream(io.TextIOBase):
 
     def write(self, text: str) -> int:
         with self._lock:
-            self.pass_on(self._harmless(text))
+            self.pass_on(self._harmless(text) if self._escapes else text)
         return len(text)
 
     def pass_on(self, text: str) -> None:
         """Write text as it is."""
-        self._try(lambda inner: inner.write(text))
+        self._try(lambda: self.inner.write(text))
 
     def flush(self) -> None:
-        self._try(lambda inner: inner.flush())
+        self._try(lambda: self.inner.flush())
 
-    def _try(self, act: Any) -> None:
+    def _try(self, act: Callable[[], object]) -> None:
         with self._lock:
-            if self.inner is None:
+            if self.failure:
                 return
             try:
-                act(self.inner)
+                act()
             except OSError as error:
                 self._give_up(error)
             except ValueError:  # code in this process closed it
                 self._give_up(OSError(errno.EBADF, os.strerror(errno.EBADF)))
 
     def _give_up(self, error: OSError) -> None:
-        """Drop all further text. Also drop the buffer, as writing it would fail again when the interpreter ends."""
+        """Drop all further text, and what is in the buffer: writing it would fail again when the interpreter ends."""
         self.failure = error
         with suppress(OSError, ValueError):  # it has no file descriptor
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self.fileno())
             os.close(null)
-        self.inner = None
 
     def forgive_a_reader_that_has_gone(self) -> None:
         """Forget that the reader closed the pipe. The command did its work, so its exit code stays as it is."""
@@ -77,14 +76,9 @@ class Stream(io.TextIOBase):
             self.failure = None
 
     def isatty(self) -> bool:
-        try:
-            return self.inner is not None and self.inner.isatty()
-        except ValueError:
-            return False
+        return not self.inner.closed and self.inner.isatty()
 
     def fileno(self) -> int:
-        if self.inner is None:
-            raise io.UnsupportedOperation("fileno")
         return self.inner.fileno()
 
     def writable(self) -> bool:
@@ -92,14 +86,14 @@ class Stream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        return getattr(self.inner, "encoding", None) or "utf-8"
+        return self.inner.encoding or "utf-8"
 
     def __getattr__(self, name: str) -> Any:
         """Attributes that a library may need, such as `buffer`."""
-        return getattr(self.__dict__.get("inner"), name)
+        return getattr(self.inner, name)
 
     def _harmless(self, text: str) -> str:
-        colours = self.isatty() or any(os.environ.get(name) for name in _COLOUR_VARIABLES)
+        colours = self.isatty() or bool(os.environ.get("FORCE_COLOR"))
         lines = []
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
             self._begins = self._begins or number > 0
@@ -110,33 +104,6 @@ class Stream(io.TextIOBase):
                 self._begins = self._begins and bool(is_colour or not part.strip())
             lines.append("".join(parts))
         return "\n".join(lines)
-
-
-class _AsItIs(io.TextIOBase):
-    """A stream for a library that moves the cursor. It escapes nothing."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        self._stream.pass_on(text)
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def isatty(self) -> bool:
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._stream.encoding
 
 
 def replace_standard_streams() -> None:
@@ -154,10 +121,10 @@ def replace_standard_streams() -> None:
         if descriptor and hasattr(os, "set_blocking"):
             with suppress(OSError):  # Windows: not a pipe
                 os.set_blocking(descriptor, True)
-    if not isinstance(sys.stdout, Stream):
-        sys.stdout = Stream(sys.stdout)
-    if not isinstance(sys.stderr, Stream):
-        sys.stderr = Stream(sys.stderr)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, Stream):
+            setattr(sys, name, Stream(stream or Path(os.devnull).open("w")))  # noqa: SIM115
 
 
 def finish() -> OSError | None:

@@ -34,9 +34,9 @@ def console(*, stderr: bool = False, live: bool = False) -> Console:
     """A console that writes plain text and colours. `live`: it also moves the cursor, for a progress bar."""
     from rich.console import Console  # here and below: importing rich takes longer than `kbench --help`
 
-    file: Any = (sys.stderr if stderr else sys.stdout) or Stream(None)
+    file: Any = sys.stderr if stderr else sys.stdout
     if live and isinstance(file, Stream):
-        file = file.as_it_is
+        file = Stream(file.inner, escapes=False)
     if file.isatty():
         return Console(file=file, highlight=False, emoji=False)
     return Console(file=file, highlight=False, emoji=False, width=UNLIMITED_WIDTH, height=100, soft_wrap=True)
@@ -125,7 +125,7 @@ def _print_wrapped(table: Table, window: int) -> None:
             for line in lines:
                 line[place] = line[place].rjust(size)
     for number, line in enumerate(lines):
-        wrapped.add_row(*map(Text, line), style="" if number else "bold")
+        wrapped.add_row(*map(Text, line), style="" if number or not colours() else "bold")
     out = console()
     with out.capture() as captured:
         out.print(wrapped, width=window, crop=False)

@@ -11,9 +11,8 @@ from gelu_table import edit, gelu_row, refuses, write_gelu_rows
 
 from kbench.execute.writer import Writer
 from kbench.results.case import Case, Value
-from kbench.results.reader import read_results
+from kbench.results.reader import newest, read_results
 from kbench.results.row import Row, csv_header
-from kbench.results.sources import newest
 
 AXES = ("M", "N", "approximate")
 
