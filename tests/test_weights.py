@@ -73,17 +73,6 @@ def test_other_weights_do_not_continue_a_file(traced: tuple[Path, str], kbench: 
     assert "the weight of softmax M=8 N=3584 float32 was 2.5 and is now 3.0" in done.stderr
 
 
-def test_a_dry_run_shows_models_and_weights(
-    kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path], tmp_path: Path
-) -> None:
-    write_config(CONFIG)
-    (tmp_path / "trace.csv").write_text(TRACE)
-    done = kbench("run", "sweep.yaml", "--shapes", "trace.csv", "--dry-run")
-    assert re.search(r"^1 +4096 +float32 +llama-3-8b, qwen3-8b +150 ", done.stdout, re.MULTILINE), done.stdout
-    plain = kbench("run", "sweep.yaml", "--dry-run")
-    assert "weight" not in plain.stdout and "model" not in plain.stdout
-
-
 def test_rows_are_chosen_by_model_and_weight(traced: tuple[Path, str]) -> None:
     results = read_results(traced[0])
 
@@ -94,13 +83,6 @@ def test_rows_are_chosen_by_model_and_weight(traced: tuple[Path, str]) -> None:
     assert sizes("model=gemma*") == {3584}
     assert sizes("model!=llama-3-8b") == {3584}
     assert sizes("weight>100") == {4096}
-
-
-def test_a_file_of_an_earlier_version_has_neither(traced: tuple[Path, str], tmp_path: Path) -> None:
-    old = pd.read_csv(traced[0], dtype=str, keep_default_na=False).drop(columns=["model", "weight"])
-    old.to_csv(tmp_path / "old.csv", index=False)
-    assert {(row.model, row.weight) for row in read_results(tmp_path / "old.csv").rows} == {("", None)}
-    assert "weighted" not in str(content([tmp_path / "old.csv"])["files"])
 
 
 def test_the_mean_over_cases_is_weighted_and_says_so() -> None:

@@ -32,6 +32,8 @@ from promises.outside import (
 )
 
 PLUGIN = """
+import os
+
 import torch
 import kbench
 
@@ -43,7 +45,7 @@ def mine(x, *, block=0):
     return torch.softmax(x.float(), -1).to(x.dtype)
 
 
-@softmax.provider("even", supports=lambda case: "only even rows" if case.N % 2 else None)
+@softmax.provider("even", supports=lambda case: f"only even rows in {os.getpid()}" if case.N % 2 else None)
 def even(x):
     return torch.softmax(x, -1)
 """
@@ -125,9 +127,11 @@ def test_the_controls_copy_empty_and_repeat_are_added_to_every_case_of_every_ses
     }
 
 
-def test_a_session_is_a_fresh_pass_over_all_cases_and_rows_carry_its_number(rows: Rows) -> None:
+def test_a_session_is_a_pass_over_all_cases_in_a_fresh_process_and_rows_carry_its_number(rows: Rows) -> None:
     sessions = [row["session"] for row in rows]
     assert sessions == sorted(sessions) and set(sessions) == {"0", "1"}
+    of_process = {(row["session"], row["reason"]) for row in rows if row["reason"].startswith("only even rows in ")}
+    assert len(of_process) == len({reason for _, reason in of_process}) == 2
     first, second = ({row["started_at"] for row in rows if row["session"] == number} for number in "01")
     assert max(first) <= min(second)
 
