@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kbench.sources.problems.reference import allows_float64, in_float64
+from kbench.contract.tensor import Tensor as Declared
+from kbench.results.case import Case
+from kbench.sources.problems.reference import Call, allows_float64, in_float64
 
 X = torch.full((2,), 1 / 3, dtype=torch.float64)
 
@@ -46,7 +48,7 @@ def refuse(x: Tensor) -> Tensor:
 
 
 def look(x: Tensor) -> Tensor:
-    return x if x[0].item() > 0 else refuse(x)
+    return x if x.isfinite().all().item() else refuse(x)
 
 
 @pytest.mark.slow
@@ -54,5 +56,8 @@ def look(x: Tensor) -> Tensor:
     ("function", "allows"), [(torch.relu, True), (refuse, False), (look, True), (lambda x: 1 / 0, False)]
 )
 def test_code_is_asked_whether_it_allows_float64(function: Callable[[Tensor], Tensor], allows: bool) -> None:
-    empty = torch.empty(2, dtype=torch.float64, device="meta")
-    assert allows_float64(function, lambda: [empty], lambda: [X]) is allows
+    def code(dtype: str, device: torch.device, *, exact: bool) -> Call:
+        return lambda tensors, values: function(*tensors)
+
+    inputs = [Declared("N", dtype="float32")]
+    assert allows_float64(code, inputs, Case("relu", {"N": 2}, "float32")) is allows

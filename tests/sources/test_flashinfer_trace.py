@@ -115,7 +115,7 @@ def test_inputs_come_from_where_the_workload_says(tmp_path: Path) -> None:
 def test_the_reference_computes_in_float64_whatever_dtypes_it_names(tmp_path: Path) -> None:
     load(write_problem(tmp_path / "problem", SCALE, scale_workload(4)))
     x, weight = torch.rand(4, 16, dtype=torch.float64), torch.rand(16, dtype=torch.float64)
-    y, total = registered["scale_n8"].reference(x, weight, a=3.0)
+    y, total = registered["scale_n8"].reference(x, weight, dtype="bfloat16", a=3.0)
     assert y.dtype == total.dtype == torch.float64
     assert torch.allclose(y, x * weight * 3, rtol=1e-15) and torch.allclose(total, x.sum(-1), rtol=1e-15)
     assert torch.get_default_dtype() == torch.float32

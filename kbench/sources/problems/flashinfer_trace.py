@@ -19,25 +19,23 @@ from typing import Any
 import torch
 
 from kbench.contract.operator import Operator
-from kbench.contract.origin import shipped
 from kbench.contract.provider import ACCELERATORS
 from kbench.contract.sizes import evaluate
-from kbench.contract.tensor import Draw, Fill, Integers, Tensor, integers
+from kbench.contract.tensor import Draw, Tensor
 from kbench.protocol import SourceSweep
-from kbench.results.case import FLOATING, Case
+from kbench.results.case import Case
 from kbench.sources import SourceFault, definition_files
 from kbench.sources.problems.foreign_code import function_of, run_text
-from kbench.sources.problems.inputs import DrawnTogether, draw_on_host
+from kbench.sources.problems.inputs import DrawnTogether, filled
 from kbench.sources.problems.reference import (
-    OUTPUT_ULPS,
     REFERENCE,
+    Call,
     OwnTolerance,
     allows_float64,
-    as_double,
     as_outputs,
-    in_float64,
+    own_name,
+    problem_operator,
     standing_for,
-    use_own_tolerance,
 )
 from kbench.sources.problems.solution_modules import SolutionModules
 from kbench.sources.problems.trace_files import (
@@ -54,11 +52,6 @@ from kbench.sources.problems.trace_files import (
 
 WORKLOAD = "workload"
 """The choice that names a workload, if its sizes and scalars do not say all of it."""
-
-RANDOM_INTEGERS = {"int8": integers(128, low=-128), "uint8": integers(256), "bool": integers(2)}
-"""How random whole numbers are drawn: as flashinfer-bench draws them."""
-
-OTHER_RANDOM_INTEGERS = integers(1024, low=-1024)
 
 DEFAULT_TOLERANCE = OwnTolerance(1e-2, 1e-2)
 """flashinfer-bench's own, where a workload has none."""
@@ -147,54 +140,39 @@ class Problem:
         custom = self.definition.custom_inputs_entrypoint
         return function_of(module, "run", name), function_of(module, custom, name) if custom else None
 
+    def _call(self, dtype: str, device: torch.device, *, exact: bool) -> Call:
+        """The reference, whatever the dtype of the case."""
+        function, _ = self._code
+        return lambda tensors, values: function(*_arguments(self.definition, tensors, values))
+
     def operator(self) -> Operator:
         """The operator, with the provider `reference`."""
         definition, (function, _) = self.definition, self._code
-        inputs, outputs = self._inputs(), _dtypes(definition.output_tensors)
-        declared = list(_dtypes(inputs).values())
-        name = definition.name if definition.name not in shipped() else f"{definition.name}-problem"
+        inputs, outputs = self._inputs(), definition.output_tensors
+        name = own_name(definition.name)
         word, smallest = min(self.workloads.items(), key=lambda item: sum(item[1].axes.values()))
         point = smallest.point(definition)
-        case = Case(name, {**point, WORKLOAD: word}, definition.dtype)
-
-        def call(*tensors: torch.Tensor, **values: Any) -> Any:
-            return function(*_arguments(definition, tensors, values))
-
-        def empty() -> list[torch.Tensor]:
-            pairs = zip(inputs.values(), declared, strict=True)
-            return [torch.empty(x.shape_in(case), dtype=_double(dtype), device="meta") for x, dtype in pairs]
-
-        def drawn() -> list[torch.Tensor]:
-            return [x.to(_double(x.dtype)) for x in draw_on_host(inputs.values(), case)]
-
-        exact = allows_float64(lambda *tensors: call(*tensors, **point), empty, drawn)
-
-        def reference(*tensors: torch.Tensor, **values: Any) -> Any:
-            if exact:
-                with in_float64():
-                    return as_outputs(call(*tensors, **values), outputs, tensors[0].device)
-            rounded = [x.to(dtype) for x, dtype in zip(tensors, declared, strict=True)]
-            return as_double(as_outputs(call(*rounded, **values), outputs, tensors[0].device))
-
-        def as_written(*tensors: torch.Tensor, **values: Any) -> Any:
-            return as_outputs(call(*tensors, **values), outputs, tensors[0].device)
-
+        exact = allows_float64(self._call, inputs.values(), Case(name, {**point, WORKLOAD: word}, definition.dtype))
         tolerances = {word: _tolerance(workload) for word, workload in self.workloads.items()}
         has_choice = self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
-        operator = Operator(
+        operator = problem_operator(
             name,
+            self._call,
+            function,
             axes=definition.variable_axes,
             inputs=inputs,
-            outputs=definition.output_tensors,
-            scalars={scalar: point[scalar] for scalar in definition.scalars},  # type: ignore[misc]
+            outputs=outputs,
+            scalars={scalar: point[scalar] for scalar in definition.scalars},
             choices={WORKLOAD: tuple(self.workloads)} if has_choice else {},
-            output_ulps=OUTPUT_ULPS,
-            reference=standing_for(reference, function),
+            tolerance_of=None if exact else lambda case: tolerances[self._word(case)],
             dtypes=(definition.dtype,),
             source=self.text,
         )
-        if not exact:
-            use_own_tolerance(operator, lambda case: tolerances[self._word(case)])
+
+        def as_written(*tensors: torch.Tensor, **values: Any) -> Any:
+            returned = function(*_arguments(definition, tensors, values))
+            return as_outputs(returned, outputs, tensors[0].device)
+
         operator.provider(REFERENCE, sources=[self.file])(standing_for(as_written, function))
         return operator
 
@@ -214,43 +192,31 @@ class Problem:
     def _inputs(self) -> dict[str, Tensor]:
         """The tensors that the definition takes, filled as its workloads say."""
         _, custom = self._code
-        together = DrawnTogether(self._custom) if custom else None
-        filled = {}
+        together = DrawnTogether(self._custom)
+        inputs = {}
         for position, (name, tensor) in enumerate(self.definition.tensors.items()):
             sources = [workload.inputs[name] for workload in self.workloads.values()]
-            dtype = str(tensor.dtype)
-            fill: Fill | None = None if dtype in FLOATING or dtype == "bool" else _random_integers(dtype)
             if not all(isinstance(source, RandomInput) for source in sources):
-                stored = {source: _find(source, self.file) for source in sources if isinstance(source, StoredInput)}
-                fill = self._fill(name, tensor, together.fill(position) if together else None, stored)
-                if custom:
-                    fill = standing_for(fill, custom)
-            filled[name] = Tensor(*tensor.sizes, dtype=dtype, fill=fill)
-        return filled
+                fill = self._fill(name, tensor, together.fill(position))
+                tensor = Tensor(*tensor.sizes, dtype=tensor.dtype, fill=standing_for(fill, custom) if custom else fill)
+            inputs[name] = tensor
+        return inputs
 
     def _fill(
-        self,
-        name: str,
-        tensor: Tensor,
-        drawn: Callable[[Case, Draw], torch.Tensor] | None,
-        stored: Mapping[StoredInput, Path],
+        self, name: str, tensor: Tensor, take_custom: Callable[[Case, Draw], torch.Tensor]
     ) -> Callable[[Case, Draw], torch.Tensor]:
         """The fill of a tensor that is not random in every workload."""
+        sources = {word: workload.inputs[name] for word, workload in self.workloads.items()}
+        files = {source: _find(source, self.file) for source in sources.values() if isinstance(source, StoredInput)}
 
         def fill(case: Case, draw: Draw) -> torch.Tensor:
-            source = self.workloads[self._word(case)].inputs[name]
-            # at every call: the function makes all inputs of a set at once
-            custom_tensor = drawn(case, draw) if drawn else None
-            if isinstance(source, CustomInput):
-                assert custom_tensor is not None
-                return custom_tensor
-            if isinstance(source, StoredInput):
-                return read_tensor(stored[source], source.tensor_key).to(draw.uniform(0, 1, 0).device)
-            dtype, shape = str(tensor.dtype), tensor.shape_in(case)
-            if dtype in FLOATING:
-                return draw.normal(*shape, dtype=dtype)
-            bounds = _random_integers(dtype)
-            return draw.integers(int(bounds.low), int(bounds.below), *shape, dtype=dtype)
+            match source := sources[self._word(case)]:
+                case CustomInput():
+                    return take_custom(case, draw)
+                case StoredInput():
+                    return read_tensor(files[source], source.tensor_key).to(draw.uniform(0, 1, 0).device)
+                case _:
+                    return filled(tensor, case, draw)
 
         return fill
 
@@ -264,18 +230,6 @@ class Problem:
             problem = f"{definition.custom_inputs_entrypoint} returned {type(tensors).__name__}"
             raise TypeError(f"{problem}; it must return a dict of tensors")
         return [tensors.get(name, torch.empty(0)) for name in definition.tensors]
-
-
-def _random_integers(dtype: str) -> Integers:
-    return RANDOM_INTEGERS.get(dtype, OTHER_RANDOM_INTEGERS)
-
-
-def _double(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype.is_floating_point else dtype
-
-
-def _dtypes(tensors: Mapping[str, Tensor]) -> dict[str, torch.dtype]:
-    return {name: getattr(torch, str(tensor.dtype)) for name, tensor in tensors.items()}
 
 
 def _tolerance(workload: Workload) -> OwnTolerance:
@@ -334,7 +288,6 @@ def _add_provider(operator: Operator, file: Path, solution: Solution, definition
     interpreted = languages == {"triton"} and os.environ.get("TRITON_INTERPRET") == "1"
     foreign = sorted(languages - set(LANGUAGES))
     modules = SolutionModules(file, solution.files)
-    dtypes = _dtypes(definition.output_tensors)
 
     @operator.provider(
         solution.name,
@@ -350,6 +303,8 @@ def _add_provider(operator: Operator, file: Path, solution: Solution, definition
 
         def call(*tensors: torch.Tensor, **buffers: torch.Tensor) -> Any:
             returned = function(*_arguments(definition, tensors, values), *buffers.values())
-            return None if solution.writes_outputs else as_outputs(returned, dtypes, tensors[0].device)
+            return (
+                None if solution.writes_outputs else as_outputs(returned, definition.output_tensors, tensors[0].device)
+            )
 
         return call

@@ -26,13 +26,15 @@ class DrawnTogether:
     takes its own from it."""
 
     make: Make
+    _case: Case | None = None
     _remaining: dict[int, Tensor] = field(default_factory=dict)
 
     def fill(self, position: int) -> Callable[[Case, Draw], Tensor]:
         """The fill of the tensor at a position of the set."""
 
         def take(case: Case, draw: Draw) -> Any:
-            if position not in self._remaining:
+            if case != self._case or position not in self._remaining:
+                self._case = case
                 seed = draw.integers(0, SEEDS, 1)
                 with seeded(int(seed.item()), seed.device):
                     self._remaining = dict(enumerate(self.make(case, seed.device)))
@@ -63,15 +65,19 @@ class _HostDraw:
         return torch.randint(low, high, shape).to(getattr(torch, dtype))
 
 
-def draw_on_host(tensors: Iterable[Declared], case: Case) -> Iterator[Tensor]:
-    """Inputs of a case on the host. Their dtypes must be declared."""
+def filled(tensor: Declared, case: Case, draw: Draw) -> Tensor:
+    """A tensor of a case, filled as it declares. Its dtype must be declared; whole numbers have constant bounds."""
+    dtype = tensor.dtype_in(case)
+    match tensor.fill_for(dtype):
+        case fill if callable(fill):
+            return fill(case, draw)
+        case Integers(below, low=low):
+            return draw.integers(int(low), int(below), *tensor.shape_in(case), dtype=dtype)
+        case _:
+            return draw.normal(*tensor.shape_in(case), dtype=dtype)
+
+
+def draw_on_host(tensors: Iterable[Declared], case: Case) -> list[Tensor]:
+    """Inputs of a case on the host."""
     draw = _HostDraw()
-    for tensor in tensors:
-        dtype, shape = tensor.dtype_in(case), tensor.shape_in(case)
-        match tensor.fill_for(dtype):
-            case fill if callable(fill):
-                yield fill(case, draw)
-            case Integers(high, low=low):
-                yield draw.integers(int(low), int(high), *shape, dtype=dtype)
-            case _:
-                yield draw.normal(*shape, dtype=dtype)
+    return [filled(tensor, case, draw) for tensor in tensors]

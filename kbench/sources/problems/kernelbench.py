@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from kbench.contract.operator import Operator
-from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import total_bytes
 from kbench.files import source_text
@@ -32,15 +31,13 @@ from kbench.sources import SourceFault, model_files, model_solutions
 from kbench.sources.problems.foreign_code import blamed, function_of, run_file
 from kbench.sources.problems.inputs import DrawnTogether, seeded
 from kbench.sources.problems.reference import (
-    OUTPUT_ULPS,
     REFERENCE,
+    Call,
     OwnTolerance,
     allows_float64,
-    as_double,
     as_outputs,
-    in_float64,
-    standing_for,
-    use_own_tolerance,
+    own_name,
+    problem_operator,
 )
 
 MODEL_SEED = 42
@@ -52,6 +49,9 @@ TOLERANCES = {
     "bfloat16": OwnTolerance(1e-2, 1e-2),
 }
 """KernelBench's own, for models that do not run in float64."""
+
+Make = Callable[[str, torch.device], Callable[..., Any]]
+"""Makes a model of a dtype on a device."""
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -71,7 +71,7 @@ def load(path: Path) -> SourceSweep:
         _add_provider(operator, problem, REFERENCE, problem.file, problem.model)
         for file in solutions:
             name = file.stem if file != problem.file else "ModelNew"
-            _add_provider(operator, problem, name, file, Solution(problem, file).model)
+            _add_provider(operator, problem, name, file, _solution(problem, file))
     except ValueError as error:  # a name that kbench does not allow, or that is taken
         raise SourceFault(str(problem.file), str(error)) from None
     return SourceSweep(operator.name, ({"dtype": DTYPES[0]},))
@@ -159,47 +159,28 @@ class Problem:
         remaining = iter(tensors)
         return model(*(next(remaining) if isinstance(x, Tensor) else x for x in self.traced[0].values()))
 
-    def allows_float64(self) -> bool:
-        """Whether the model computes in float64."""
-
-        def call(*inputs: Any) -> Any:
-            device = next(x.device for x in inputs if isinstance(x, Tensor))
-            return self.instance(self.module.Model, "float64", device)(*inputs)
-
-        def empty() -> list[Any]:
-            inputs = self.traced[0].values()
-            return [torch.empty_like(_double(x), device="meta") if isinstance(x, Tensor) else x for x in inputs]
-
-        def drawn() -> list[Any]:
-            with seeded(MODEL_SEED, torch.device("cpu")):
-                return [_double(x) if isinstance(x, Tensor) else x for x in self.inputs(torch.device("cpu"))]
-
-        return allows_float64(call, empty, drawn)
+    def code(self, dtype: str, device: torch.device, *, exact: bool) -> Call:
+        """The model of a case. For float64, it has the weights that it has in `dtype`."""
+        model = (_exact_model if exact else _model)(self, dtype, device)
+        return lambda tensors, values: self.call(model, tensors)
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """A file with a class `ModelNew`, which is run when the provider is first called."""
+def _solution(problem: Problem, file: Path) -> Make:
+    """Makes the model of a file with a class `ModelNew`, which is run when the first model is made. It has the weights of the
+    problem's model where the names and the sizes are the same. The others come from the same seed."""
+    model_class = cache(lambda: run_file(file).ModelNew)
 
-    problem: Problem
-    file: Path
-
-    @cached_property
-    def _class(self) -> Callable[..., Any]:
-        model: Callable[..., Any] = run_file(self.file).ModelNew
-        return model
-
-    def model(self, dtype: str, device: torch.device) -> Callable[..., Any]:
-        """Its model, with the weights of the problem's model where the names and the sizes are the same. The others come from
-        the same seed."""
-        model: Callable[..., Any] = self.problem.instance(self._class, dtype, device)
+    def make(dtype: str, device: torch.device) -> Callable[..., Any]:
+        model: Callable[..., Any] = problem.instance(model_class(), dtype, device)
         if isinstance(model, nn.Module):
-            own_weights, weights = model.state_dict(), self.problem.model(dtype, device).state_dict()
+            own_weights, weights = model.state_dict(), problem.model(dtype, device).state_dict()
             fitting = {
                 name: x for name, x in weights.items() if name in own_weights and own_weights[name].shape == x.shape
             }
             model.load_state_dict(fitting, strict=False)
         return model
+
+    return make
 
 
 @lru_cache(maxsize=1)  # models may be large
@@ -230,21 +211,20 @@ def _operator(problem: Problem) -> Operator:
     }
     names = ["output"] if len(returned) == 1 else [f"output_{number}" for number in range(len(returned))]
     outputs = {name: Declared(*x.shape, dtype=_own_dtype(x)) for name, x in zip(names, returned, strict=True)}
-    exact = problem.allows_float64()
-    operator = Operator(
-        problem.file.stem if problem.file.stem not in shipped() else f"{problem.file.stem}-problem",
+    name = own_name(problem.file.stem)
+    exact = allows_float64(problem.code, inputs.values(), Case(name, {}, DTYPES[0]))
+    return problem_operator(
+        name,
+        problem.code,
+        problem.module.Model.forward,
         axes=(),
         inputs=inputs,
         outputs=outputs,
-        reference=_reference(problem, list(outputs), None if exact else inputs),
+        tolerance_of=None if exact else lambda case: TOLERANCES[case.dtype],
         bytes=lambda case: total_bytes([*inputs.values(), *outputs.values()], case) + _weight_bytes(problem, case),
-        output_ulps=OUTPUT_ULPS,
         dtypes=DTYPES,
         source=source_text(problem.file),
     )
-    if not exact:
-        use_own_tolerance(operator, lambda case: TOLERANCES[case.dtype])
-    return operator
 
 
 def _own_dtype(x: Tensor) -> str | None:
@@ -257,39 +237,14 @@ def _inputs(problem: Problem, case: Case, device: torch.device) -> list[Tensor]:
     return [x.to(getattr(torch, case.dtype)) if x.dtype == torch.float32 else x for x in tensors]
 
 
-def _reference(problem: Problem, outputs: Sequence[str], inputs: Mapping[str, Declared] | None) -> Callable[..., Any]:
-    """The reference: the model in float64, or in the dtype of the case if it gets the inputs."""
-
-    def reference(*tensors: Tensor, dtype: str) -> Any:
-        device = tensors[0].device
-        if inputs is None:
-            exact = _exact_model(problem, dtype, device)
-            with in_float64():
-                returned = problem.call(exact, tensors)
-        else:
-            dtypes = [getattr(torch, tensor.dtype or dtype) for tensor in inputs.values()]
-            arguments = [x.to(input_dtype) for x, input_dtype in zip(tensors, dtypes, strict=True)]
-            returned = problem.call(problem.model(dtype, device), arguments)
-        return as_double(as_outputs(returned, dict.fromkeys(outputs), device))
-
-    return standing_for(reference, problem.module.Model.forward)
-
-
 def _weight_bytes(problem: Problem, case: Case) -> int:
     """The bytes of the parameters and buffers of the model."""
     model = problem.instance(problem.module.Model, case.dtype, torch.device("meta"))
     return sum(x.nbytes for x in (*model.parameters(), *model.buffers()))
 
 
-def _add_provider(
-    operator: Operator,
-    problem: Problem,
-    name: str,
-    file: Path,
-    make: Callable[[str, torch.device], Callable[..., Any]],
-) -> None:
+def _add_provider(operator: Operator, problem: Problem, name: str, file: Path, make: Make) -> None:
     """Register a model. It is made at its first call, when its device is known, which is part of its build."""
-    outputs = dict.fromkeys(operator.outputs)
 
     @operator.provider(name, factory=True, sources=[file])
     def build(case: Case) -> Callable[..., Any]:
@@ -298,7 +253,7 @@ def _add_provider(
         def run(*tensors: Tensor) -> Any:
             if not models:
                 models.append(make(case.dtype, tensors[0].device))
-            return as_outputs(problem.call(models[0], tensors), outputs, tensors[0].device)
+            return as_outputs(problem.call(models[0], tensors), operator.outputs, tensors[0].device)
 
         return run
 

@@ -8,10 +8,10 @@ allow that: it may compare dtypes, call a kernel, or view numbers as bits. Then 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from kbench.contract.operator import Operator
-from kbench.results.case import Case
+from kbench.contract.origin import shipped
+from kbench.contract.tensor import Tensor as Declared
+from kbench.results.case import Case, Value
+from kbench.sources.problems.inputs import draw_on_host
 
 REFERENCE = "reference"
 """The provider that runs the problem's own code."""
@@ -62,47 +65,116 @@ def in_float64() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def allows_float64(function: Callable[..., Any], *makers: Callable[[], Sequence[Any]]) -> bool:
-    """Whether a function computes in float64.
+class Code(Protocol):
+    """The code of a problem."""
 
-    Each of `makers` makes arguments for it, with float64 tensors: the first without memory, which is quick. A function that
-    looks at values cannot be called with these; then it is called with the next ones.
-    """
-    for make in makers:
+    def __call__(self, dtype: str, device: torch.device, *, exact: bool) -> Call:
+        """What to call in a case of this dtype, on this device. `exact`: it will be called in float64."""
+
+
+Call = Callable[[Sequence[Tensor], Mapping[str, Value]], Any]
+"""Calls the code of a problem with the tensors of a case, and with its scalars by name."""
+
+
+def allows_float64(code: Code, inputs: Collection[Declared], case: Case) -> bool:
+    """Whether the code computes in float64. It is called without memory, which is quick. Code that looks at values cannot be
+    called so; then it is called with values on the host."""
+
+    def without_memory() -> list[Tensor]:
+        return [torch.empty(x.shape_in(case), dtype=_dtype(x, case.dtype), device="meta") for x in inputs]
+
+    for make in (without_memory, lambda: draw_on_host(inputs, case)):
         try:
-            with torch.no_grad(), in_float64():
-                returned = function(*make())
+            with torch.no_grad():
+                tensors = [x.double() if x.is_floating_point() else x for x in make()]
+                call = code(case.dtype, tensors[0].device, exact=True)
+                with in_float64():
+                    returned = call(tensors, case.axes)
         except (Exception, SystemExit):  # noqa: BLE001  the code's own; it is reported when the code runs in the declared dtypes
             continue
-        values = returned.values() if isinstance(returned, dict) else returned
-        tensors = values if not isinstance(values, Tensor) and isinstance(values, Sequence) else [values]
-        return not any(isinstance(x, Tensor) and x.dtype in ROUNDED for x in tensors)
+        values = list(returned.values()) if isinstance(returned, dict) else returned
+        outputs = values if not isinstance(values, Tensor) and isinstance(values, Sequence) else [values]
+        return not any(isinstance(x, Tensor) and x.dtype in ROUNDED for x in outputs)
     return False
 
 
-def as_outputs(returned: Any, outputs: Mapping[str, torch.dtype | None], device: torch.device) -> Any:
-    """What a function of a problem returned, in the order of the outputs. It may be a dict, and have Python numbers, for which
-    `outputs` has a dtype."""
+def own_name(name: str) -> str:
+    """The name of a problem's operator: no operator of kbench has it."""
+    return f"{name}-problem" if name in shipped() else name
+
+
+def problem_operator(
+    name: str,
+    code: Code,
+    function: Callable[..., Any],
+    *,
+    inputs: Mapping[str, Declared],
+    outputs: Mapping[str, Declared],
+    tolerance_of: Callable[[Case], OwnTolerance] | None,
+    **declaration: Any,
+) -> Operator:
+    """The operator of a problem, without providers.
+
+    code          the code of its reference
+    function      the function of that code, whose place messages name
+    tolerance_of  the problem's tolerance of a case, which judges the outputs; None if the code allows float64
+    declaration   further arguments of `Operator`
+    """
+
+    def reference(*tensors: Tensor, dtype: str, **values: Value) -> Any:
+        device = tensors[0].device
+        call = code(dtype, device, exact=tolerance_of is None)
+        if tolerance_of is None:
+            with in_float64():
+                returned = call(tensors, values)
+        else:
+            rounded = [x.to(_dtype(declared, dtype)) for x, declared in zip(tensors, inputs.values(), strict=True)]
+            returned = call(rounded, values)
+        # kbench takes no 16-bit numbers from a reference; the tolerance of the problem allows for the rounding
+        return tree_map(_as_double, as_outputs(returned, outputs, device))
+
+    def check(
+        case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], expected: Mapping[str, Tensor]
+    ) -> str | None:
+        assert tolerance_of
+        for name, output in outputs.items():
+            if fault := tolerance_of(case).fault(output, expected[name]):
+                return f"{name}: {fault}" if len(outputs) > 1 else fault
+        return None
+
+    return Operator(
+        name,
+        inputs=inputs,
+        outputs=outputs,
+        reference=standing_for(reference, function),
+        check=check if tolerance_of else None,
+        output_ulps=OUTPUT_ULPS,
+        **declaration,
+    )
+
+
+def _dtype(declared: Declared, dtype: str) -> torch.dtype:
+    """The dtype of a tensor in a case of this dtype."""
+    torch_dtype: torch.dtype = getattr(torch, declared.dtype or dtype)
+    return torch_dtype
+
+
+def _as_double(x: Any) -> Any:
+    return x.double() if isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def as_outputs(returned: Any, outputs: Mapping[str, Declared], device: torch.device) -> Any:
+    """What a function of a problem returned, in the order of the outputs. It may be a dict, and have Python numbers."""
     values = [returned.get(name) for name in outputs] if isinstance(returned, dict) else returned
     if isinstance(values, (Tensor, int, float)):
         values = [values]
     if not isinstance(values, (tuple, list)) or len(values) != len(outputs):
         return returned  # kbench says what is wrong with it
-    tensors = [
-        torch.tensor(value, dtype=dtype, device=device) if isinstance(value, (int, float)) else value
-        for value, dtype in zip(values, outputs.values(), strict=True)
-    ]
+    tensors = []
+    for value, declared in zip(values, outputs.values(), strict=True):
+        dtype = getattr(torch, declared.dtype) if declared.dtype else None
+        tensors.append(torch.tensor(value, dtype=dtype, device=device) if isinstance(value, (int, float)) else value)
     return tensors[0] if len(tensors) == 1 else tuple(tensors)
-
-
-def as_double(returned: Any) -> Any:
-    """The outputs of a reference that ran in the dtypes of the problem, with float16 and bfloat16 as float64. kbench takes no
-    16-bit numbers from a reference. These operators are judged by the tolerance of the problem, which allows for the
-    rounding."""
-    if isinstance(returned, tuple):
-        return tuple(map(as_double, returned))
-    short = isinstance(returned, Tensor) and returned.dtype in (torch.float16, torch.bfloat16)
-    return returned.double() if short else returned
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -149,17 +221,3 @@ class OwnTolerance:
 
     def __str__(self) -> str:
         return f"the problem's tolerance (atol {self.atol:g}, rtol {self.rtol:g})"
-
-
-def use_own_tolerance(operator: Operator, tolerance_of: Callable[[Case], OwnTolerance]) -> None:
-    """Let the problem's tolerance of each case judge the outputs of an operator."""
-
-    def check(
-        case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], expected: Mapping[str, Tensor]
-    ) -> str | None:
-        for name, output in outputs.items():
-            if fault := tolerance_of(case).fault(output, expected[name]):
-                return f"{name}: {fault}" if len(outputs) > 1 else fault
-        return None
-
-    operator.check = check

@@ -16,12 +16,17 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from kbench.contract.sizes import SizeError, axes_of
-from kbench.contract.tensor import Tensor
+from kbench.contract.tensor import Tensor, integers
 from kbench.results.case import FLOATING, ITEMSIZE, LIKE_NUMBER, Value
 from kbench.results.names import fault as name_fault
 from kbench.sources import SourceFault
 
 Word = Annotated[str, Field(min_length=1)]
+
+RANDOM_INTEGERS = {"int8": integers(128, low=-128), "uint8": integers(256)}
+"""How random whole numbers are drawn: as flashinfer-bench draws them."""
+
+OTHER_RANDOM_INTEGERS = integers(1024, low=-1024)
 
 
 def _known_dtype(dtype: str) -> str:
@@ -104,7 +109,7 @@ class Definition(_Record):
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
-        """The inputs that are tensors."""
+        """The inputs that are tensors, filled with random values."""
         return {name: self._tensor(record) for name, record in self.inputs.items() if record.shape is not None}
 
     @cached_property
@@ -113,7 +118,11 @@ class Definition(_Record):
         return {name: self._tensor(record) for name, record in self.outputs.items()}
 
     def _tensor(self, record: TensorRecord) -> Tensor:
-        return Tensor(*(self.sizes.get(str(size), str(size)) for size in record.shape or ()), dtype=record.dtype)
+        fill = None
+        if record.dtype not in (*FLOATING, "bool"):
+            fill = RANDOM_INTEGERS.get(record.dtype, OTHER_RANDOM_INTEGERS)
+        sizes = (self.sizes.get(str(size), str(size)) for size in record.shape or ())
+        return Tensor(*sizes, dtype=record.dtype, fill=fill)
 
     @property
     def scalars(self) -> dict[str, str]:
