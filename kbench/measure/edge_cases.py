@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,83 +23,14 @@ from kbench.measure.correctness.placement import overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
-from kbench.protocol import RANDOM, Configuration, Message, Rows, StepBegun, StepEnded
+from kbench.protocol import RANDOM, Configuration, Message, Rows, StepBegun
 from kbench.results.case import FORWARD, FULL, Case, format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
-
-class TooLarge(Exception):
-    """The inputs of a case, or what the reference makes of them, do not fit into memory."""
-
-
-class EdgeTrial:
-    """The inputs of one name for a case, and what a call must deliver for them. They are random, an edge of the operator's own,
-    or a common one. Its methods raise OperatorFault and TooLarge."""
-
-    def __init__(self, operator: Operator, case: Case, name: str, edge: Edge | None, device: Device, seed: int) -> None:
-        self.definition = Definition(operator, edge.case(case) if edge else case)
-        self._name, self._edge, self._device = name, edge, device
-        self._drawn = Inputs(self.definition, device, seed)
-        self.shapes: list[tuple[int, ...]] = []  # of the inputs, once they are known
-
-    @property
-    def applies(self) -> bool:
-        """Whether the operator accepts these inputs. Random inputs and an operator's own edges always do."""
-        if self._edge is None:
-            return True
-        try:
-            with _fitting():
-                inputs = self._inputs()
-                if inputs is None:
-                    return False
-                self.definition.check_shapes(self.expected.shapes)
-                return self._is_meant(self._edge, inputs)
-        except OperatorFault:
-            return False
-
-    def _is_meant(self, edge: Edge, inputs: Sequence[Tensor]) -> bool:
-        if edge.finite and not all(_in_range(part, self.definition) for part in self.expected.parts()):
-            return False
-        nearby = edge.nearby(self.definition.case, inputs) if edge.nearby else None
-        return nearby is None or _agree(self.expected, self.expected.of(nearby))
-
-    def inputs(self) -> tuple[Tensor, ...]:
-        """The inputs, made anew: the provider before may have changed its own."""
-        with _fitting():
-            inputs = self._inputs()
-        assert inputs is not None
-        return inputs
-
-    def _inputs(self) -> tuple[Tensor, ...] | None:
-        inputs = self._drawn.draw(RANDOM)
-        if self._edge:
-            return self._edge.inputs(self.definition.case, inputs)  # with the gradients of the outputs
-        return inputs if self._name == RANDOM else self.definition.edge(self._name, inputs, self._drawn)
-
-    @cached_property
-    def expected(self) -> Expected:
-        """What a call must deliver, computed once for all configurations."""
-        inputs = self.inputs()
-        self.shapes = [tuple(x.shape) for x in inputs]
-        with _fitting():
-            expected = Expected(self.definition, [x.clone() for x in inputs], keep_bytes(self._device.free_bytes()))
-            expected.compute()
-        return expected
-
-
-@contextmanager
-def _fitting() -> Iterator[None]:
-    """Raises TooLarge if memory runs out inside."""
-    try:
-        yield
-        return
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-        reason = message(error)
-    raise TooLarge(f"the case's inputs and reference do not fit into memory: {reason}")
+NEARLY = 1e-6
+"""How much expected values differ at most on inputs that differ by almost nothing, relative to them or to 1."""
 
 
 def check_edges(
@@ -131,28 +61,73 @@ def check_edges(
         ]
         if not members:
             continue
-        trial = EdgeTrial(operator, case, edge_name, common.get(edge_name), device, seed)
+        edge = common.get(edge_name)
+        edge_case = edge.case(case) if edge else case
+        trial: EdgeTrial | None = None
+        fault: tuple[Status, str] | None = None
         try:
-            if not trial.applies:
-                continue
-        except TooLarge as why:
-            for _, configuration in members:
-                emit(Rows((checked_row(case, configuration, edge_name, Status.OOM, str(why)),)))
+            trial = _edge_trial(Definition(operator, edge_case), edge_name, edge, device, seed)
+        except OperatorFault as error:  # a common edge is for those operators only that accept it
+            fault = None if edge else (Status.ERROR, str(error))
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            fault = Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
+        if trial is None and fault is None:
             continue
+        steps = Steps(device, partial(_emit, emit, edge_name), guard, times=False)
         for index, configuration in members:
-            steps = Steps(device, partial(_in_cell, emit, index, edge_name), guard, times=False)
-            contender = Contender.of(0, configuration, operator)
+            contender = Contender.of(index, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
-                _check(contender, trial, device)
-            assert contender.status is not None
-            row = checked_row(case, configuration, edge_name, contender.status, contender.reason)
-            row.shapes = _other_shapes(operator, case, trial.shapes)
-            accuracy = contender.accuracy
-            row.max_ulp, row.max_rel_err = accuracy.max_ulp, accuracy.max_rel_err
-            row.deterministic = accuracy.deterministic
+                provider = contender.admitted(edge_case, device.type)
+                if provider and fault:
+                    contender.end(*fault)
+                elif provider and trial:
+                    _check(contender, provider, trial, device)
+            shapes = _other_shapes(operator, case, trial.expected.inputs) if trial else ""
+            row = replace(_row(case, configuration, contender), edge=edge_name, shapes=shapes)
             emit(Rows((row,)))
-            if edge_name == RANDOM and contender.status.declined:
+            if edge_name == RANDOM and row.status.declined:
                 candidates.remove((index, configuration))
+
+
+@dataclass(frozen=True)
+class EdgeTrial:
+    """The inputs of one name for a case: random, an edge of the operator's own, or a common one.
+
+    inputs    makes them anew: the provider before may have changed its own
+    expected  what a call must deliver for them, computed once for all configurations
+    """
+
+    definition: Definition
+    inputs: Callable[[], tuple[Tensor, ...] | None]
+    expected: Expected
+
+
+def _edge_trial(definition: Definition, name: str, edge: Edge | None, device: Device, seed: int) -> EdgeTrial | None:
+    """The inputs of this name, which are those of a common edge or not. None if a common edge is not for this operator. Raises
+    OperatorFault, and what torch raises if memory runs out."""
+    case, drawn = definition.case, Inputs(definition, device, seed)
+
+    def inputs() -> tuple[Tensor, ...] | None:
+        values = drawn.draw(RANDOM)
+        if edge:
+            return edge.inputs(case, values)  # with the gradients of the outputs
+        return values if name == RANDOM else definition.edge(name, values, drawn)
+
+    values = inputs()
+    if values is None:
+        return None
+    expected = Expected(definition, [x.clone() for x in values], keep_bytes(device.free_bytes()))
+    expected.compute()
+    if edge:
+        definition.check_shapes(expected.shapes)
+        if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
+            return None
+        nearby = edge.nearby(case, values) if edge.nearby else None
+        if nearby is not None and not _agree(expected, expected.of(nearby)):
+            return None
+    return EdgeTrial(definition, inputs, expected)
 
 
 def _in_range(part: OutputPart, definition: Definition) -> bool:
@@ -162,47 +137,45 @@ def _in_range(part: OutputPart, definition: Definition) -> bool:
     return limits is None or bool((part.reference.abs() <= limits.max / 2).all())
 
 
-NEARLY = 1e-6
-"""How much expected values differ at most on inputs that differ by almost nothing, relative to them or to 1."""
-
-
 def _agree(expected: Expected, other: Expected) -> bool:
     """Whether expected values are nearly the same for two sets of inputs."""
     pairs = [(a.reference, b.reference) for a, b in zip(expected.parts(), other.parts(), strict=True)]
     return all(bool(((a - b).abs() <= NEARLY * a.abs().clamp(min=1)).all()) for a, b in pairs)
 
 
-def _in_cell(emit: Emit, index: int, edge: str, event: Message) -> None:
-    """Add to a step which cell of the table it belongs to."""
-    if isinstance(event, StepBegun):
-        event = replace(event, index=index, edge=edge)
-    elif isinstance(event, StepEnded):
-        event = replace(event, index=index)
-    emit(event)
-
-
-def _check(contender: Contender, trial: EdgeTrial, device: Device) -> None:
-    definition = trial.definition
-    provider = contender.admitted(definition.case, device.type)
-    if provider is None:
-        return
-    try:
-        expected = trial.expected
-        marked = marked_inputs(definition.input_names, trial.inputs())
-    except TooLarge as why:
-        contender.end(Status.OOM, str(why))
-        return
+def _check(contender: Contender, provider: Provider, trial: EdgeTrial, device: Device) -> None:
+    definition, values = trial.definition, trial.inputs()
+    assert values is not None
+    marked = marked_inputs(definition.input_names, values)
     inputs = [input_.tensor for input_ in marked]
     for name, x in zip(definition.input_names, inputs, strict=True):
         if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
             contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")
             return
-    stage = stage_of(definition, provider, contender.params)
-    contender.judged(run_checked(expected, stage, inputs, device))
+    contender.judged(run_checked(trial.expected, stage_of(definition, provider, contender.params), inputs, device))
     if contender.running and (fault := next(filter(None, (input_.fault() for input_ in marked)), None)):
         contender.end(Status.WRONG, fault)
     if contender.running:
         contender.end(Status.CHECKED)
+
+
+def _emit(emit: Emit, edge: str, event: Message) -> None:
+    """Add to the beginning of a step which edge case it belongs to."""
+    emit(replace(event, edge=edge) if isinstance(event, StepBegun) else event)
+
+
+def _row(case: Case, configuration: Configuration, contender: Contender) -> Row:
+    assert contender.status is not None
+    return Row(
+        case,
+        configuration.provider,
+        format_params(configuration.params),
+        status=contender.status,
+        reason=contender.reason,
+        max_ulp=contender.accuracy.max_ulp,
+        max_rel_err=contender.accuracy.max_rel_err,
+        deterministic=contender.accuracy.deterministic,
+    )
 
 
 def _changed_by(provider: Provider, mode: str) -> Collection[str]:
@@ -213,14 +186,8 @@ def _changed_by(provider: Provider, mode: str) -> Collection[str]:
     return next((kernel.mutates for kernel in kernels if kernel), {})
 
 
-def _other_shapes(operator: Operator, case: Case, shapes: Sequence[tuple[int, ...]]) -> str:
+def _other_shapes(operator: Operator, case: Case, inputs: Sequence[Tensor]) -> str:
     """The inputs that have other shapes than in the case: `x 256x255, labels 256`."""
-    pairs = zip(operator.inputs.items(), shapes, strict=False)  # the gradients of the outputs follow
-    changed = [(name, shape) for (name, tensor), shape in pairs if shape != tensor.shape_in(case)]
+    pairs = zip(operator.inputs.items(), inputs, strict=False)  # the gradients of the outputs follow
+    changed = [(name, x.shape) for (name, tensor), x in pairs if x.shape != tensor.shape_in(case)]
     return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in changed)
-
-
-def checked_row(case: Case, configuration: Configuration, edge: str, status: Status, reason: str) -> Row:
-    """The row of a configuration on one edge input."""
-    params = format_params(configuration.params)
-    return Row(case, configuration.provider, params, status=status, reason=reason, edge=edge)

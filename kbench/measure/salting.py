@@ -75,29 +75,25 @@ class Salter:
     """Draws salts for inputs of these shapes. No two salts are likely to be the same, unless the inputs have few elements."""
 
     def __init__(self, definition: Definition, shapes: Sequence[tuple[int, ...]], random: Random) -> None:
-        self._random, self._shapes, count = random, shapes, len(definition.operator.inputs)
+        self._random, self._shapes = random, shapes
+        axis, count = definition.operator.rows, len(definition.operator.inputs)
         first = count if definition.case.mode == BACKWARD else 0
         positions = [position for position in range(first, len(shapes)) if 0 not in shapes[position]]
-        rows, declared = definition.operator.rows, definition.declared_inputs
-        self._row_dimension = {
-            position: None if rows is None else declared[position].dimension_of(rows) for position in positions
-        }
-        fills = [tensor.fill_for(tensor.dtype_in(definition.case)) for tensor in declared]
-        self._filled_by_us = {
-            position
-            for position in positions
-            if position >= count or isinstance(fills[position], Normal | Uniform | Integers)
-        }
-        self._in_part = [
-            position
-            for position in positions
-            if self._row_dimension[position] is not None
-            or (position in self._filled_by_us and prod(shapes[position]) > 1)
-        ]
-        self._as_a_whole = [] if self._in_part else positions
-        in_rows = {position: d for position, d in self._row_dimension.items() if d is not None}
-        self._rows = next((shapes[position][d] for position, d in in_rows.items()), 0)
-        longest = max((prod(shapes[position]) // self._rows for position in in_rows), default=1)
+        self._row_dimensions: dict[int, int] = {}  # by the positions of inputs with rows
+        self._filled_by_us: list[int] = []
+        for position in positions:
+            declared = definition.declared_inputs[position]
+            dimension = None if axis is None else declared.dimension_of(axis)
+            if dimension is not None:
+                self._row_dimensions[position] = dimension
+            fill = declared.fill_for(declared.dtype_in(definition.case))
+            if position >= count or isinstance(fill, Normal | Uniform | Integers):
+                self._filled_by_us.append(position)
+        without_rows = [position for position in self._filled_by_us if position not in self._row_dimensions]
+        self._in_lines = [position for position in without_rows if prod(shapes[position]) > 1]
+        self._as_a_whole = [] if self._row_dimensions or self._in_lines else positions
+        self._rows = next((shapes[position][d] for position, d in self._row_dimensions.items()), 0)
+        longest = max((prod(shapes[position]) // self._rows for position in self._row_dimensions), default=1)
         self._count = _count(self._rows, min(SALTED_ROWS, MOST_ELEMENTS // longest))
 
     def draw(self) -> Salt:
@@ -105,35 +101,34 @@ class Salter:
         if self._as_a_whole and self._random.random() < 0.5:
             return Salt(slice(0, 0, 1), [(position, (), ()) for position in self._as_a_whole])
         rows = self._evenly_spaced(self._rows, self._count) if self._rows else slice(0, 0, 1)
-        changes, wide = [], []
-        for position in self._in_part:
-            dimension = self._row_dimension[position]
-            if dimension is None:
-                changes.append((position, *self._lines(self._shapes[position])))
-                continue
-            whole = _index({dimension: rows})
-            changes.append((position, whole, whole))
-            if position in self._filled_by_us and len(self._shapes[position]) > 1:
-                wide.append((position, *self._in_most_rows(self._shapes[position], dimension)))
-        return Salt(rows, [*changes, *wide])
+        changes: list[tuple[int, Index, Index]] = []
+        for position, dimension in self._row_dimensions.items():
+            whole_rows = _index({dimension: rows})
+            changes.append((position, whole_rows, whole_rows))
+        for position in self._in_lines:
+            changes.append((position, *self._lines(self._shapes[position], {})))
+        for position in self._filled_by_us:
+            shape = self._shapes[position]
+            if position in self._row_dimensions and len(shape) > 1:
+                dimension = self._row_dimensions[position]
+                changes.append((position, *self._lines(shape, {dimension: self._most_rows(shape[dimension])})))
+        return Salt(rows, changes)
 
-    def _lines(self, shape: tuple[int, ...]) -> tuple[Index, Index]:
-        """Some lines along the longest dimension, and as many others."""
-        along = shape.index(max(shape))
-        count = _count(shape[along], FEW_ELEMENTS * shape[along] // prod(shape))
-        lines, sources = (self._evenly_spaced(shape[along], count) for _ in range(2))
-        return _index({along: lines}), _index({along: sources})
+    def _lines(self, shape: tuple[int, ...], rows: dict[int, slice]) -> tuple[Index, Index]:
+        """Some lines along the longest dimension but that of the rows, and as many others. `rows` are the selected ones by
+        their dimension; none for a tensor without rows."""
+        along = max((d for d in range(len(shape)) if d not in rows), key=lambda d: shape[d])
+        elements = prod(shape) // shape[along]  # of a line
+        for dimension, selected in rows.items():
+            elements = len(range(*selected.indices(shape[dimension]))) * elements // shape[dimension]
+        count = _count(shape[along], FEW_ELEMENTS // elements)
+        targets, sources = (self._evenly_spaced(shape[along], count) for _ in range(2))
+        return _index({**rows, along: targets}), _index({**rows, along: sources})
 
-    def _in_most_rows(self, shape: tuple[int, ...], dimension: int) -> tuple[Index, Index]:
-        """A few elements of nearly all rows, or of MOST_ELEMENTS of them at equal distances, and others of the same rows."""
-        size = shape[dimension]
-        step = -(-size // MOST_ELEMENTS)
-        rows = slice(self._below(size // LEFT_OUT + 1), size - self._below(size // LEFT_OUT + 1), step)
-        across = max((d for d in range(len(shape)) if d != dimension), key=lambda d: shape[d])
-        elements = -(-(rows.stop - rows.start) // step) * prod(shape) // size // shape[across]
-        count = _count(shape[across], FEW_ELEMENTS // elements)
-        targets, sources = (self._evenly_spaced(shape[across], count) for _ in range(2))
-        return _index({dimension: rows, across: targets}), _index({dimension: rows, across: sources})
+    def _most_rows(self, size: int) -> slice:
+        """Nearly all rows, or MOST_ELEMENTS of them at equal distances."""
+        start, left_out = (self._below(size // LEFT_OUT + 1) for _ in range(2))
+        return slice(start, size - left_out, -(-size // MOST_ELEMENTS))
 
     def _evenly_spaced(self, size: int, count: int) -> slice:
         """So many indices at equal distances, over more than half of `size`."""

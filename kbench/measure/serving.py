@@ -92,9 +92,9 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     def running(plugin: str, step: str, name: str) -> Iterator[None]:
         """Tell the parent which plug-in, or which of its providers, runs inside: it may hang or end the process."""
         answers(StepBegun(NO_INDEX, name, step, SOURCE_LIMIT_S if step == "load" else IMPORT_LIMIT_S))
-        guard.plugin_runs(plugin)
+        guard.begin_plugin(plugin)
         yield
-        guard.plugin_runs("")
+        guard.end()
         answers(StepEnded(NO_INDEX))
 
     def answer(request: Request) -> None:

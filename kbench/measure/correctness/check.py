@@ -23,7 +23,7 @@ from kbench.measure.correctness.elements import (
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.placement import Location, is_view, moved_away, overlap, overlaps_itself
 from kbench.measure.machine.device import Device
-from kbench.measure.tampering import threads
+from kbench.measure.tampering.audit import threads_left_working, working_threads
 from kbench.results.case import Case
 
 QUEUE_MS, MOST_QUEUE_MS, TIMES_LONGER, QUEUE_ATTEMPTS = 0.5, 100.0, 4, 3
@@ -55,15 +55,15 @@ class MadeCall:
     @classmethod
     def of(cls, call: Call, inputs: Sequence[Tensor], *, copies: bool = False) -> MadeCall:
         """Make a call. If `copies`, copies of its outputs are queued behind it."""
-        locations, before = call.locations(inputs), threads.working()
+        locations, before = call.locations(inputs), working_threads()
         outputs = call.outputs(call.run())
-        late = threads.left_working(before)
+        late = threads_left_working(before)
         values = [x.clone() if copies and isinstance(x, Tensor) else x for x in outputs]
         return cls(call, inputs, locations, outputs, values, before, late)
 
     def left_thread(self, verdict: Accuracy) -> str | None:
         """What to report of a thread that worked on after the call. One that begins after a while is told by wrong values."""
-        return self.late or (threads.left_working(self.before) if verdict.wrong else None)
+        return self.late or (threads_left_working(self.before) if verdict.wrong else None)
 
 
 def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> Accuracy:

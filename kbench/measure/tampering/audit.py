@@ -1,7 +1,7 @@
-"""What a provider looks at or starts that no kernel needs: other objects in memory, its callers, new processes.
+"""What a provider looks at or starts that no kernel needs: other objects in memory, its callers, new processes, threads.
 
-Python reports these to an audit hook (PEP 578). A hook cannot be removed, so there is one for the whole process, and it
-does nothing outside of a step. Only the provider's own code is blamed: torch and the standard library do such things in
+Python reports all but threads to an audit hook (PEP 578). A hook cannot be removed, so there is one for the whole process, and
+it does nothing outside of a step. Only the provider's own code is blamed: torch and the standard library do such things in
 good faith, for example to compile a function.
 """
 
@@ -11,6 +11,8 @@ import inspect
 import os
 import sys
 import sysconfig
+import threading
+import time
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -28,6 +30,9 @@ DEEDS = {
 
 FRAMES = {"tb_frame", "gi_frame", "cr_frame"}
 """Attributes through which code reaches the frames of its callers."""
+
+GRACE_S = 5e-5
+"""How long a thread may take to come to rest after it has delivered what a call waits for."""
 
 PACKAGE_FOLDER = str(Path(__file__).parents[2]) + os.sep
 
@@ -99,3 +104,24 @@ def _folders_of_pip(search_path: tuple[str, ...]) -> tuple[str, ...]:
 def in_python(filename: str) -> bool:
     """Whether a file belongs to Python itself, and not to an installed package."""
     return filename.startswith((sysconfig.get_path("stdlib"), "<frozen")) and "site-packages" not in filename
+
+
+def working_threads() -> dict[int, str]:
+    """Other Python threads in whose innermost frame the code of somebody runs, by identifier, with their names. A thread
+    that waits in Python's own code, as the threads of an idle pool do, does not count."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    this_thread = threading.get_ident()
+    return {
+        identifier: names.get(identifier, f"thread {identifier}")
+        for identifier, frame in sys._current_frames().items()
+        if identifier != this_thread and not in_python(frame.f_code.co_filename)
+    }
+
+
+def threads_left_working(before: dict[int, str]) -> str | None:
+    """What to report if threads work that did not work before the call, as `before` says; None if there are none."""
+    if not working_threads().keys() - before.keys():
+        return None
+    time.sleep(GRACE_S)
+    late = {identifier: name for identifier, name in working_threads().items() if identifier not in before}
+    return f"left work on another thread when the call returned: {', '.join(sorted(late.values()))}" if late else None

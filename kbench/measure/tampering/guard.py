@@ -36,11 +36,6 @@ class ProviderChanges:
     altered: list[str] = field(default_factory=list)
     own: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, further: ProviderChanges) -> None:
-        self.tampering += [deed for deed in further.tampering if deed not in self.tampering]
-        self.altered += [change for change in further.altered if change not in self.altered]
-        self.own |= further.own
-
 
 class Guard:
     """Remembers what no provider may replace, as it is now. Make it before any plug-in is imported."""
@@ -59,13 +54,11 @@ class Guard:
 
     def of_plugin(self, plugin: str | None) -> ProviderChanges:
         """The changes of a provider that has not run: those of the import of its plug-in."""
-        changes = ProviderChanges()
-        changes.add(self._plugins.get(plugin or "", changes))
-        return changes
+        changes = self._plugins.get(plugin or "", ProviderChanges())
+        return ProviderChanges(list(changes.tampering), list(changes.altered), dict(changes.own))
 
-    def plugin_runs(self, plugin: str) -> None:
-        """Code of a plug-in runs from now on, outside of steps; an empty name: no more."""
-        self.end()
+    def begin_plugin(self, plugin: str) -> None:
+        """Code of a plug-in runs from now on, outside of steps. Without a name, it is no plug-in's."""
         if plugin:
             self.begin(self._plugins.setdefault(plugin, ProviderChanges()), "when its plug-in was imported")
 
@@ -102,7 +95,9 @@ class Guard:
                 own[name] = value
         settings.write(self._common)
         tampering = [f"{listed(deeds)} ({when}){advice}"] if deeds else []
-        changes.add(ProviderChanges(tampering, altered, own))
+        changes.tampering += [sentence for sentence in tampering if sentence not in changes.tampering]
+        changes.altered += [change for change in altered if change not in changes.altered]
+        changes.own |= own
 
 
 def listed(names: Sequence[str]) -> str:
