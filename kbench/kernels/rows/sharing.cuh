@@ -104,14 +104,16 @@ inline Sharing share_norm(const Rows& rows, int vectors) {
   return {0, 8, blocks_of_at_most(32 * kKiB, row)};
 }
 
-// The same for vectors in fp32 beside rows in 16 bits, for which there are fewer ways: see norm_ways. A vector has the bytes
-// of two in 16 bits.
-inline Sharing share_mixed_norm(const Rows& rows) {
-  const Sharing sharing = share_norm(rows, 2);
+// The same where norm_ways has fewer ways: for rows that begin anywhere, and for vectors in fp32 beside rows in 16 bits, which
+// have the bytes of two vectors in 16 bits.
+template <bool MIXED>
+Sharing share_norm_of(const Rows& rows) {
+  const Sharing sharing = share_norm(rows, MIXED ? 2 : rows.vectors);
   const std::int64_t row = rows.bytes;
+  if (!MIXED && !rows.edges) return sharing;
   if (sharing.group) return rows.edges || row > 256 ? Sharing{32, 3, 1} : Sharing{16, 1, 1};
-  if (rows.edges) return {0, 4, std::max(sharing.blocks, blocks_of_at_most(16 * kKiB, row))};
-  if (rows.inputs == 1 && !sharing.keep && row > 32 * kKiB) {
+  if (MIXED && rows.edges) return {0, 4, std::max(sharing.blocks, blocks_of_at_most(16 * kKiB, row))};
+  if (MIXED && rows.inputs == 1 && !sharing.keep && row > 32 * kKiB) {
     return {0, rows.vectors == 1 && row <= 128 * kKiB ? 4 : 8, blocks_of_at_most(32 * kKiB, row)};
   }
   return {0, std::max(sharing.packs, 2), sharing.blocks, sharing.keep};
@@ -193,19 +195,22 @@ constexpr auto row_ways() {
   }
 }
 
+// No model has rows of a norm that begin anywhere. They come from views, and have few ways: each takes time to compile.
 template <int INPUTS, bool MIXED, bool EDGES>
 constexpr auto norm_ways() {
-  if constexpr (!MIXED) {
-    return row_ways<INPUTS>() + Ways<Block<1, true>, Block<2, true>>();
-  } else if constexpr (EDGES) {
+  if constexpr (MIXED && EDGES) {
     return Ways<Group<32, 3>, Block<4>>();
-  } else {
-    constexpr Ways<Group<16, 1>, Group<32, 3>, Block<2, true>, Block<2, false, false>, Block<4>> ways;
+  } else if constexpr (MIXED || EDGES) {
+    constexpr std::conditional_t<EDGES, Ways<Group<32, 3>, Block<2>, Block<4>>,
+                                 Ways<Group<16, 1>, Group<32, 3>, Block<2, true>, Block<2, false, false>, Block<4>>>
+        ways;
     if constexpr (INPUTS == 1) {
       return ways + Ways<Block<8>>();
     } else {
       return ways;
     }
+  } else {
+    return row_ways<INPUTS>() + Ways<Block<1, true>, Block<2, true>>();
   }
 }
 

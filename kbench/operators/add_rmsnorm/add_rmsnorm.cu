@@ -15,7 +15,7 @@ struct AddRmsnorm {
     float eps;
   };
 
-  static Sharing share(const Rows& rows) { return MIXED ? share_mixed_norm(rows) : share_norm(rows, rows.vectors); }
+  static Sharing share(const Rows& rows) { return share_norm_of<MIXED>(rows); }
   template <typename T, bool EDGES>
   static constexpr auto ways() {
     return norm_ways<inputs, MIXED, EDGES>();
