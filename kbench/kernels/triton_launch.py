@@ -15,6 +15,7 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.kernels import cuda_driver
 from kbench.kernels.cuda_driver import LARGEST_GRID
+from kbench.kernels.whole_rows import require_dense
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -155,8 +156,8 @@ class Matrix(NamedTuple):
 def matrix_of(*matrices: Tensor) -> Matrix:
     """What a launch needs to know of matrices of the same shape, which a kernel reads or writes side by side. An access moves
     16 bytes, or fewer if their rows differ in their distance from a multiple of 16 bytes, or if they are very short and do not
-    consist of whole vectors."""
-    x, itemsize = matrices[0], matrices[0].element_size()
+    consist of whole vectors. Raises Unsupported unless the elements of each row are next to each other."""
+    x, itemsize = require_dense(matrices[0]), matrices[0].element_size()
     M, N = x.shape
     strides = [matrix.stride(0) if M > 1 else N for matrix in matrices]
     places = [matrix.data_ptr() // itemsize for matrix in matrices]
@@ -261,15 +262,14 @@ class KeptLaunch:
         self._run: Callable[..., None] | None = None
 
     def __call__(self, *tensors: Tensor | None) -> None:
-        """Launch. The first tensor is not None. Raises Unsupported if there are too many programs."""
+        """Launch. Raises Unsupported if there are too many programs."""
         if self._run:
-            self._run(*tensors)
+            self._run(*[x if x is None else x.data_ptr() for x in tensors])
         else:
             self._first_launch(tensors)
 
     def _first_launch(self, tensors: tuple[Tensor | None, ...]) -> None:
-        assert tensors[0] is not None
-        launch, device = self._launch, tensors[0].device
+        launch, device = self._launch, next(x.device for x in tensors if x is not None)
         constants, options, grid = launch.constants, launch.options, launch.programs
         if grid > LARGEST_GRID:
             raise Unsupported(f"needs {grid} programs; one launch has at most {LARGEST_GRID}")
@@ -279,25 +279,47 @@ class KeptLaunch:
             constants = {**constants, "TICKETS": True}
         elif launch.waits and device.type == "cuda":
             options = {**options, "launch_cooperative_grid": True}
-        words = _words(device, launch.words)
-        compiled: Any = None
+        words: tuple[Tensor | None, ...] = ()
+        if launch.words is not None:
+            words = (mailbox(device, *launch.words) if launch.words[0] else None,)
         if launch.waits and device.type == "cpu":  # the interpreter runs one program after another
             for phase in (1, 2):
                 launch.kernel[(grid,)](*tensors, *words, *launch.numbers, PHASE=phase, **constants, **options)
-        else:
-            compiled = launch.kernel[(grid,)](*tensors, *words, *launch.numbers, **constants, **options)
+            return
+        compiled: Any = launch.kernel[(grid,)](*tensors, *words, *launch.numbers, **constants, **options)
         if compiled is None:  # there is an interpreter, and no compiler
             return
-        run = compiled[grid, 1, 1]
         parameters = launch.kernel.params[len(tensors) + len(words) + len(launch.numbers) :]
-        fixed_arguments = (
+        arguments = (
             *launch.numbers,
             *(constants.get(parameter.name, parameter.default) for parameter in parameters),
         )
-        if launch.words is None:
-            self._run = lambda *tensors: run(*tensors, *fixed_arguments)
-        else:
-            self._run = lambda *tensors: run(*tensors, *_words(device, launch.words), *fixed_arguments)
+        self._run = _launch_again(compiled, grid, device, launch.words, arguments)
+
+
+def _launch_again(
+    compiled: Any, grid: int, device: torch.device, words: tuple[int, Hashable] | None, arguments: tuple[Any, ...]
+) -> Callable[..., None]:
+    """A function that launches a compiled kernel with the addresses of tensors, then words of a mailbox, then `arguments`. An
+    address takes less time than a tensor, which Triton would look up in the driver. Launches have no hooks of Triton's."""
+    from triton.runtime import driver
+
+    run, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
+    current_stream: Callable[[int | None], int] = driver.active.get_current_stream
+    number = device.index
+
+    def launch(*addresses: int | None) -> None:
+        run(grid, 1, 1, current_stream(number), function, metadata, None, None, None, *addresses, *arguments)
+
+    def launch_with_words(*addresses: int | None) -> None:
+        assert words
+        launch(*addresses, mailbox(device, *words).data_ptr())
+
+    if words and words[0]:
+        return launch_with_words
+    if words:
+        arguments = (None, *arguments)
+    return launch
 
 
 def facts_of(tensors: tuple[Tensor | None, ...]) -> Hashable:
@@ -306,27 +328,28 @@ def facts_of(tensors: tuple[Tensor | None, ...]) -> Hashable:
 
 
 class Launcher:
-    """Launches what a function chooses. It chooses once for each shape, strides, dtype and alignment of the tensors.
+    """Launches what a function chooses. It chooses once for each shape, strides, dtype and alignment of the inputs.
 
-    `choose(*tensors, *settings)` returns the Launch of a call, and may raise Unsupported.
+    `choose(*outputs, *inputs, *settings)` returns the Launch of a call, and may raise Unsupported. It is not asked if a tensor
+    is empty: then there is nothing to launch.
     """
 
     def __init__(self, choose: Callable[..., Launch]) -> None:
         self._choose = choose
         self._launches: dict[Hashable, KeptLaunch] = {}
 
-    def __call__(self, tensors: tuple[Tensor | None, ...], *settings: Hashable) -> None:
-        assert tensors[0] is not None
-        key = (tensors[0].get_device(), settings, facts_of(tensors))
+    def __call__(self, outputs: tuple[Tensor, ...], inputs: tuple[Tensor | None, ...], *settings: Hashable) -> None:
+        """`outputs` are new tensors without gaps, whose shapes and dtypes follow from the inputs. A tensor that a kernel
+        overwrites is an input. The first of all tensors is not None."""
+        first = (outputs or inputs)[0]
+        assert first is not None
+        key = (first.get_device(), settings, facts_of(inputs))
         launch = self._launches.get(key)
         if launch is None:
-            launch = self._launches[key] = KeptLaunch(self._choose(*tensors, *settings))
-        launch(*tensors)
-
-
-def _words(device: torch.device, words: tuple[int, Hashable] | None) -> tuple[Tensor | None, ...]:
-    """The argument `words` of a launch, if it has one."""
-    return () if words is None else (mailbox(device, *words) if words[0] else None,)
+            if not all(x is None or x.numel() for x in (*outputs, *inputs)):
+                return
+            launch = self._launches[key] = KeptLaunch(self._choose(*outputs, *inputs, *settings))
+        launch(*outputs, *inputs)
 
 
 STORE_WORDS = 2**22
@@ -350,7 +373,7 @@ def mailbox(device: torch.device, count: int, layout: Hashable) -> Tensor:
     count = 16 * math.ceil(count / 16)  # slices of the store begin at cache lines
     stream, captured, capture = 0, False, None
     if device.type == "cuda":
-        stream = torch.cuda.current_stream(device).cuda_stream
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
         captured = torch.cuda.is_current_stream_capturing()
         if captured:
             capture = cuda_driver.capture_id(stream)

@@ -9,7 +9,9 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
-from kbench.kernels import torch_fused, triton_launch, whole_rows
+from kbench.kernels import torch_fused
+from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for, long_rows, power_of_two, row_warps
+from kbench.kernels.whole_rows import dense, float32_rows
 from kbench.results.case import Case
 
 try:
@@ -90,15 +92,20 @@ if triton:
         tl.store(y + row * N + columns, _to_fp8(v / scale, NATIVE), mask=columns < N)
 
 
-@quantize_fp8.provider("triton", label="Triton (row)", requires="triton", supports=triton_launch.long_rows)
-def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def quantize_launch(bits: torch.Tensor, scales: torch.Tensor, x: torch.Tensor) -> Launch:
     """Converts in hardware from compute capability 8.9 on, and with integer arithmetic before and in the interpreter."""
-    (M, N), x = x.shape, whole_rows.dense(x)
-    y, scales = x.new_empty(M, N, dtype=torch.float8_e4m3fn), x.new_empty(M, dtype=torch.float32)
-    if y.numel():
-        native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
-        bits = y.view(torch.uint8)  # an older device cannot store float8_e4m3fn
-        block, policy = triton_launch.power_of_two(N), triton_launch.load_policy_for(y)  # y is smaller than x
-        options = {"num_warps": triton_launch.row_warps(block)}
-        quantize_rows[(M,)](bits, scales, x, x.stride(0), N, BLOCK=block, NATIVE=native, POLICY=policy, **options)
+    (M, N), block = x.shape, power_of_two(x.shape[1])
+    native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
+    constants = {"BLOCK": block, "NATIVE": native, "POLICY": load_policy_for(bits)}  # y is smaller than x
+    return Launch(quantize_rows, M, (x.stride(0), N), constants, {"num_warps": row_warps(block)})
+
+
+QUANTIZE = Launcher(quantize_launch)
+
+
+@quantize_fp8.provider("triton", label="Triton (row)", requires="triton", supports=long_rows)
+def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y, scales = x.new_empty(x.shape, dtype=torch.float8_e4m3fn), float32_rows(x, x.shape[0])
+    bits = y.view(torch.uint8)  # an older device cannot store float8_e4m3fn
+    QUANTIZE((bits, scales), (dense(x),))
     return y, scales

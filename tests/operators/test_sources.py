@@ -48,9 +48,8 @@ def test_it_covers_no_code_that_a_provider_does_not_run() -> None:
         "providers_cuda.py", "gelu.cu", "device.cuh", "kernel.h", "binding.cpp", "cuda_source.py", "cuda_extension.py",
         "whole_rows.py",
     }  # fmt: skip
-    gelu = {"providers_triton.py", "triton_kernels.py", "triton_launch.py", "whole_rows.py"}
-    assert files_of("gelu", "triton") == gelu
-    assert files_of("swiglu", "triton") == {"providers_triton.py", "triton_kernels.py", "triton_launch.py"}
+    elementwise = {"providers_triton.py", "triton_kernels.py", "triton_launch.py", "whole_rows.py"}
+    assert files_of("gelu", "triton") == files_of("swiglu", "triton") == elementwise
     assert "torch_fused.py" not in files_of("softmax", "cuda") | files_of("cross_entropy", "cuda")
     for operator in shipped():
         for name in registry.operator(operator).providers:

@@ -88,9 +88,9 @@ def launches(
         yield f"gradients {shape}", losses.gradients, (x, d, x, labels, saved), (0.0,)
     for form in ("tanh", "none"):
         for N in (1000, 2**18, 4096):
-            yield f"gelu {form} {dtype} {N}", gelu._elements, (matrix(64, N, dtype),) * 2, (form,)
+            yield f"gelu {form} {dtype} {N}", gelu.blocks, (matrix(64, N, dtype),) * 2, (form,)
         for N in (781, 32768):
-            yield f"gelu rows {form} {dtype} {N}", gelu._whole_rows, (matrix(64, N, dtype),) * 2, (form, None, None)
+            yield f"gelu rows {form} {dtype} {N}", gelu.whole_rows, (matrix(64, N, dtype),) * 2, (form, None, None)
     for N in (781, 4096, 32768):
         for name, choose in (("row", softmax.row), ("persistent", softmax.persistent)):
             yield f"softmax {name} {dtype} {N}", choose, (matrix(64, N, dtype),) * 2, (None, None, None)

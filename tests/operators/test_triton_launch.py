@@ -129,7 +129,9 @@ def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize
 
 
 class Kernel:
-    """A kernel of Triton's: it notes how it is launched, and hands out what it compiled."""
+    """A kernel of Triton's, which is also what it compiles: it notes how it is launched."""
+
+    function, packed_metadata = "handle", "metadata"
 
     def __init__(self) -> None:
         self.first: list[Any] = []
@@ -140,36 +142,40 @@ class Kernel:
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
         def launch(*arguments: Any, **keywords: Any) -> Any:
             self.first.append((grid, arguments[1:], keywords))
-            return self.Compiled(self)
+            return self
 
         return launch
 
-    class Compiled:
-        def __init__(self, kernel: Kernel) -> None:
-            self.kernel = kernel
-
-        def __getitem__(self, grid: tuple[int, ...]) -> Any:
-            return lambda *arguments: self.kernel.again.append((grid, arguments[1:]))
+    def run(self, *arguments: Any) -> None:
+        self.again.append(arguments)
 
 
-def test_a_launch_is_decided_once_for_each_shape_stride_dtype_and_alignment() -> None:
+def test_a_launch_is_decided_once_for_each_shape_stride_dtype_and_alignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = SimpleNamespace(active=SimpleNamespace(get_current_stream=lambda device: 7))
+    monkeypatch.setattr("triton.runtime.driver", stream)
     kernel, memory = Kernel(), torch.empty(1024)
 
     def choose(x: torch.Tensor, block: int = 64) -> Launch:
         return Launch(kernel, x.shape[0], (x.shape[1],), {"BLOCK": block}, {"num_warps": 2})
 
     launcher, x = Launcher(choose), memory[:100].view(10, 10)
-    launcher((x,))
-    launcher((x,))
+    launcher((), (x,))
+    launcher((), (x,))
     assert kernel.first == [((10,), (10,), {"BLOCK": 64, "num_warps": 2})]
-    assert kernel.again == [((10, 1, 1), (10, 64, 0))]  # with the defaults of the constants
+    no_hooks, defaults = (None, None, None), (0,)
+    again = (10, 1, 1, 7, "handle", "metadata", *no_hooks, x.data_ptr(), 10, 64, *defaults)
+    assert kernel.again == [again]
     others = [x[:9], memory[:200].view(10, 20)[:, :10], x.to(torch.float64), memory[1:101].view(10, 10)]
     for tensor in others:
-        launcher((tensor,))
-    launcher((x,), 128)
+        launcher((), (tensor,))
+    launcher((), (x,), 128)
     assert len(kernel.first) == 2 + len(others)
-    launcher((memory[4:104].view(10, 10),))
+    launcher((), (memory[4:104].view(10, 10),))
     assert len(kernel.first) == 2 + len(others) and len(kernel.again) == 2
+
+
+def test_nothing_is_chosen_for_empty_tensors() -> None:
+    Launcher(lambda *tensors: pytest.fail("there is nothing to launch"))((), (torch.empty(3, 0), None))
 
 
 class Slow(dict[Any, Any]):

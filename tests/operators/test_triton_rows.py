@@ -28,7 +28,7 @@ def softmax(x: Tensor, slices: int | None = None) -> Tensor:
     from kbench.operators.softmax.providers_triton import FORWARD
 
     out = x.new_empty(x.shape)
-    FORWARD((out, x), slices)
+    FORWARD((out,), (x,), slices)
     return out
 
 
@@ -36,7 +36,7 @@ def softmax_gradient(dy: Tensor, y: Tensor, slices: int | None = None) -> Tensor
     from kbench.operators.softmax.providers_triton import BACKWARD
 
     dx = y.new_empty(y.shape)
-    BACKWARD((dx, dy, y), slices)
+    BACKWARD((dx,), (dy, y), slices)
     return dx
 
 
@@ -44,7 +44,7 @@ def losses(x: Tensor, labels: Tensor, slices: int | None = None, smoothing: floa
     from kbench.operators.cross_entropy.providers_triton import LOSSES
 
     loss, saved = x.new_empty(len(x), dtype=torch.float32), x.new_empty(2, len(x), dtype=torch.float32)
-    LOSSES((loss, saved, x, labels), smoothing, slices)
+    LOSSES((loss, saved), (x, labels), smoothing, slices)
     return loss, saved
 
 
@@ -52,7 +52,7 @@ def gradient(d_loss: Tensor, x: Tensor, labels: Tensor, saved: Tensor, smoothing
     from kbench.operators.cross_entropy.providers_triton import GRADIENTS
 
     dx = x.new_empty(x.shape)
-    GRADIENTS((dx, d_loss, x, labels, saved), smoothing)
+    GRADIENTS((dx,), (d_loss, x, labels, saved), smoothing)
     return dx
 
 
@@ -60,7 +60,7 @@ def losses_and_gradients(d_loss: Tensor, dx: Tensor, x: Tensor, labels: Tensor, 
     from kbench.operators.cross_entropy.providers_triton import BOTH
 
     loss = x.new_empty(len(x), dtype=torch.float32)
-    BOTH((loss, dx, d_loss, x, labels), 0.0, slices)
+    BOTH((loss,), (dx, d_loss, x, labels), 0.0, slices)
     return loss
 
 
@@ -249,16 +249,17 @@ def test_launches_of_a_graph_share_words_and_graphs_do_not() -> None:
     """Else those that are laid in for graphs would soon be used up, and every launch would have to write its zeros."""
     from kbench.kernels.triton_launch import mailbox
 
-    eager = mailbox(DEVICE, 128, "test").data_ptr()
-    found = []
+    device = torch.zeros(0, device=DEVICE).device
+    eager = mailbox(device, 128, "test").data_ptr()
+    in_graphs = []
     for _ in range(3):
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            torch.zeros(1, device=DEVICE)
-            found.append({mailbox(DEVICE, 128, "test").data_ptr() for _ in range(5)})
-    assert all(len(addresses) == 1 for addresses in found)
-    assert len({eager}.union(*found)) == 4
-    assert mailbox(DEVICE, 128, "test").data_ptr() == eager
-    assert mailbox(DEVICE, 128, "another").data_ptr() != eager
+            torch.zeros(1, device=device)
+            in_graphs.append({mailbox(device, 128, "test").data_ptr() for _ in range(5)})
+    assert all(len(addresses) == 1 for addresses in in_graphs)
+    assert len({eager}.union(*in_graphs)) == 4
+    assert mailbox(device, 128, "test").data_ptr() == eager
+    assert mailbox(device, 128, "another").data_ptr() != eager
 
 
 @pytest.mark.gpu

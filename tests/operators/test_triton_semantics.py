@@ -97,7 +97,7 @@ def test_gelu_writes_its_output_and_nothing_behind_it(n, monkeypatch):
     """Blocks that fill a matrix have no mask; those that do not fill it need one."""
     x = normal(1, n)
     memory = torch.full((n + 4096,), 7.0, device=DEVICE)
-    monkeypatch.setattr(torch, "empty_like", lambda like: memory[:n].view(like.shape))
+    monkeypatch.setattr(torch, "empty_like", lambda like, **_: memory[:n].view(like.shape))
     out = operator("gelu").providers["triton"].function(x)
     assert out.data_ptr() == memory.data_ptr()
     assert (memory[n:] == 7).all() and not (memory[:n] == 7).any()

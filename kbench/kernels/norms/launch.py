@@ -9,7 +9,6 @@ import math
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from kbench.kernels.triton_launch import (
@@ -24,7 +23,7 @@ from kbench.kernels.triton_launch import (
     processors_of,
     span_of,
 )
-from kbench.kernels.whole_rows import dense, dense_like
+from kbench.kernels.whole_rows import dense, dense_like, float32_rows
 
 HELD_BYTES = 2**15
 """A longer row is not held in registers on the way forward."""
@@ -82,14 +81,10 @@ def normalise(
 ) -> Tensor:
     """The normalised rows of x, as `forward.py` computes them. `h`, which may be the residual, gets the sum of both.
     `statistics` are for `gradients`: float32, (M,) or, with a bias, (2, M)."""
-    x, weight = dense(x), weight.contiguous()
-    y = dense_like(x)
-    if residual is not None:
-        residual = dense(residual)
-    if bias is not None:
-        bias = bias.contiguous()
-    if x.numel():
-        _forward((y, h, statistics, x, residual, weight, bias), float(eps))
+    x, y = dense(x), dense_like(x)
+    residual = None if residual is None else dense(residual)
+    bias = None if bias is None else bias.contiguous()
+    _forward((y,), (h, statistics, x, residual, weight.contiguous(), bias), float(eps))
     return y
 
 
@@ -167,18 +162,19 @@ def gradients(
     if dh is not None:
         dh = dense(dh)
     N = x.shape[1]
-    dx, sums = dense_like(x), weight.new_empty(count, N)
+    dx = dense_like(x)
+    sums = weight.new_empty(N) if count == 1 else weight.new_empty(count, N)
     if not x.numel():
-        return [dx, *sums.zero_().unbind()]
+        return [dx, *sums.zero_().view(count, N)]
     key = (x.get_device(), layernorm, facts_of((dy, x, dh, statistics, weight)))
     way = _backward.get(key)
     if way is None:
         way = _backward[key] = backward_launches(dy, x, dh, weight, layernorm)
-    partial = sums if way.parts == 1 else x.new_empty(way.parts, count * N, dtype=torch.float32)
+    partial = sums if way.parts == 1 else float32_rows(x, way.parts, count * N)
     way.first(dx, partial, dy, x, dh, statistics, weight)
     if way.last:
         way.last(sums, partial)
-    return [dx, *sums.unbind()]
+    return [dx, sums] if count == 1 else [dx, *sums.unbind()]
 
 
 def backward_launches(dy: Tensor, x: Tensor, dh: Tensor | None, weight: Tensor, layernorm: bool) -> Backward:

@@ -57,7 +57,7 @@ def cuda_in_place(case: Case, *, eps: float) -> Callable[..., Tensor]:
 
     def call(x: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
         y = whole_rows.dense_like(x)
-        kernel((x, residual, weight), (y, whole_rows.known_dense(residual)))
+        kernel((x, residual, weight), (y, whole_rows.require_dense(residual)))
         return y
 
     return call

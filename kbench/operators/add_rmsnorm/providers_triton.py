@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from kbench.kernels.norms.launch import gradients, normalise
-from kbench.kernels.whole_rows import dense_like, known_dense
+from kbench.kernels.whole_rows import dense_like, float32_rows, require_dense
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
 
 Two = tuple[Tensor, Tensor]
@@ -20,12 +19,12 @@ def triton(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> Two:
 
 @add_rmsnorm.provider("triton-in-place", requires="triton", mutates={"residual": "h"})
 def triton_in_place(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> Tensor:
-    return normalise(x, weight, eps, residual=residual, h=known_dense(residual))
+    return normalise(x, weight, eps, residual=residual, h=require_dense(residual))
 
 
 def triton_saving(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Two, Two]:
     """The outputs; and for the backward pass h and the factor of each row."""
-    h, factors = dense_like(x), x.new_empty(x.shape[0], dtype=torch.float32)
+    h, factors = dense_like(x), float32_rows(x, x.shape[0])
     return (normalise(x, weight, eps, residual=residual, h=h, statistics=factors), h), (h, factors)
 
 

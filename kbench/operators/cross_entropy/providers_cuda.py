@@ -6,11 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from kbench.kernels.cuda_source import CudaSource
 from kbench.kernels.libraries import same_as
-from kbench.kernels.whole_rows import dense, dense_like, known_dense
+from kbench.kernels.whole_rows import dense, dense_like, float32_rows, require_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ GRADIENTS = CudaSource(Path(__file__).parent / "cuda/gradients.cu")
 @cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=LOSSES.missing_tools)
 def cuda(logits: Tensor, labels: Tensor, *, blocks: int | None = None) -> Tensor:
     """Reads the logits once. `blocks` is a request: so many blocks per row."""
-    loss = logits.new_empty(logits.shape[0], dtype=torch.float32)
+    loss = float32_rows(logits, logits.shape[0])
     LOSSES.kernel("losses", blocks=blocks)((dense(logits), labels.contiguous()), (loss,))
     return loss
 
@@ -31,7 +29,7 @@ def cuda(logits: Tensor, labels: Tensor, *, blocks: int | None = None) -> Tensor
 def cuda_saving(logits: Tensor, labels: Tensor, *, blocks: int | None = None) -> tuple[Tensor, Tensor]:
     """The losses, and for the backward pass the maximum of each row and its sum of exp(x - maximum): (2, M) in float32."""
     rows = logits.shape[0]
-    loss, saved = logits.new_empty(rows, dtype=torch.float32), logits.new_empty(2, rows, dtype=torch.float32)
+    loss, saved = float32_rows(logits, rows), float32_rows(logits, 2, rows)
     LOSSES.kernel("losses_saving", blocks=blocks)((dense(logits), labels.contiguous()), (loss, saved))
     return loss, saved
 
@@ -63,17 +61,17 @@ cross_entropy.provider(
 
 @cross_entropy.backward("cuda-in-place", saves=cuda_saving, mutates="logits")
 def cuda_backward_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor) -> None:
-    inputs = d_loss.contiguous(), known_dense(logits), labels.contiguous(), saved
+    inputs = d_loss.contiguous(), require_dense(logits), labels.contiguous(), saved
     GRADIENTS.kernel("gradients")(inputs, (logits,))
 
 
 @cross_entropy.full("cuda-in-place", mutates="logits")
 def cuda_full_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, None]:
-    return _both(d_loss, known_dense(logits), labels, logits), None
+    return _both(d_loss, require_dense(logits), labels, logits), None
 
 
 def _both(d_loss: Tensor, logits: Tensor, labels: Tensor, d_logits: Tensor) -> Tensor:
     """Write the gradients of the logits, which may be over the logits, and return the losses."""
-    loss = logits.new_empty(logits.shape[0], dtype=torch.float32)
+    loss = float32_rows(logits, logits.shape[0])
     GRADIENTS.kernel("losses_and_gradients")((d_loss.contiguous(), logits, labels.contiguous()), (loss, d_logits))
     return loss

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from kbench.contract.provider import Unsupported
 from kbench.kernels.libraries import same_as
 from kbench.kernels.triton_launch import Launcher
-from kbench.kernels.whole_rows import dense, dense_like, known_dense
+from kbench.kernels.whole_rows import dense, dense_like, float32_rows
 from kbench.operators.cross_entropy import triton_launches
 from kbench.operators.cross_entropy.operator import cross_entropy
 
@@ -30,25 +28,25 @@ def triton(logits: Tensor, labels: Tensor, *, smoothing: float) -> Tensor:
 def triton_saving(logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[Tensor, Tensor]:
     """The losses, and for the backward pass the maximum and the sum of each row, as a tensor (2, M)."""
     M = _rows(logits)
-    loss, saved = logits.new_empty(M, dtype=torch.float32), logits.new_empty((2, M), dtype=torch.float32)
-    if M:
-        LOSSES((loss, saved, dense(logits), labels.contiguous()), smoothing)
+    loss, saved = float32_rows(logits, M), float32_rows(logits, 2, M)
+    LOSSES((loss, saved), (dense(logits), labels.contiguous()), smoothing)
     return loss, saved
 
 
 @cross_entropy.backward("triton", saves=triton_saving)
 def triton_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, *, smoothing: float) -> Tensor:
+    _rows(logits)
     d_logits = dense_like(logits)
-    if _rows(logits):
-        GRADIENTS((d_logits, d_loss.contiguous(), dense(logits), labels.contiguous(), saved), smoothing)
+    GRADIENTS((d_logits,), (d_loss.contiguous(), dense(logits), labels.contiguous(), saved), smoothing)
     return d_logits
 
 
 @cross_entropy.full("triton")
 def triton_full(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[Tensor, Tensor]:
     """Reads the logits once, and writes their gradients once."""
-    d_logits = dense_like(logits)
-    return _both(d_logits, d_loss, dense(logits), labels, smoothing), d_logits
+    loss, d_logits = float32_rows(logits, _rows(logits)), dense_like(logits)
+    BOTH((loss, d_logits), (d_loss.contiguous(), dense(logits), labels.contiguous()), smoothing)
+    return loss, d_logits
 
 
 cross_entropy.provider("triton-in-place", label="Triton (in place)", requires="triton", supports=same_as("triton"))(
@@ -60,22 +58,16 @@ cross_entropy.provider("triton-in-place", label="Triton (in place)", requires="t
 def triton_backward_in_place(
     d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, *, smoothing: float
 ) -> None:
-    if _rows(logits):
-        GRADIENTS((known_dense(logits), d_loss.contiguous(), logits, labels.contiguous(), saved), smoothing)
+    _rows(logits)
+    GRADIENTS((), (logits, d_loss.contiguous(), logits, labels.contiguous(), saved), smoothing)
 
 
 @cross_entropy.full("triton-in-place", mutates="logits")
 def triton_full_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[Tensor, None]:
     """Reads the logits once, and writes their gradients over them."""
-    return _both(known_dense(logits), d_loss, logits, labels, smoothing), None
-
-
-def _both(dx: Tensor, d_loss: Tensor, x: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Write the gradients of the logits into dx, which may be x, and return the losses."""
-    loss = x.new_empty(_rows(x), dtype=torch.float32)
-    if loss.numel():
-        BOTH((loss, dx, d_loss.contiguous(), x, labels.contiguous()), smoothing)
-    return loss
+    loss = float32_rows(logits, _rows(logits))
+    BOTH((loss,), (logits, d_loss.contiguous(), logits, labels.contiguous()), smoothing)
+    return loss, None
 
 
 def _rows(logits: Tensor) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kbench.contract.provider import Unsupported
 from kbench.kernels.triton_launch import (
     Launch,
     Launcher,
@@ -21,7 +20,7 @@ from kbench.kernels.triton_launch import (
     row_block,
     row_warps,
 )
-from kbench.kernels.whole_rows import dense_like
+from kbench.kernels.whole_rows import dense_like, require_dense
 from kbench.operators.gelu.operator import gelu
 
 if TYPE_CHECKING:
@@ -63,23 +62,19 @@ def block_of_elements(total: int, itemsize: int, processors: Processors) -> tupl
     return (2 * block if itemsize == 4 and resident < total <= 2 * resident else block), warps
 
 
-def _elements(out: Tensor, x: Tensor, approximate: str) -> Launch:
-    """The launch on the elements of x in memory order; x has no gaps."""
+def blocks(out: Tensor, x: Tensor, approximate: str) -> Launch:
+    """The launch of `triton`: on the elements of x in memory order if x has no gaps, otherwise on parts of rows."""
     from kbench.operators.gelu import triton_kernels as kernels
 
     total = x.numel()
     block, warps = block_of_elements(total, x.element_size(), processors_of(x.device))
+    if not (x.is_contiguous() or x.t().is_contiguous()):
+        return _blocks_of_rows(x, approximate, block, warps)
     constants = {**_shared_constants(x, approximate), "BLOCK": block, "EVEN": total % block == 0}
     return Launch(kernels.gelu, math.ceil(total / block), (total,), constants, {"num_warps": warps})
 
 
-def _rows(out: Tensor, x: Tensor, approximate: str) -> Launch:
-    """The launch on rows, in the blocks of `_elements`."""
-    block, warps = block_of_elements(x.numel(), x.element_size(), processors_of(x.device))
-    return _blocks_of_rows(x, approximate, block, warps)
-
-
-def _whole_rows(out: Tensor, x: Tensor, approximate: str, BLOCK: int | None, num_warps: int | None) -> Launch:
+def whole_rows(out: Tensor, x: Tensor, approximate: str, BLOCK: int | None, num_warps: int | None) -> Launch:
     """The launch of `triton-row`. Raises Unsupported if BLOCK does not hold a row."""
     block = row_block(x.shape[1], BLOCK)
     return _blocks_of_rows(x, approximate, block, num_warps or row_warps(block), exact_part(block, approximate))
@@ -93,10 +88,11 @@ def exact_part(block: int, approximate: str) -> int:
 def _blocks_of_rows(x: Tensor, approximate: str, block: int, warps: int, part: int | None = None) -> Launch:
     from kbench.operators.gelu import triton_kernels as kernels
 
-    M, N = x.shape
-    blocks = math.ceil(N / block)
+    M, N = require_dense(x).shape
+    blocks_of_row = math.ceil(N / block)
     constants = {**_shared_constants(x, approximate), "BLOCK": block, "PART": part or block}
-    return Launch(kernels.gelu_rows, M * blocks, (x.stride(0), N, blocks), constants, {"num_warps": warps})
+    numbers = (x.stride(0), N, blocks_of_row)
+    return Launch(kernels.gelu_rows, M * blocks_of_row, numbers, constants, {"num_warps": warps})
 
 
 def _shared_constants(x: Tensor, approximate: str) -> dict[str, Any]:
@@ -104,7 +100,7 @@ def _shared_constants(x: Tensor, approximate: str) -> dict[str, Any]:
     return {"TANH": approximate == "tanh", "POLICY": load_policy_for(x)}
 
 
-ELEMENTS, ROWS, WHOLE_ROWS = Launcher(_elements), Launcher(_rows), Launcher(_whole_rows)
+BLOCKS, WHOLE_ROWS = Launcher(blocks), Launcher(whole_rows)
 
 
 @gelu.provider("triton-row", label="Triton (row)", requires="triton", supports=long_rows)
@@ -112,9 +108,8 @@ def triton_row(
     x: Tensor, *, approximate: str = "tanh", BLOCK: int | None = None, num_warps: int | None = None
 ) -> Tensor:
     """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
-    out = _dense_output(x)
-    if out.numel():
-        WHOLE_ROWS((out, x), approximate, BLOCK, num_warps)
+    out = dense_like(x)
+    WHOLE_ROWS((out,), (x,), approximate, BLOCK, num_warps)
     return out
 
 
@@ -122,15 +117,7 @@ def triton_row(
 def triton(x: Tensor, *, approximate: str = "tanh") -> Tensor:
     """A block of elements per program: 16 bytes per thread of 4 warps, or 8 if there are few elements. If x has no gaps in
     memory, in either order, its rows do not matter to the launch."""
-    flat = x.is_contiguous() or x.t().is_contiguous()
-    out = torch.empty_like(x) if flat else _dense_output(x)  # the first has the memory order of x
-    if out.numel():
-        (ELEMENTS if flat else ROWS)((out, x), approximate)
+    transposed = not x.is_contiguous() and x.t().is_contiguous()
+    out = torch.empty_like(x) if transposed else dense_like(x)  # in the memory order of x
+    BLOCKS((out,), (x,), approximate)
     return out
-
-
-def _dense_output(x: Tensor) -> Tensor:
-    """A dense output for x. Raises Unsupported if the elements of a row are not neighbours in memory."""
-    if x.stride(1) != 1 and x.shape[1] > 1:
-        raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
-    return dense_like(x)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from kbench.kernels.norms.launch import gradients, normalise
+from kbench.kernels.whole_rows import float32_rows
 from kbench.operators.rmsnorm.operator import rmsnorm
 
 
@@ -16,7 +16,7 @@ def triton(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
 
 def triton_saving(x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
     """The output, and the factor of each row for the backward pass."""
-    factors = x.new_empty(x.shape[0], dtype=torch.float32)
+    factors = float32_rows(x, x.shape[0])
     return normalise(x, weight, eps, statistics=factors), factors
 
 

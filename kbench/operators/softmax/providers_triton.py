@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.contract.provider import Unsupported
 from kbench.kernels.triton_launch import Launcher, long_rows
 from kbench.kernels.whole_rows import dense, dense_like
 from kbench.operators.softmax import triton_launches
@@ -25,9 +24,8 @@ def triton_row(
     x: Tensor, *, BLOCK: int | None = None, num_warps: int | None = None, num_stages: int | None = None
 ) -> Tensor:
     """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
-    out = _output(x)
-    if out.numel():
-        ROW((out, x), BLOCK, num_warps, num_stages)
+    out = dense_like(x)
+    ROW((out,), (x,), BLOCK, num_warps, num_stages)
     return out
 
 
@@ -36,18 +34,16 @@ def triton_persistent(
     x: Tensor, *, BLOCK: int | None = None, num_warps: int | None = None, num_stages: int | None = None
 ) -> Tensor:
     """As many programs as the device holds at once. Each strides over the rows and loads `num_stages` - 1 rows ahead."""
-    out = _output(x)
-    if out.numel():
-        PERSISTENT((out, x), BLOCK, num_warps, num_stages)
+    out = dense_like(x)
+    PERSISTENT((out,), (x,), BLOCK, num_warps, num_stages)
     return out
 
 
 @softmax.provider("triton", label="Triton", requires="triton")
 def triton(x: Tensor) -> Tensor:
     """The kernel and the launch of `triton_launches.py` for each shape. Reads x once, unless rows are very long."""
-    out = _output(x)
-    if out.numel():
-        FORWARD((out, x))
+    out = dense_like(x)
+    FORWARD((out,), (x,))
     return out
 
 
@@ -56,13 +52,5 @@ def triton_backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
     """`y * (dy - sum(dy * y))`. Reads y and dy once, unless rows are very long."""
     y = saved[0]
     dx = dense_like(y)
-    if dx.numel():
-        BACKWARD((dx, dense(dy), y))
+    BACKWARD((dx,), (dense(dy), y))
     return dx
-
-
-def _output(x: Tensor) -> Tensor:
-    """A dense output for x. Raises Unsupported if the elements of a row are not neighbours in memory."""
-    if x.stride(1) != 1 and x.shape[1] > 1:
-        raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
-    return dense_like(x)

@@ -23,6 +23,7 @@ from kbench.kernels.triton_launch import (
     waiting_rows,
     whole_rows,
 )
+from kbench.kernels.whole_rows import require_dense
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -289,7 +290,7 @@ def row(out: Tensor, x: Tensor, BLOCK: int | None, num_warps: int | None, num_st
     """The launch of `triton-row`."""
     from kbench.operators.softmax import triton_kernels as kernels
 
-    block = row_block(x.shape[1], BLOCK)
+    block = row_block(require_dense(x).shape[1], BLOCK)
     options = {"num_warps": num_warps or row_warps(block)} | ({"num_stages": num_stages} if num_stages else {})
     return Launch(kernels.row, x.shape[0], (x.stride(0), *x.shape), {"BLOCK": block}, options)
 
@@ -299,7 +300,7 @@ def persistent(out: Tensor, x: Tensor, BLOCK: int | None, num_warps: int | None,
     and the shared memory of the compiled kernel."""
     from kbench.operators.softmax import triton_kernels as kernels
 
-    block = row_block(x.shape[1], BLOCK)
+    block = row_block(require_dense(x).shape[1], BLOCK)
     # the row that is loaded ahead waits in shared memory; every target has 64 KiB of it
     constants = {"BLOCK": block, "STAGES": num_stages or (2 if block * x.element_size() <= 64 * 1024 else 1)}
     options = {"num_warps": num_warps or row_warps(block)}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from kbench.kernels import triton_launch
+from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for
+from kbench.kernels.whole_rows import dense_like
 from kbench.operators.swiglu.operator import swiglu
 
 if TYPE_CHECKING:
@@ -16,27 +15,35 @@ if TYPE_CHECKING:
 BLOCK = 1024
 
 
-@swiglu.provider("triton", label="Triton", requires="triton")
-def triton(gate: Tensor, up: Tensor) -> Tensor:
+def forward(y: Tensor, gate: Tensor, up: Tensor) -> Launch:
     from kbench.operators.swiglu.triton_kernels import forward_block
 
-    gate, up = gate.contiguous(), up.contiguous()
-    y = torch.empty_like(gate)
-    if y.numel():
-        forward_block[_grid(y)](y, gate, up, y.numel(), BLOCK, triton_launch.load_policy_for(y))
+    return _blocks(forward_block, y)
+
+
+def backward(d_gate: Tensor, d_up: Tensor, dy: Tensor, gate: Tensor, up: Tensor) -> Launch:
+    from kbench.operators.swiglu.triton_kernels import backward_block
+
+    return _blocks(backward_block, dy)
+
+
+def _blocks(kernel: Any, x: Tensor) -> Launch:
+    total, constants = x.numel(), {"BLOCK": BLOCK, "POLICY": load_policy_for(x)}
+    return Launch(kernel, math.ceil(total / BLOCK), (total,), constants, {})
+
+
+FORWARD, BACKWARD = Launcher(forward), Launcher(backward)
+
+
+@swiglu.provider("triton", label="Triton", requires="triton")
+def triton(gate: Tensor, up: Tensor) -> Tensor:
+    y = dense_like(gate)
+    FORWARD((y,), (gate.contiguous(), up.contiguous()))
     return y
 
 
 @swiglu.backward("triton")
 def triton_backward(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
-    from kbench.operators.swiglu.triton_kernels import backward_block
-
-    dy, gate, up = dy.contiguous(), gate.contiguous(), up.contiguous()
-    d_gate, d_up = torch.empty_like(gate), torch.empty_like(up)
-    if dy.numel():
-        backward_block[_grid(dy)](d_gate, d_up, dy, gate, up, dy.numel(), BLOCK, triton_launch.load_policy_for(dy))
+    d_gate, d_up = dense_like(gate), dense_like(up)
+    BACKWARD((d_gate, d_up), (dy.contiguous(), gate.contiguous(), up.contiguous()))
     return d_gate, d_up
-
-
-def _grid(x: Tensor) -> tuple[int]:
-    return (math.ceil(x.numel() / BLOCK),)
