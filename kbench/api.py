@@ -115,7 +115,7 @@ def compare(
     which `passed` is false. Raises UsageError.
     """
     from kbench.comparison.compare import compare_results
-    from kbench.comparison.options import CompareOptions
+    from kbench.comparison.model import CompareOptions
     from kbench.notebook import frames
     from kbench.notebook.comparison_view import ComparisonView
 

@@ -23,15 +23,17 @@ import numpy.typing as npt
 from scipy import stats
 
 from kbench.comparison.drift import ControlKey, ControlTimes, estimate_drift
-from kbench.comparison.join import Key, Pair, Reading, Side
 from kbench.comparison.judge import judge_pairs
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions, Key, Pair, Side
 from kbench.comparison.stats import discoveries
 from kbench.comparison.verdict import Verdict
+from kbench.results.case import Case
+from kbench.results.row import Row
 from kbench.results.timers import TICK_MS
 
 Array = npt.NDArray[np.float64]
 
+CASE = Case("simulated", {}, "float32")
 ROWS, SAMPLES = 50, 100
 SESSION, ROW_IN_SESSION, SAMPLE, CORRELATION = 0.006, 0.004, 0.005, 0.5
 MEDIAN = 0.001
@@ -98,8 +100,10 @@ def _medians(*sides: Array) -> list[Array]:
 
 
 def _side(medians: Array) -> Side:
-    readings = [Reading(session, float(ms), float(ms), samples=SAMPLES) for session, ms in enumerate(medians)]
-    return Side(tuple(readings), len(readings), len(readings))
+    rows = [
+        Row(CASE, "simulated", session=session, ms=float(ms), samples=SAMPLES) for session, ms in enumerate(medians)
+    ]
+    return Side.of(rows, "ms")
 
 
 def _controls(kind: str, *medians: Array) -> dict[ControlKey, ControlTimes]:

@@ -77,7 +77,7 @@ def ab(
     Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 a build failed, nothing could
     be measured, no row could be compared, no row is clear, or --strict refused one; 130 interrupted.
     """
-    from kbench.comparison.options import CompareOptions
+    from kbench.comparison.model import CompareOptions
     from kbench.revisions.ab import MOST_SESSIONS, RevisionOptions, measure_revisions
 
     if len(words) > 2:

@@ -73,7 +73,7 @@ def compare(
     row is clear, or --strict refused a row.
     """
     from kbench.comparison.compare import compare_results
-    from kbench.comparison.options import CompareOptions
+    from kbench.comparison.model import CompareOptions
 
     options = CompareOptions(
         where,

@@ -34,12 +34,12 @@ def write_outputs(
 ) -> None:
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
     give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report.next_steps`."""
-    from kbench.comparison import text as tables
+    from kbench.comparison import report
     from kbench.comparison.exports import FORMATS
 
     verdicts = _verdicts("--only", only)
     targets = export_targets(exports, github)
-    printed = tables.text(
+    printed = report.text(
         comparison, terminal.width(), sort, verdicts, colour=terminal.colours(), unclear_advice=unclear_advice
     )
     if comparison.nothing_common:
@@ -103,9 +103,9 @@ def _tell_github(comparison: Comparison) -> None:
     """Write annotations to stdout, and the files that the environment of a GitHub job names."""
     from kbench.comparison import github as actions
 
-    terminal.write_text(actions.text(comparison), commands=True)
+    terminal.write_text(actions.commands(comparison), commands=True)
     for variable, text in (
-        ("GITHUB_STEP_SUMMARY", actions.step_summary(comparison)),
+        ("GITHUB_STEP_SUMMARY", actions.markdown(comparison, actions.SUMMARY_LIMIT)),
         ("GITHUB_OUTPUT", actions.outputs(comparison)),
     ):
         if path := os.environ.get(variable):

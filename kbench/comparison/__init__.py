@@ -1,7 +1,6 @@
 """Compare results: join the rows of two sides, judge each pair, and list what else differs.
 
-`compare.compare_results` makes a `model.Comparison` from two results files: `join` pairs the rows, `drift` measures how the
-machine changed, and `judge` computes the size of each change (with `stats`) and gives each row a `verdict` with its reasons
-(`reason`). `report` has the names, numbers, groups and lines of a report; `text`, `markdown` and `github` lay it out. The types
-of `model` are the JSON; `exports` lists the formats.
+`compare.compare_results` reads two results files and joins their rows. `drift` measures how the machine changed, and `judge`
+computes the size of each change (with `stats`) and gives each row a `verdict` with its reasons. The outcome is a
+`model.Comparison`, which is also the JSON. `report` makes text of it, `github` what GitHub shows; `exports` lists the formats.
 """

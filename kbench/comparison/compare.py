@@ -1,19 +1,25 @@
-"""Make a comparison: read two results files, pair and judge their rows, and find what else differs."""
+"""Make a comparison: read two results files, join their rows, judge them, and find what else differs.
+
+Rows are joined by operator, case and provider, never by their position in the file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kbench.analysis.files import read_file
+from kbench.analysis import analyse
 from kbench.comparison.drift import drifts_by_device
-from kbench.comparison.environment_differences import differences, unknown_names
-from kbench.comparison.join import common_axes, ignore_axes, nothing_common, other_weights, pairs, sides_of
+from kbench.comparison.environment import differences, unknown_names
 from kbench.comparison.judge import judge_pairs
-from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
-from kbench.errors import UsageError
-from kbench.results.reader import parse_source, read_results
+from kbench.comparison.model import CompareOptions, Comparison, Key, Pair, Side, several_devices
+from kbench.errors import ResultsError, UsageError
+from kbench.results.case import FORWARD
+from kbench.results.environment import read_environment
+from kbench.results.reader import Results, parse_source, read_results
+from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.row_filter import RowFilter
+from kbench.text.words import list_words, plural
 
 DEFAULT_OPTIONS = CompareOptions()
 
@@ -23,45 +29,149 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
 
     Raises UsageError and ResultsError.
     """
-    if len(sources) != 2:
-        raise UsageError(
-            f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
-        )
-    labelled = [parse_source(source) for source in sources]
-    labels, where = _unique_labels(labelled), RowFilter.parse(options.where)
-    old, new = (read_file(label, path, where, expected=True) for label, (_, path) in zip(labels, labelled, strict=True))
-    if where.terms and not (old.results.provider_rows or new.results.provider_rows):
-        raise UsageError(where.nothing(read_results(old.path)))
-    axes, ignored_axes = common_axes(old.results, new.results), ignore_axes(old.results, new.results)
-    of_old, of_new = (sides_of(file.results, axes, options.metric) for file in (old, new))
-    drifts = drifts_by_device(old.analysis, new.analysis, axes, options.vary)
-    rows, geomean = judge_pairs(pairs(of_old, of_new), drifts, options)
+    labels, paths = _labels_and_paths(sources)
+    old, new = _read(paths, RowFilter.parse(options.where))
+    (old_environment, old_note), (new_environment, new_note) = (read_environment(path, expected=True) for path in paths)
+    axes, ignored_axes = _axes_in_common(old, new)
+    of_old, of_new = (_sides(results, axes, options.metric) for results in (old, new))
+    keys = sorted({*of_old, *of_new}, key=lambda key: key.order)
+    pairs = [Pair(key, of_old.get(key), of_new.get(key)) for key in keys]
+    drifts = drifts_by_device(
+        analyse(old.rows, old_environment.baseline), analyse(new.rows, new_environment.baseline), axes, options.vary
+    )
+    rows, geomean = judge_pairs(pairs, drifts, options)
+    files = (old, old_environment), (new, new_environment)
     notes = [
         *ignored_axes,
-        *unknown_names(options.vary, old, new),
-        other_weights(old.label, of_old, new.label, of_new),
+        *unknown_names(options.vary, *files),
+        _other_weights(*labels, pairs),
         *old.warnings,
+        old_note,
         *new.warnings,
+        new_note,
     ]
     return Comparison(
-        old.label,
-        new.label,
+        *labels,
         options,
         tuple(rows),
         geomean,
         drifts,
-        differences=tuple(differences(old, new, options.vary)),
+        differences=tuple(differences(*files, options.vary)),
         notes=tuple(dict.fromkeys(filter(None, notes))),
-        nothing_common=nothing_common(old.label, of_old, new.label, of_new),
-        places=new.environment.places,
+        nothing_common=_nothing_common(*labels, pairs),
+        places=new_environment.places,
     )
 
 
-def _unique_labels(labelled: list[tuple[str, Path]]) -> list[str]:
-    """The labels, or the paths of files without one. Raises UsageError when two are equal."""
-    labels = [label or str(path) for label, path in labelled]
-    if labels[0] == labels[1]:
-        if any(label for label, _ in labelled):
-            raise UsageError(f"two files have the label {labels[0]}; give each its own label: old=a.csv new=b.csv")
-        return [labels[0], f"{labels[1]} (again)"]  # a file against itself
-    return labels
+def _labels_and_paths(sources: Sequence[Path | str]) -> tuple[tuple[str, str], list[Path]]:
+    """The labels of two files, and their paths. A file without a label has its path for one."""
+    if len(sources) != 2:
+        raise UsageError(
+            f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
+        )
+    (old, old_path), (new, new_path) = map(parse_source, sources)
+    if (old or str(old_path)) == (new or str(new_path)):
+        if old or new:
+            raise UsageError(f"two files have the label {old or new}; give each its own label: old=a.csv new=b.csv")
+        new = f"{new_path} (again)"  # a file against itself
+    return (old or str(old_path), new or str(new_path)), [old_path, new_path]
+
+
+def _read(paths: Sequence[Path], where: RowFilter) -> list[Results]:
+    """The rows to compare of each file. Raises UsageError if no file has any."""
+    files = [read_results(path) for path in paths]
+    chosen = [where.select(results) for results in files]
+    if where.terms and not any(results.provider_rows for results in chosen):
+        raise UsageError(where.nothing(files[0]))
+    return chosen
+
+
+# ---- how rows are joined
+
+
+def _axes_in_common(old: Results, new: Results) -> tuple[list[str], list[str]]:
+    """The columns that identify a case in both files, and notes on the axes that only one of them has.
+
+    `device` is one of these columns if a file has rows of several devices. Raises UsageError when the rows cannot be matched
+    without an axis: it has several values, or is a mode that the other file does not have.
+    """
+    notes = []
+    for having, lacking in ((old, new), (new, old)):
+        for axis in (axis for axis in having.axes if axis not in lacking.axes):
+            values = list(dict.fromkeys(row.case.axes[axis] for row in having.rows))
+            # a file without modes has forward passes only
+            other_mode = axis == "mode" and lacking.rows and any(value != FORWARD for value in values)
+            if len(values) <= 1 and not other_mode:
+                name = "=".join(map(str, [axis, *values]))
+                notes.append(f"the axis {name} was ignored, because {lacking.path} has no such axis")
+                continue
+            remedy = f"measure one value of {axis}"
+            if other_mode and FORWARD in values:
+                remedy = f"compare the forward rows with --where {axis}={FORWARD}"
+            elif other_mode:
+                remedy = "measure both"
+            which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
+            raise UsageError(
+                f"{having.path}: this file has {which}, but {lacking.path} has no such axis, so their rows cannot be "
+                f"matched; compare files with the same axes, or {remedy}"
+            )
+    devices = ["device"] if several_devices(old) or several_devices(new) else []
+    return [*(axis for axis in old.axes if axis in new.axes), *devices], notes
+
+
+def _sides(results: Results, axes: Sequence[str], metric: str) -> dict[Key, Side]:
+    """The sides of a file. `axes` identify a case. Raises ResultsError when a key has the same session twice."""
+    rows_of_keys: dict[Key, dict[int, Row]] = {}
+    for row in results.provider_rows:
+        key = Key.of(row, axes)
+        sessions = rows_of_keys.setdefault(key, {})
+        if row.session in sessions:
+            # They were measured in two ways: read_results refuses a row that a session has twice.
+            other = sessions[row.session]
+            first, line = (results.lines[results.rows.index(repeated)] for repeated in (other, row))
+            differ = [name for name in CONDITION_COLUMNS if getattr(row, name) != getattr(other, name)]
+            raise ResultsError(
+                f"{results.path}:{line}: {key.label} session {row.session} is also on line {first}, with another "
+                f"{list_words(differ)}; compare one of them, for example with --where {differ[0]}={getattr(other, differ[0])}"
+            )
+        sessions[row.session] = row
+    return {
+        key: Side.of([sessions[number] for number in sorted(sessions)], metric)
+        for key, sessions in rows_of_keys.items()
+    }
+
+
+# ---- what is said of rows that do not match
+
+
+def _nothing_common(old: str, new: str, pairs: Sequence[Pair]) -> str:
+    """One sentence that says how two files without a common row differ; "" for files that have one."""
+    if any(pair.old and pair.new for pair in pairs):
+        return ""
+    of_old, of_new = _values(pair.key for pair in pairs if pair.old), _values(pair.key for pair in pairs if pair.new)
+    empty = [label for label, values in ((old, of_old), (new, of_new)) if not values]
+    if empty:
+        return f"nothing to compare: {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no row of a provider"
+    different = [
+        f"{name} is {list_words(of_old[name], 3)} in {old} and {list_words(of_new[name], 3)} in {new}"
+        for name in of_old
+        if not set(of_old[name]) & set(of_new[name])
+    ]
+    which = f": {'; '.join(different)}" if different else ""
+    return f"nothing to compare: {old} and {new} have no row in common{which}"
+
+
+def _values(keys: Iterable[Key]) -> dict[str, list[str]]:
+    """The values of each part of the names of some keys."""
+    values: dict[str, dict[str, None]] = {}
+    for key in keys:
+        for name, value in key.parts.items():
+            values.setdefault(name, {})[value] = None
+    return {name: list(texts) for name, texts in values.items()}
+
+
+def _other_weights(old: str, new: str, pairs: Sequence[Pair]) -> str:
+    """A note on weights that differ between two files; "" if none do."""
+    other = sum(pair.old.weight != pair.new.weight for pair in pairs if pair.old and pair.new)
+    message = f"the weights of {plural(other, 'row')} differ between {old} and {new}"
+    return f"{message}; the geometric mean uses the weights of {old}, or of {new} where {old} has none" if other else ""

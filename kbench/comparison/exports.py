@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from kbench.comparison import github, markdown
+from kbench.comparison import github
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.text.printable import no_formula
 
@@ -67,9 +67,9 @@ def _column(name: str) -> str:
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "markdown": markdown.document,
+    "markdown": github.markdown,
     "json": Comparison.json,
     "csv": csv_text,
-    "github": github.text,
+    "github": github.commands,
 }
-"""The table on the terminal is none of them: `text.text` takes a width and an order too."""
+"""The table on the terminal is none of them: `report.text` takes a width and an order too."""

@@ -1,34 +1,145 @@
-"""A comparison for a GitHub Actions job: annotations in the log, the summary of the step, and outputs for later steps.
+"""A comparison on GitHub: Markdown for a comment on a pull request and for the summary of a step, and for a job of GitHub
+Actions annotations in the log and outputs for later steps.
 
-The syntax is that of https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+In Markdown, changes come first, the rest is folded, and text from files is escaped: a provider called `<script>`, `@everyone`
+or `a|b` is shown as it is. The syntax of annotations is that of
+https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
 """
 
 from __future__ import annotations
 
-from kbench.comparison import markdown, report
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from kbench.comparison import report
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.verdict import Verdict
+from kbench.text.printable import printable
+from kbench.text.table import Table
 
-MOST = 9
+MARKER = "<!-- kbench:compare -->"
+"""The first line. A later run uses it to find the comment that it replaces."""
+
+MAX_DOCUMENT_BYTES = 60_000
+"""The most bytes of a document. GitHub accepts 65,536 characters."""
+
+RESERVE = 200
+"""Bytes that are reserved for the line that says what was left out."""
+
+LONGEST_CELL = 300
+"""The most characters of a cell. Longer text is cut here; the other formats have all of it."""
+
+AT_A_GLANCE = 20
+"""Up to this many unclear rows are shown unfolded."""
+
+MOST_ANNOTATIONS = 9
 """At most this many annotations of rows. GitHub shows ten of a kind per step and drops the rest silently; the tenth is the
 summary."""
 
 SUMMARY_LIMIT = 900_000
 """The most bytes of a step's summary. GitHub refuses more than 1 MiB."""
 
+_MARKUP = re.compile(r"([\\`*_\[\]|~$])")
+_REFERENCE = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
+"""A place inside a mention, a reference or a bare link. A zero-width space there makes it plain text."""
 
-def text(comparison: Comparison) -> str:
+
+# ---- Markdown
+
+
+def markdown(comparison: Comparison, limit: int = MAX_DOCUMENT_BYTES) -> str:
+    """The report in at most `limit` bytes. Its last line counts what was left out."""
+    lines = [MARKER, f"### {_headline(comparison)}", "", f"**{escape(report.title(comparison))}**", ""]
+    if comparison.nothing_common:
+        return "\n".join(lines).rstrip() + "\n"
+    room, left_out = limit - RESERVE - _size(lines), 0
+    for opening, body, closing in _parts(comparison):
+        room -= _size([*opening, *closing])
+        fitting = 0
+        while fitting < len(body) and _size([body[fitting]]) <= room:
+            room -= _size([body[fitting]])
+            fitting += 1
+        lines += [*opening, *body[:fitting], *closing] if fitting else []
+        if fitting < len(body):  # nothing below is more important
+            room, left_out = 0, left_out + len(body) - fitting
+    if left_out:
+        lines.append(f"**No room for {left_out} more lines**: `kbench compare ... --export json=FILE` has everything.")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _parts(comparison: Comparison) -> Iterator[tuple[list[str], list[str], list[str]]]:
+    """The parts of the document below its title, the most important first. Each has the lines that open it, the lines of its
+    body, of which some may have no room, and the lines that close it."""
+    notes = [
+        *([report.summary(comparison)] if comparison.gate.text else []),
+        *(f"{name}: {value}" for name, value in report.facts(comparison).items()),
+        *report.drifts(comparison),
+        report.geomean(comparison),
+        *comparison.notes,
+    ]
+    yield [], [f"- {escape(note)}" for note in notes], [""]
+    yield *_table(report.difference_table(comparison)), [""]
+    for changed, rows in report.sections(comparison.rows):
+        head, body = _table((report.row_table if changed else report.group_table)(rows, comparison))
+        opening, closing = _fold(rows)
+        yield [*opening, *head], body, ["", *closing]
+
+
+def _table(table: Table) -> tuple[list[str], list[str]]:
+    """The head and the lines of a table."""
+    marks = "|".join("---:" if head in table.right else "---" for head in table.header)
+    return [_line(table.header), f"|{marks}|"], [_line(cells) for cells in table.rows]
+
+
+def _headline(comparison: Comparison) -> str:
+    """`kbench compare: gate failed: 12 failed (--fail-on failed)` with a mark; the counts where there is no gate."""
+    gate = comparison.gate
+    unclear = Verdict.UNCLEAR in comparison.counts
+    passed = "\N{WARNING SIGN}" if unclear else "\N{WHITE HEAVY CHECK MARK}"
+    sign = "" if not gate.text else f"{passed} " if gate.passed else "\N{CROSS MARK} "
+    return f"{sign}kbench compare: {escape(gate.text or report.summary(comparison))}"
+
+
+def _fold(rows: Sequence[JudgedRow]) -> tuple[list[str], list[str]]:
+    """The opening and closing lines of a section. A section that needs attention is not folded."""
+    verdict = rows[0].verdict
+    if not verdict.quiet:
+        return [], []
+    glance = " open" if verdict is Verdict.UNCLEAR and len(rows) <= AT_A_GLANCE else ""
+    return [f"<details{glance}><summary>{len(rows)} {verdict}</summary>", ""], ["</details>", ""]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(escape, cells))} |"
+
+
+def _size(lines: Iterable[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
+
+
+def escape(text: str) -> str:
+    """Text that cannot leave its table cell, act as markup, or mention anybody."""
+    text = printable(text)
+    text = text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _REFERENCE.sub("&#8203;", _MARKUP.sub(r"\\\1", text))
+
+
+# ---- GitHub Actions
+
+
+def commands(comparison: Comparison) -> str:
     """Workflow commands: an error for each verdict that fails the gate, a warning for others that need attention, a notice
     for other changes, and the summary."""
     failing = comparison.options.failing
     messages = [] if comparison.nothing_common else _messages(comparison)
     messages.sort(key=lambda message: (message[0].verdict not in failing, message[0].verdict.rank))
     lines = []
-    for row, message, _ in messages[:MOST]:
+    for row, message, _ in messages[:MOST_ANNOTATIONS]:
         notable = "warning" if row.verdict.needs_attention else "notice"
         level = "error" if row.verdict in failing else notable
         lines.append(_command(level, row.verdict, message, _place(row, comparison)))
-    left = sum(count for _, _, count in messages[MOST:])
+    left = sum(count for _, _, count in messages[MOST_ANNOTATIONS:])
     more = f"; {left} more row{'s have' if left > 1 else ' has'} no annotation" if left else ""
     return "".join([*lines, _command("notice", "summary", report.headline(comparison) + more)])
 
@@ -36,11 +147,11 @@ def text(comparison: Comparison) -> str:
 def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
     """The messages of annotations, each with its first row and the number of its rows. Rows of a provider without a time share
     a message if they have the same reason."""
-    common, failing = report.common_parts(comparison), comparison.options.failing
+    failing = comparison.options.failing
     rows = [row for row in report.ordered(comparison) if row.verdict in failing or not row.verdict.quiet]
     messages = []
     for changed, members in report.sections(rows):
-        groups = [] if changed else report.grouped(members, comparison, common)
+        groups = [] if changed else report.grouped(members, comparison)
         single = members if changed else [group.first for group in groups if group.count == 1]
         messages += [(row, f"{row.key.label}: {report.sentence(row, comparison)}", 1) for row in single]
         messages += [
@@ -49,11 +160,6 @@ def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
             if group.count > 1
         ]
     return messages
-
-
-def step_summary(comparison: Comparison) -> str:
-    """Markdown for the file named in GITHUB_STEP_SUMMARY."""
-    return markdown.document(comparison, SUMMARY_LIMIT)
 
 
 def outputs(comparison: Comparison) -> str:

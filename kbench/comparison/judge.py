@@ -26,12 +26,9 @@ from kbench.analysis import rounds
 from kbench.analysis.noise import TOO_NOISY
 from kbench.analysis.standings import weighted_mean
 from kbench.comparison import stats
-from kbench.comparison.drift import Drift, drift_of
-from kbench.comparison.join import Pair, Side
-from kbench.comparison.model import Geomean, JudgedRow
-from kbench.comparison.options import CompareOptions
-from kbench.comparison.reason import Cause, Reason, because
-from kbench.comparison.verdict import Verdict
+from kbench.comparison.drift import drift_of
+from kbench.comparison.model import CompareOptions, Drift, Geomean, JudgedRow, Pair, Side
+from kbench.comparison.verdict import Cause, Reason, Verdict, because
 from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.numbers import format_share
@@ -136,7 +133,7 @@ def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change
     more, or the controls of the same case changed in another way than those of the others."""
     old, new = (statistics.fmean(logs.values()) for logs in _log_times(pair, drift, options))
     floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own.get(pair.key.case, 0.0)))
-    scatter = math.hypot(*(rounds.uncertainty(rounds.logs(side.readings[0].rounds)) for side in pair.sides))
+    scatter = math.hypot(*(rounds.uncertainty(rounds.logs(side.readings[0].round_ms)) for side in pair.sides))
     return Change(pair, drift, new - old, max(math.log1p(floor), scatter))
 
 
@@ -145,8 +142,8 @@ def _log_times(pair: Pair, drift: Drift, options: CompareOptions) -> list[dict[i
     shifts = drift.shifts if options.compared.drifts else ({}, {})
     return [
         {
-            reading.session: -options.compared.sign * math.log(reading.value) - shift.get(reading.session, 0.0)
-            for reading in side.readings
+            session: -options.compared.sign * math.log(value) - shift.get(session, 0.0)
+            for session, value in side.values.items()
         }
         for side, shift in zip(pair.sides, shifts, strict=True)
     ]
@@ -165,7 +162,7 @@ def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
 def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | None:
     """The judgement of a pair whose times cannot be compared; None for a pair whose times can."""
     old, new = pair.old, pair.new
-    if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
+    if old is None or new is None or old.status is not Status.OK or new.status is not Status.OK:
         verdict, reason = _judge_statuses(old, new)
         return verdict, (reason,)
     if lacking := _sides_without(options.metric, old, new):
@@ -240,7 +237,7 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
     few_sessions = _few_sessions(change)
     if _one_measurement(change.pair):
         return Verdict.SAME, (because(Cause.ONE_MEASUREMENT),)
-    if any((reading.samples or math.inf) <= 1 for side in change.pair.sides for reading in side.readings):
+    if any((row.samples or math.inf) <= 1 for side in change.pair.sides for row in side.readings):
         return Verdict.UNCLEAR, (because(Cause.ONE_SAMPLE),)
     if q is None and drift.noise > TOO_NOISY:
         return Verdict.UNCLEAR, (because(Cause.NOISY_MACHINE, noise_floor=format_share(drift.noise)),)
@@ -282,7 +279,7 @@ def _what_ran(pair: Pair, *, changed: bool) -> tuple[Reason, ...]:
 def _one_measurement(pair: Pair) -> bool:
     """Whether both sides are the same measurement, as in a file compared with itself. The start times must be equal, too."""
     old, new = pair.sides
-    return old.readings == new.readings and all(reading.started_at for reading in old.readings)
+    return old.readings == new.readings and all(row.started_at for row in old.readings)
 
 
 def _few_sessions(change: Change) -> tuple[Reason, ...]:

@@ -1,28 +1,280 @@
-"""The outcome of a comparison: its judged rows, its geometric mean, what a reader needs to weigh them, and its gate.
+"""What a comparison consists of: its options, the two sides of each row with their verdict, the drift of the machine, what else
+differs between the files, and the gate.
 
 These types are also its JSON, the format that programs should read. `schema` describes it, as docs/compare.schema.json does.
 """
 
 from __future__ import annotations
 
+import enum
+import math
+import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, computed_field
+from pydantic import ConfigDict, Field, PlainSerializer, TypeAdapter, computed_field, with_config
 
-from kbench.comparison.drift import Drift
-from kbench.comparison.environment_differences import EnvironmentDifference
-from kbench.comparison.join import Pair, exported
-from kbench.comparison.options import CompareOptions
-from kbench.comparison.reason import Cause, Reason, sentence_of
-from kbench.comparison.verdict import Verdict
-from kbench.launches.code_change import CodeChange, code_change
+from kbench.analysis.cases import weight_of
+from kbench.analysis.metrics import COMPARED, Metric, metric_by_name
+from kbench.comparison.verdict import Cause, Reason, Verdict
+from kbench.errors import UsageError
+from kbench.launches.code_change import CodeChange, RanKernels, code_change
+from kbench.results.case import DTYPE_ALIASES, Value, configuration_name, value_order
+from kbench.results.cells import is_plausible
+from kbench.results.reader import Results
+from kbench.results.row import CONDITION_COLUMNS, Row
+from kbench.results.timers import timer_kind
+from kbench.results.vocabulary import Flag, Status
+from kbench.text.suggest import unknown
+
+CONDITIONS = (*CONDITION_COLUMNS, "case_hash")
+"""Two times are comparable when these columns agree."""
+
+ENOUGH_CASES = 5
+"""The drift is subtracted from the rows if this many cases have a control. The controls of a few cases may be noisier than the
+rows."""
+
+ONE_KIND = 1.5
+"""The drift explains this many times as much if there is one kind of control. Nothing then shows how far a kernel and a copy
+can be apart."""
+
+MAX_LOG_RATIO = 700.0
+"""The largest logarithm of a ratio that a float can hold. An interval without bounds is cut here."""
 
 MAY_BE_UNCLEAR = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME}
 """The verdicts that an unclear row would have with better measurements. A gate for others decides without times."""
+
+CaseId = tuple[str, tuple[tuple[str, Value], ...], str]
+"""Operator, axes (with scalars, choices and mode) and dtype."""
+
+SessionShifts = dict[int, float]
+"""Log times by the number of the session."""
+
+_SHORT_DTYPES = {dtype: alias for alias, dtype in DTYPE_ALIASES.items() if alias.startswith(("fp", "bf"))}
+
+exported = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
+"""The fields of such a class are keys of the JSON. The text below a field is its description in the schema."""
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What the caller of a comparison chooses beside its files. The command line and the Python API both make one.
+
+    where     which rows to compare, as kbench/results/row_filter.py reads it
+    metric    column to compare
+    margin    smallest change of interest, as a share
+    vary      names of what differs on purpose: `torch`, `driver`, `device`
+    fail_on   verdicts that fail the gate; without any, every comparison that decided something passes
+    strict    rows that were measured in different ways on the two sides do not pass the gate
+
+    Raises UsageError for a value that cannot be used.
+    """
+
+    where: str = ""
+    metric: str = "ms"
+    margin: float = 0.02
+    vary: tuple[str, ...] = ()
+    fail_on: tuple[str, ...] = ()
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        metric_by_name(self.metric, COMPARED)
+        if not 0 < self.margin < 1:
+            raise UsageError("--margin: must be more than 0% and less than 100%; give a share such as 2% or 0.02")
+        words = [verdict.value for verdict in Verdict]
+        if strange := sorted(set(self.fail_on) - set(words)):
+            raise UsageError(f"--fail-on: {unknown('verdict', strange[0], words)}")
+
+    @property
+    def failing(self) -> list[Verdict]:
+        """The verdicts that fail the gate, in the order given."""
+        return [Verdict(word) for word in dict.fromkeys(self.fail_on)]
+
+    @property
+    def gate_text(self) -> str:
+        """The options of the gate as the caller wrote them; "" without any."""
+        options = [f"--fail-on {','.join(self.failing)}"] if self.fail_on else []
+        return " ".join([*options, *(["--strict"] if self.strict else [])])
+
+    @property
+    def compared(self) -> Metric:
+        """The metric that is compared."""
+        return COMPARED[self.metric]
+
+    def ratio(self, effect: float) -> float:
+        """The ratio of the metric for a change in log time."""
+        return math.exp(min(max(-effect * self.compared.sign, -MAX_LOG_RATIO), MAX_LOG_RATIO))
+
+    def interval(self, effect: float, half_width: float) -> tuple[float, float]:
+        """The interval of that ratio, the lower end first."""
+        ends = (self.ratio(effect - half_width), self.ratio(effect + half_width))
+        return min(ends), max(ends)
+
+
+def several_devices(results: Results) -> bool:
+    """Whether a file has rows of several devices. The device then identifies a case; it is not a condition."""
+    return len({row.device for row in results.rows} - {""}) > 1
+
+
+@dataclass(frozen=True)
+class Key:
+    """The identity of a row without its session."""
+
+    operator: str
+    provider: str
+    params: str
+    axes: tuple[tuple[str, Value], ...]
+    dtype: str
+
+    @classmethod
+    def of(cls, row: Row, axes: Sequence[str]) -> Key:
+        """The key of a row by the columns of `compare.common_axes`."""
+        values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
+        return cls(row.case.operator, row.provider, row.params, values, row.case.dtype)
+
+    @property
+    def case(self) -> CaseId:
+        return self.operator, self.axes, self.dtype
+
+    @property
+    def columns(self) -> dict[str, Value]:
+        """The columns that identify the row, for programs: values keep their type."""
+        who: dict[str, Value] = {"operator": self.operator, "provider": self.provider, "params": self.params}
+        return {**who, **dict(self.axes), "dtype": self.dtype}
+
+    @property
+    def configuration_name(self) -> str:
+        return configuration_name(self.provider, self.params)
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The parts of the name by column, as reports show them: the dtype is `bf16`."""
+        axes = {name: str(value) for name, value in self.axes}
+        dtype = _SHORT_DTYPES.get(self.dtype, self.dtype)
+        return {"operator": self.operator, "dtype": dtype, **axes, "provider": self.configuration_name}
+
+    @property
+    def label(self) -> str:
+        """`softmax M=4096 N=256 float32 triton`"""
+        axes = (f"{name}={value}" for name, value in self.axes)
+        return " ".join([self.operator, *axes, self.dtype, self.configuration_name]).strip()
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """For sorting: numbers by size, words by letter, modes in their own order."""
+        axes = [value_order(value) for _, value in self.axes]
+        return (self.operator, self.dtype, axes, self.provider, self.params)
+
+
+@exported
+@dataclass(frozen=True)
+class Side:
+    """The sessions of a row on one side."""
+
+    readings: Annotated[tuple[Row, ...], Field(exclude=True)]
+    """The rows of the sessions that have a time and the metric."""
+    metric: Annotated[str, Field(exclude=True)]
+    """The column that is compared."""
+    sessions: int
+    """The number of sessions, with and without a time."""
+    timed: int
+    """The number of sessions with a time, with and without the metric."""
+    status: Status
+    """ok if every session has a time, else the status of the first that failed, else of the first without a time."""
+    reason: str
+    """Why that session has no time."""
+    conditions: dict[str, tuple[str, ...]]
+    """The device, the timer, the cache mode and the definition of the case; several values where sessions differ."""
+    suspect: bool
+    """Whether at least one session is faster than it can be."""
+    weight: float | None
+    """How often the case occurs. Null if the file does not tell."""
+    ran: Annotated[RanKernels, Field(exclude=True)]
+    """The kernels that it ran."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], metric: str) -> Side:
+        """The side with these rows, one for each session."""
+        timed = [row for row in rows if row.ms is not None]
+        lost = [(row.status, row.reason) for row in rows if row.ms is None]
+        status, reason = min(lost, key=lambda loss: not loss[0].failed, default=(Status.OK, ""))
+        return cls(
+            readings=tuple(row for row in timed if is_plausible(getattr(row, metric) or 0.0)),
+            metric=metric,
+            sessions=len(rows),
+            timed=len(timed),
+            status=status,
+            reason=reason,
+            conditions={name: tuple(sorted({getattr(row, name) for row in timed})) for name in CONDITIONS},
+            suspect=any(Flag.SUSPECT in row.flags for row in timed),
+            weight=weight_of(rows),
+            ran=RanKernels.of((row.code, row.kernels, row.sm_mhz) for row in timed),
+        )
+
+    @property
+    def values(self) -> dict[int, float]:
+        """The metric by session."""
+        return {row.session: getattr(row, self.metric) for row in self.readings}
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def value(self) -> float | None:
+        """The geometric mean of the metric over the sessions. Null if no session has a time and the metric."""
+        return statistics.geometric_mean(self.values.values()) if self.readings else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def kernels(self) -> list[int]:
+        """How many kernels a call launches. Several numbers if sessions differ; empty if it is not known."""
+        return sorted(self.ran.kernels)
+
+    def differing_conditions(self, other: Side, vary: Collection[str]) -> str:
+        """The conditions that differ between the sides or within one, as `timer do_bench -> graph`. Those in `vary` are
+        ignored."""
+        return ", ".join(
+            f"{name} {'/'.join(self.conditions[name]) or 'unknown'} -> {'/'.join(other.conditions[name]) or 'unknown'}"
+            for name in self.conditions
+            if name not in vary and (self.conditions[name] != other.conditions[name] or len(self.conditions[name]) != 1)
+        )
+
+
+@exported
+@dataclass(frozen=True)
+class Pair:
+    """A key with its measurements on both sides."""
+
+    key: Annotated[Key, PlainSerializer(lambda key: key.columns, return_type=dict[str, Value])]
+    """The columns that identify the row on both sides."""
+    old: Side | None
+    """The old side. Null if it does not have the row."""
+    new: Side | None
+    """The new side. Null if it does not have the row."""
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both sides of a pair that has both."""
+        assert self.old and self.new
+        return self.old, self.new
+
+    @property
+    def sessions(self) -> int:
+        """The number of sessions behind the change."""
+        old, new = self.sides
+        return min(len(old.readings), len(new.readings))
+
+    @property
+    def weight(self) -> float | None:
+        """How often the case occurs, as the old side says, or else the new one; None if neither does."""
+        return next((side.weight for side in (self.old, self.new) if side and side.weight is not None), None)
+
+    @property
+    def timer_step(self) -> float:
+        """The resolution of the timer as a share of the shortest time; 0 if one of the timers has no steps."""
+        steps_ms = [timer_kind(name).resolution_ms for side in self.sides for name in side.conditions["timer"]]
+        return min(steps_ms) / min(row.ms or math.inf for side in self.sides for row in side.readings)
 
 
 @exported
@@ -45,7 +297,7 @@ class JudgedRow(Pair):
     @property
     def reason(self) -> str:
         """The reasons for the verdict, and how to get a clear one. May be empty."""
-        return sentence_of(self.reasons)
+        return "; ".join(filter(None, map(str, self.reasons)))
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -54,9 +306,91 @@ class JudgedRow(Pair):
         versions of packages. mixed: it differs between the sessions of a side. Null if it is not known."""
         return code_change(self.old.ran, self.new.ran) if self.old and self.new else None
 
-    def because(self, *causes: Cause) -> bool:
+    def comes_from(self, *causes: Cause) -> bool:
         """Whether one of these causes led to the verdict."""
         return any(reason.cause in causes for reason in self.reasons)
+
+
+@exported
+@dataclass(frozen=True)
+class Drift:
+    """How much slower or faster the machine became, measured by the copy controls and the unchanged baseline of both files."""
+
+    old: Annotated[SessionShifts, Field(exclude=True)] = field(default_factory=dict)
+    """How far the times of the controls of each session are from their mean over all sessions, in log time by the number of
+    the session: the median over the cases, and the mean over the kinds of controls."""
+    new: Annotated[SessionShifts, Field(exclude=True)] = field(default_factory=dict)
+    """The same for the new side."""
+    controls: dict[str, float] = field(default_factory=dict)
+    """For each kind of control, how much slower it became, in log time."""
+    cases: int = 0
+    """The number of cases that have a control."""
+    noise: float = 0.0
+    """The noise floor, as a share: in 95 % of the cases of a run, two measurements of the baseline differ by at most this.
+    It is the larger floor of the two files."""
+    scatter: float = 0.0
+    """The standard deviation of the changes of the controls around those of their kind, in log time."""
+    own: Annotated[dict[CaseId, float], Field(exclude=True)] = field(default_factory=dict)
+    """For each case, how far the change of its controls is from that of their kind, in log time."""
+    incomplete: Annotated[tuple[SessionShifts, SessionShifts], Field(exclude=True)] = ({}, {})
+    """The same as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these sessions, but
+    `change` does not include it."""
+
+    @property
+    def change(self) -> float | None:
+        """How much slower the machine became, in log time; None if the files have no control in common."""
+        return statistics.fmean(self.controls.values()) if self.controls else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def ratio(self) -> float | None:
+        """The time of a control on the new side, divided by its time on the old side. Null if the files have no control in
+        common."""
+        return None if self.change is None else math.exp(self.change)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def subtracted(self) -> bool:
+        """Whether enough cases have controls to subtract the drift from the rows. A metric that is a ratio to a control of the
+        same run has no drift."""
+        return self.cases >= ENOUGH_CASES
+
+    @property
+    def shifts(self) -> tuple[SessionShifts, SessionShifts]:
+        """The drift to subtract from the rows of each session, for both sides; empty if there are too few controls."""
+        return (self.old | self.incomplete[0], self.new | self.incomplete[1]) if self.subtracted else ({}, {})
+
+    @property
+    def explains(self) -> tuple[float, float]:
+        """The changes of rows, in log time, that may come from the drift: from the lowest to the highest.
+
+        A kernel may have drifted by more or by less than each kind of control: by as much as the kind that drifted most.
+        """
+        if self.change is None:
+            return 0.0, 0.0
+        changes, taken = self.controls.values(), self.change if self.subtracted else 0.0
+        apart = max(map(abs, changes)) * (1.0 if len(changes) > 1 else ONE_KIND)
+        return min(changes) - apart - taken, max(changes) + apart - taken
+
+
+class Weight(str, enum.Enum):
+    """How much a difference matters: it forbids the comparison, may explain its outcome, or is intended."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+    VARIED = "varied"
+
+
+@exported
+@dataclass(frozen=True)
+class EnvironmentDifference:
+    """A property that differs between two files."""
+
+    name: str
+    old: str
+    new: str
+    weight: Weight
+    """refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary allows it."""
 
 
 @exported
@@ -119,6 +453,17 @@ class Comparison:
     """One sentence, set when the sides have no row in common."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Where each provider of the new side is defined, from the folder of the run: `kernels/mine.py:12`."""
+
+    @cached_property
+    def common(self) -> dict[str, str]:
+        """The parts of names that all rows share. The provider is not one of them if no other part would be left."""
+        values_of: dict[str, set[str]] = {}
+        for row in self.rows:
+            for name, value in row.key.parts.items():
+                values_of.setdefault(name, set()).add(value)
+        if all(len(values) == 1 for name, values in values_of.items() if name != "provider"):
+            values_of.pop("provider", None)
+        return {name: value for name, (value, *others) in values_of.items() if not others}
 
     @property
     def counts(self) -> dict[Verdict, int]:

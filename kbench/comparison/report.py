@@ -1,30 +1,28 @@
-"""What a report says: the lines around its rows, the names, order and numbers of its rows, and groups of them.
+"""A comparison as text: the lines around its rows, its rows in tables, and groups of rows without a change.
 
-Each format lays this out in its own way, and escapes what its readers would obey. None of them judges.
+The terminal's report is `text`. Markdown, notebooks and HTML pages lay the same lines, tables and groups out in their own way,
+and escape what their readers would obey. None of them judges.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kbench.comparison.drift import ENOUGH_CASES, Drift
-from kbench.comparison.environment_differences import Weight
-from kbench.comparison.join import Side
-from kbench.comparison.model import Comparison, JudgedRow
-from kbench.comparison.options import CompareOptions
-from kbench.comparison.reason import Cause
-from kbench.comparison.verdict import Verdict
+from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Drift, JudgedRow, Side, Weight
+from kbench.comparison.verdict import Cause, Verdict
 from kbench.errors import UsageError
-from kbench.results.case import DTYPE_ALIASES
 from kbench.results.row import CONDITION_COLUMNS
 from kbench.text.numbers import factor, format_change, format_share, interval, probability
 from kbench.text.suggest import unknown
-from kbench.text.table import Table
+from kbench.text.table import GAP, Table
 from kbench.text.words import list_words, plural
+
+INDENT = " " * GAP
 
 Q, REASON = "q", "reason"
 """The heads of columns that a narrow terminal has no room for."""
@@ -41,7 +39,125 @@ WEIGHTS = {
     Weight.VARIED: "varied on purpose",
 }
 
-_SHORT_DTYPES = {dtype: alias for alias, dtype in DTYPE_ALIASES.items() if alias.startswith(("fp", "bf"))}
+_COLOURS = {"!": "31", "+": "32", "?": "33", "x": "33"}
+"""ANSI codes by glyph: red, green, yellow. `same` and `untimed` have no colour."""
+
+
+# ---- the report on a terminal
+
+
+def text(
+    comparison: Comparison,
+    width: int = 80,
+    sort: str = "verdict",
+    only: Collection[str] = (),
+    *,
+    colour: bool = False,
+    unclear_advice: str = "",
+) -> str:
+    """The report as plain text for a terminal or a log: the result of the gate first, the counts and the next steps last.
+    Nothing is cropped at any width. `only` lists the verdicts to show; empty means all. `unclear_advice` is that of
+    `next_steps`.
+
+    Raises UsageError for an unknown order.
+    """
+    if comparison.nothing_common:
+        return "\n".join(_paragraphs([headline(comparison)], width)) + "\n"
+    shown = [row for row in ordered(comparison, sort) if not only or row.verdict in only]
+    hidden = len(comparison.rows) - len(shown)
+    parts = sections(shown) if sort == "verdict" else [(True, shown)] if shown else []
+    blocks = [
+        _gate(comparison, width, colour),
+        _head(comparison, width),
+        _differences(comparison, width),
+        _paragraphs([*drifts(comparison), *(f"note: {note}" for note in comparison.notes)], width),
+        *((_rows if changed else _groups)(rows, comparison, width, colour) for changed, rows in parts),
+        _paragraphs([geomean(comparison)], width),
+        [
+            summary(comparison) + (f" ({plural(hidden, 'row')} not shown)" if hidden else ""),
+            *_paragraphs(next_steps(comparison, unclear_advice), width),
+        ],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def paint(verdict: Verdict, text: str, colour: bool) -> str:
+    """The text in the colour of a verdict, if the terminal has colours."""
+    code = _COLOURS.get(verdict.glyph) if colour else None
+    return f"\x1b[{code}m{text}\x1b[0m" if code else text
+
+
+def _paragraphs(texts: Iterable[str], width: int, others: str = INDENT) -> list[str]:
+    """The lines of wrapped paragraphs, and what precedes all lines of each but its first. Words are never split, so that paths
+    and names can be found and copied."""
+    wrapper = textwrap.TextWrapper(
+        max(width, len(others) + 1), subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
+    return [line for text in texts for line in wrapper.wrap(text)]
+
+
+def _gate(comparison: Comparison, width: int, colour: bool) -> list[str]:
+    """The result of the gate; nothing if there is no gate and the comparison passed."""
+    gate = comparison.gate
+    unclear = Verdict.UNCLEAR in comparison.counts
+    like = Verdict.SLOWER if not gate.passed else Verdict.UNCLEAR if unclear else Verdict.FASTER
+    lines = _paragraphs([f"{like.glyph} {gate.text}"], width) if gate.text else []
+    return [paint(like, line, colour) for line in lines]
+
+
+def _head(comparison: Comparison, width: int) -> list[str]:
+    named_facts = facts(comparison)
+    size = max(map(len, named_facts)) + GAP
+    lines = (f"{name:{size}}{value}" for name, value in named_facts.items())
+    return _paragraphs([title(comparison)], width) + _paragraphs(lines, width, " " * size)
+
+
+def _differences(comparison: Comparison, width: int) -> list[str]:
+    """What differs between the files: in columns, or a line each where columns are too wide."""
+    table = difference_table(comparison)
+    if table.width <= width:
+        return table.lines() if table.rows else []
+    return _paragraphs((f"{name}: {old} -> {new} ({weight})" for name, old, new, weight in table.rows), width)
+
+
+def _groups(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colour: bool) -> list[str]:
+    """A paragraph for each group of rows."""
+    lines = []
+    for group in grouped(rows, comparison):
+        verdict = mark(group.first)
+        first, *others = _paragraphs([f"{verdict}  {group.text}"], width, 2 * INDENT)
+        lines += [paint(group.first.verdict, verdict, colour) + first.removeprefix(verdict), *others]
+    return lines
+
+
+def _rows(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colour: bool) -> list[str]:
+    """A line for each row. Where that is too wide, reasons become footnotes, q is left out, and then one more of the first
+    parts of the names stands on a line above the rows that share it."""
+    table = row_table(rows, comparison)
+    footnotes: dict[str, str] = {}
+    if table.width > width and REASON in table.header:
+        reasons = dict.fromkeys(row.reason for row in rows if row.reason)
+        footnotes = {reason: f" ({number})" for number, reason in enumerate(reasons, start=1)}
+        marked = [[*cells[:-2], cells[-2] + footnotes.get(cells[-1], "")] for cells in table.rows]
+        table = Table(table.header[:-1], marked, table.right)
+    table = table.without([Q], width)
+    names = [name_parts(row, comparison.common) for row in rows]
+    above: list[str] = []
+    for name in names[0]:
+        if table.width + len(INDENT) * bool(above) <= width:
+            break
+        above.append(name)
+        table = Table(table.header[1:], [cells[1:] for cells in table.rows], table.right)
+    indent = INDENT if above else ""
+    head, *body = table.lines()
+    lines, heading = [indent + head], ""
+    for row, parts, line in zip(rows, names, body, strict=True):
+        earlier, heading = heading, format_parts({name: parts[name] for name in above})
+        if heading != earlier:
+            lines += _paragraphs([heading], width)
+        verdict = mark(row)
+        lines.append(indent + line.replace(verdict, paint(row.verdict, verdict, colour), 1))
+    return [*lines, *_paragraphs((f"{number.strip()} {reason}" for reason, number in footnotes.items()), width)]
 
 
 # ---- the lines around the rows
@@ -64,34 +180,31 @@ def summary(comparison: Comparison) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in comparison.counts.items()) or "no rows"
 
 
-def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str]]:
-    """What was compared and under which conditions, as names and values, without unknown values.
-
-    `common` holds the parts of names that all rows share.
-    """
+def facts(comparison: Comparison) -> dict[str, str]:
+    """What was compared and under which conditions, by name, without what is not known."""
     options = comparison.options
     metric = options.compared
     old = [row.old for row in comparison.rows if row.old]
     new = [row.new for row in comparison.rows if row.new]
     pooled = " (geomean of sessions)" if any(len(side.readings) > 1 for side in [*old, *new]) else ""
     direction = "slower" if metric.lower_is_better else "faster"
-    compared = f"{metric.quantity} in {metric.unit}{pooled}, more is {direction}; margin {options.margin * 100:g}%"
-    provider = {"provider": f"provider {common['provider']}"} if "provider" in common else {}
-    facts = [
-        ("conditions", ", ".join(_conditions(old, new))),
-        ("sessions", _sessions(comparison, old, new)),
-        ("compared", compared),
-        ("every row", format_parts(common | provider)),
-    ]
-    return [(name, value) for name, value in facts if value]
+    shared = dict(comparison.common)
+    if "provider" in shared:
+        shared["provider"] = f"provider {shared['provider']}"
+    values = {
+        "conditions": ", ".join(_conditions(old, new)),
+        "sessions": _sessions(comparison, old, new),
+        "compared": f"{metric.quantity} in {metric.unit}{pooled}, more is {direction}; margin {options.margin * 100:g}%",
+        "every row": format_parts(shared),
+    }
+    return {name: value for name, value in values.items() if value}
 
 
 def _conditions(old: Sequence[Side], new: Sequence[Side]) -> Iterator[str]:
     """The device, timer and cache; `old -> new` where those of the sides differ."""
     for name in CONDITION_COLUMNS:
         of_old, of_new = (
-            "/".join(sorted({value for side in sides for value in side.conditions.get(name, ())}))
-            for sides in (old, new)
+            "/".join(sorted({value for side in sides for value in side.conditions[name]})) for sides in (old, new)
         )
         if value := f"{of_old} -> {of_new}" if of_old and of_new and of_old != of_new else of_old or of_new:
             yield value if name == "device" else f"{name} {value}"
@@ -103,6 +216,15 @@ def _sessions(comparison: Comparison, old: Sequence[Side], new: Sequence[Side]) 
     if len(set(most.values())) <= 1:
         return "".join(f"{count} each" for count in set(most.values()))
     return ", ".join(f"{count} of {label}" for label, count in most.items())
+
+
+def difference_table(comparison: Comparison) -> Table:
+    """What differs between the files: the name, both values, and how much it matters."""
+    rows = [
+        (difference.name, difference.old, difference.new, WEIGHTS[difference.weight])
+        for difference in comparison.differences
+    ]
+    return Table(("not the same", comparison.old, comparison.new, ""), rows)
 
 
 def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[str]:
@@ -129,8 +251,14 @@ def _moved(drift: Drift, options: CompareOptions, beside_values: bool) -> str:
     return f"{moved}, subtracted from the changes" + (", but not from the old and new values" if beside_values else "")
 
 
-def without_drift(comparison: Comparison) -> bool:
-    """Whether the machine's drift was removed from the changes: they are then not the quotients of the two values."""
+def changed_quantity(comparison: Comparison) -> str:
+    """The head of changes: `time`, or `time - drift` if the machine's drift was removed from them. They are then not the
+    quotients of the two values."""
+    quantity = comparison.options.compared.quantity
+    return f"{quantity} - drift" if _without_drift(comparison) else quantity
+
+
+def _without_drift(comparison: Comparison) -> bool:
     return comparison.options.compared.drifts and any(drift.subtracted for drift in comparison.drifts.values())
 
 
@@ -150,9 +278,9 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
         row
         for row in comparison.rows
         if row.verdict is Verdict.UNCLEAR
-        and not row.because(Cause.TOO_NOISY, Cause.NOISY_MACHINE)  # their reason says what would help
+        and not row.comes_from(Cause.TOO_NOISY, Cause.NOISY_MACHINE)  # their reason says what would help
     ]
-    drifted = [row for row in unclear if row.because(Cause.DRIFT)]
+    drifted = [row for row in unclear if row.comes_from(Cause.DRIFT)]
     if unclear and unclear_advice:
         yield unclear_advice
     elif len(drifted) < len(unclear):
@@ -175,30 +303,13 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
 # ---- names and order of rows
 
 
-def common_parts(comparison: Comparison) -> dict[str, str]:
-    """The parts that all rows have in common. The provider is not one of them if no other part would be left."""
-    parts = [name_parts(row) for row in comparison.rows]
-    values_of = {name: {part.get(name) for part in parts} for part in parts[:1] for name in part}
-    if all(len(values) == 1 for name, values in values_of.items() if name != "provider"):
-        values_of.pop("provider", None)
-    return {name: str(*values) for name, values in values_of.items() if len(values) == 1}
+def name_parts(row: JudgedRow, without: Collection[str]) -> dict[str, str]:
+    """The parts of a row's name by column, without those that all rows share."""
+    return {name: value for name, value in row.key.parts.items() if name not in without}
 
 
-def name_parts(row: JudgedRow, without: Collection[str] = ()) -> dict[str, str]:
-    """The parts of a row's name by column, as text."""
-    key = row.key
-    parts = {"operator": key.operator, "dtype": key.dtype, **{name: str(value) for name, value in key.axes}}
-    parts["provider"] = key.configuration_name
-    return {name: value for name, value in parts.items() if name not in without}
-
-
-def with_short_dtype(parts: dict[str, str]) -> dict[str, str]:
-    """The parts with the short name of the dtype: `bf16`."""
-    return parts | {"dtype": _SHORT_DTYPES.get(parts["dtype"], parts["dtype"])} if "dtype" in parts else parts
-
-
-def format_parts(parts: dict[str, str]) -> str:
-    """`softmax float32 M=4096 N=256 triton`"""
+def format_parts(parts: Mapping[str, str]) -> str:
+    """`softmax fp32 M=4096 N=256 triton`"""
     return " ".join(value if name in SELF_EXPLAINING else f"{name}={value}" for name, value in parts.items())
 
 
@@ -220,7 +331,7 @@ def ordered(comparison: Comparison, sort: str = "verdict") -> list[JudgedRow]:
 
 def _longest_ms(row: JudgedRow) -> float:
     sides = [side for side in (row.old, row.new) if side]
-    return max((reading.ms for side in sides for reading in side.readings), default=0.0)
+    return max((reading.ms or 0.0 for side in sides for reading in side.readings), default=0.0)
 
 
 def sections(rows: Iterable[JudgedRow]) -> Iterator[tuple[bool, list[JudgedRow]]]:
@@ -239,15 +350,14 @@ def sections(rows: Iterable[JudgedRow]) -> Iterator[tuple[bool, list[JudgedRow]]
 # ---- rows with a change
 
 
-def row_table(rows: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> Table:
-    """A line for each row: its name without the parts `common`, the old and the new value, the change, its interval, q, the
-    verdict and the reason. Columns that are empty in all rows are left out."""
+def row_table(rows: Sequence[JudgedRow], comparison: Comparison) -> Table:
+    """A line for each row: its name without the parts that all rows share, the old and the new value, the change, its interval,
+    q, the verdict and the reason. Columns that are empty in all rows are left out."""
     metric = comparison.options.compared
-    names = [with_short_dtype(name_parts(row, common)) for row in rows]
-    change = f"{metric.quantity} - drift" if without_drift(comparison) else metric.quantity
-    numbers = (f"old {metric.unit}", f"new {metric.unit}", change, "95% interval", Q)
+    names = [name_parts(row, comparison.common) for row in rows]
+    numbers = (f"old {metric.unit}", f"new {metric.unit}", changed_quantity(comparison), "95% interval", Q)
     lines = [
-        [*name.values(), *_numbers(row, comparison), mark(row), row.reason]
+        [*name.values(), *row_numbers(row, comparison), mark(row), row.reason]
         for name, row in zip(names, rows, strict=True)
     ]
     sizes = [head for place, head in enumerate(names[0]) if all(line[place].isdigit() for line in lines)]
@@ -255,13 +365,20 @@ def row_table(rows: Sequence[JudgedRow], comparison: Comparison, common: Collect
     return table.without_empty((*numbers, REASON))
 
 
-def _numbers(row: JudgedRow, comparison: Comparison) -> list[str]:
+def row_numbers(row: JudgedRow, comparison: Comparison) -> list[str]:
+    """The old value, the new value, the change, its interval and q as text; "" for what a row does not have."""
     return [
-        *values(row, comparison),
+        *_values(row, comparison),
         "" if row.ratio is None else format_change(row.ratio),
         interval(row.ci) if row.ci else "",
         "" if row.q is None else probability(row.q),
     ]
+
+
+def _values(row: JudgedRow, comparison: Comparison) -> list[str]:
+    """The old and the new value as text; "" for a side without a value."""
+    values = [side.value if side else None for side in (row.old, row.new)]
+    return ["" if value is None else comparison.options.compared.written(value) for value in values]
 
 
 def mark(row: JudgedRow) -> str:
@@ -269,25 +386,17 @@ def mark(row: JudgedRow) -> str:
     return f"{row.verdict.glyph} {row.verdict}"
 
 
-def values(row: JudgedRow, comparison: Comparison) -> list[str]:
-    """The old and the new value as text; "" for a side without a value."""
-    values = [side.value if side else None for side in (row.old, row.new)]
-    return ["" if value is None else comparison.options.compared.written(value) for value in values]
-
-
 def sentence(row: JudgedRow, comparison: Comparison) -> str:
     """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; only 2 sessions`."""
-    metric, (old, new) = comparison.options.compared, values(row, comparison)
-    parts = []
-    if row.ratio is not None:
-        ends = f" {interval(row.ci)}" if row.ci else ""
-        basis = " without drift" if without_drift(comparison) else ""
-        parts.append(f"{metric.quantity} {format_change(row.ratio)}{ends}{basis}")
-    if old or new:
-        parts.append(f"{old or 'none'} -> {new or 'none'} {metric.unit}")
-    if row.q is not None:
-        parts.append(f"q {probability(row.q)}")
-    details = "; ".join(filter(None, [", ".join(parts), row.reason]))
+    metric = comparison.options.compared
+    old, new, change, ends, q = row_numbers(row, comparison)
+    basis = " without drift" if _without_drift(comparison) else ""
+    parts = [
+        " ".join(filter(None, [metric.quantity, change, ends])) + basis if change else "",
+        f"{old or 'none'} -> {new or 'none'} {metric.unit}" if old or new else "",
+        f"q {q}" if q else "",
+    ]
+    details = "; ".join(filter(None, [", ".join(filter(None, parts)), row.reason]))
     return f"{row.verdict}: {details}" if details else row.verdict.value
 
 
@@ -317,8 +426,8 @@ class Group:
         return ": ".join(filter(None, [f"{self.who}, {self.extent}", self.why]))
 
 
-def grouped(rows: Iterable[JudgedRow], comparison: Comparison, common: Collection[str]) -> list[Group]:
-    """The groups of rows, in the order of their first rows. `common` holds the parts of names that all rows share."""
+def grouped(rows: Iterable[JudgedRow], comparison: Comparison) -> list[Group]:
+    """The groups of rows, in the order of their first rows."""
     totals = Counter(row.key.configuration_name for row in comparison.rows)
     members: dict[object, list[JudgedRow]] = {}
     for row in rows:
@@ -329,13 +438,19 @@ def grouped(rows: Iterable[JudgedRow], comparison: Comparison, common: Collectio
     for group in members.values():
         who, reasons = group[0].key.configuration_name, {row.reason for row in group}
         why = group[0].reason if len(reasons) == 1 else f"for example {group[0].reason}"
-        groups.append(Group(group[0], len(group), who, _extent(group, totals[who], common), why))
+        groups.append(Group(group[0], len(group), who, _extent(group, totals[who], comparison.common), why))
     return groups
 
 
 def _extent(group: Sequence[JudgedRow], total: int, common: Collection[str]) -> str:
     if len(group) == total > 1:
         return f"all {total} cases"
-    cases = [format_parts(with_short_dtype(name_parts(row, {*common, "provider"}))) for row in group]
+    cases = [format_parts(name_parts(row, {*common, "provider"})) for row in group]
     how_many = "1 case" if total == 1 else f"{len(group)} of {total} cases"
     return f"{how_many} ({list_words(cases, CASES_NAMED)})" if any(cases) else how_many
+
+
+def group_table(rows: Iterable[JudgedRow], comparison: Comparison) -> Table:
+    """A line for each group of rows."""
+    lines = [(mark(group.first), group.who, group.extent, group.why) for group in grouped(rows, comparison)]
+    return Table(("verdict", "provider", "cases", "reason"), lines)

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kbench.comparison.text import paint
+from kbench.comparison.report import paint
 from kbench.comparison.verdict import Verdict
 from kbench.history.change_points import FEWEST
 from kbench.history.changes import HistoryChange, MovedProperty

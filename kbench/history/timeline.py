@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kbench.comparison.environment_differences import environment_properties
-from kbench.comparison.join import Key
+from kbench.comparison.environment import environment_properties
+from kbench.comparison.model import Key
 from kbench.errors import ResultsError
 from kbench.history.change_points import LevelChange
 from kbench.history.machine_level import machine_levels

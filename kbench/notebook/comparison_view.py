@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pandas as pd
 
-from kbench.comparison import exports, report, text
+from kbench.comparison import exports, report
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.verdict import Verdict
 
@@ -62,7 +62,7 @@ class ComparisonView(Comparison):
 
     def __str__(self) -> str:
         """What `kbench compare` prints."""
-        return text.text(self, PRINTED_WIDTH)
+        return report.text(self, PRINTED_WIDTH)
 
     def _repr_html_(self) -> str:
         return html(self)
@@ -74,18 +74,18 @@ def html(comparison: Comparison) -> str:
     notes = [] if comparison.nothing_common else [*report.drifts(comparison), report.geomean(comparison)]
     if notes:
         parts.append(f"<p>{'<br>'.join(map(_text, notes))}</p>")
-    common, room = report.common_parts(comparison), 0 if comparison.nothing_common else MAX_TABLE_ROWS
+    room = 0 if comparison.nothing_common else MAX_TABLE_ROWS
     for changed, members in report.sections(comparison.rows):
         fitting, room = members[:room], max(0, room - len(members))
         if fitting:
-            parts.append((_table if changed else _groups)(fitting, comparison, common))
+            parts.append((_table if changed else _groups)(fitting, comparison))
     if not comparison.nothing_common and (hidden := len(comparison.rows) - MAX_TABLE_ROWS) > 0:
         parts.append(f"<p>{hidden} more rows are in <code>.frame</code></p>")
     return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'  # dollar signs must not start a formula
 
 
-def _table(rows: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
-    table = report.row_table(rows, comparison, common)
+def _table(rows: Sequence[JudgedRow], comparison: Comparison) -> str:
+    table = report.row_table(rows, comparison)
     body = [
         [
             _verdict(row.verdict) if head == "verdict" else _number(cell) if head in table.right else _cell(cell)
@@ -96,10 +96,10 @@ def _table(rows: Sequence[JudgedRow], comparison: Comparison, common: dict[str, 
     return _rows(table.header, body)
 
 
-def _groups(rows: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
+def _groups(rows: Sequence[JudgedRow], comparison: Comparison) -> str:
     body = [
         [_verdict(group.first.verdict), _cell(group.who), _cell(group.extent), _cell(group.why)]
-        for group in report.grouped(rows, comparison, common)
+        for group in report.grouped(rows, comparison)
     ]
     return _rows(["verdict", "provider", "cases", "reason"], body)
 

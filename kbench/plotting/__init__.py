@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 
 from kbench.analysis.files import ResultsFile, load_sources
 from kbench.comparison.compare import compare_results
-from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions, Comparison
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.history.report import HistoryReport

@@ -343,7 +343,7 @@ def _title(comparison: Comparison, whole: dict[str, object]) -> str:
 
 
 def _caption(comparison: Comparison, rows: pd.DataFrame, style: ChangeStyle) -> Iterator[str]:
-    facts = dict(report.facts(comparison, {}))
+    facts = report.facts(comparison)
     sessions = facts.get("sessions")
     yield " · ".join(filter(None, [facts.get("conditions"), sessions and f"sessions: {sessions}"]))
     meaning = [f"shaded: the margin, {comparison.options.margin * 100:g} %", "bars: 95 % intervals"]

@@ -12,8 +12,7 @@ from kbench.analysis import Analysis
 from kbench.analysis.files import ResultsFile, load_sources
 from kbench.analysis.metrics import DRAWN, default_metric
 from kbench.comparison.compare import compare_results
-from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions, Comparison
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot
 from kbench.plotting.inline import inline_svg

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from kbench import interrupts
 from kbench.comparison.compare import compare_results
-from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions, Comparison
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.execute.lock import hold

@@ -10,11 +10,8 @@ import pytest
 from making import Write, failed, row, write_rows
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.environment_differences import EnvironmentDifference, Weight
-from kbench.comparison.join import Key
-from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
-from kbench.comparison.reason import Cause, because
+from kbench.comparison.model import CompareOptions, Comparison, EnvironmentDifference, Key, Weight
+from kbench.comparison.verdict import Cause, because
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 

@@ -9,7 +9,7 @@ import pytest
 from making import Write, row
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions
 
 MACHINE = {
     "driver": "570.86",

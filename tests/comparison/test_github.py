@@ -15,7 +15,7 @@ COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)\n
 
 
 def annotations(comparison: Comparison, fail_on: set[str]) -> str:
-    return github.text(replace(comparison, options=replace(comparison.options, fail_on=tuple(fail_on))))
+    return github.commands(replace(comparison, options=replace(comparison.options, fail_on=tuple(fail_on))))
 
 
 def commands(text: str) -> list[tuple[str, str, str]]:
@@ -48,7 +48,7 @@ def test_there_are_never_more_than_github_shows(big: Comparison) -> None:
 
 def test_annotations_stand_at_the_providers_source(every: Comparison) -> None:
     def first(place: str) -> str:
-        return github.text(replace(every, places={"triton": place})).splitlines()[0]
+        return github.commands(replace(every, places={"triton": place})).splitlines()[0]
 
     assert first("kernels/a,b:c.py:12").startswith(
         "::warning file=kernels/a%2Cb%3Ac.py,line=12,title=kbench compare%3A slower::"

@@ -10,7 +10,7 @@ from making import Write, failed, row
 from verdicts import Judge, words
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -100,5 +100,5 @@ def test_nothing_in_common_says_what_differs(write: Write) -> None:
     assert comparison.geomean.ratio is None
     assert comparison.nothing_common == (
         f"nothing to compare: {comparison.old} and {comparison.new} have no row in common: "
-        f"dtype is float16 in {comparison.old} and bfloat16 in {comparison.new}"
+        f"dtype is fp16 in {comparison.old} and bf16 in {comparison.new}"
     )

@@ -10,9 +10,8 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kbench.comparison.environment_differences import EnvironmentDifference, Weight
-from kbench.comparison.markdown import document
-from kbench.comparison.model import Comparison
+from kbench.comparison.github import markdown
+from kbench.comparison.model import Comparison, EnvironmentDifference, Weight
 
 OURS = re.compile(r"<!-- kbench:compare -->|</?details( open)?>(<summary>\d+ \w+</summary>)?")
 
@@ -38,7 +37,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: Comparison) -> None:
-    text = document(every)
+    text = markdown(every)
     places = [
         text.index(f"| {verdict} |") for verdict in ("! slower", "x incomparable", "? unclear", "= same", "- untimed")
     ]
@@ -51,16 +50,16 @@ def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: 
 def test_long_texts_and_many_notes_fit_too(every: Comparison) -> None:
     differences = [EnvironmentDifference(f"variables.{i}", "@" * 5_000, "内" * 5_000, Weight.WARN) for i in range(500)]
     full = replace(every, notes=tuple(f"note {i} {'<' * 5_000}" for i in range(500)), differences=tuple(differences))
-    text = document(full)
+    text = markdown(full)
     assert len(text.encode()) <= 60_000
     assert re.search(r"\*\*No room for \d+ more lines", text)
     for limit in (1_000, 2_000, 3_000, 5_000, 20_000):
-        assert len(document(full, limit).encode()) <= limit
+        assert len(markdown(full, limit).encode()) <= limit
 
 
 def test_nasty_text_is_text(nasty: tuple[str, Comparison]) -> None:
     text, comparison = nasty
-    written = document(comparison)
+    written = markdown(comparison)
     assert written.splitlines()[0] == "<!-- kbench:compare -->"
     tokens = parsed(written)
     blocks = {token.content.strip() for token in tokens if token.type == "html_block"}

@@ -9,10 +9,9 @@ import pytest
 from making import Write, failed, row
 from rich.cells import cell_len
 
-from kbench.comparison import text as terminal
+from kbench.comparison import report
 from kbench.comparison.compare import compare_results
-from kbench.comparison.model import Comparison
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions, Comparison
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.results.row import Row
@@ -37,7 +36,7 @@ def flat(text: str) -> str:
 
 @pytest.mark.parametrize("width", [20, 80, 300])
 def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
-    text = flat(terminal.text(every, width))
+    text = flat(report.text(every, width))
     for word in Verdict:
         assert len(re.findall(rf"[!+=?x-] {word}\b", text)) == every.counts[word]
         for number in numbers(every, word):
@@ -46,19 +45,19 @@ def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
 
 
 def test_the_verdicts_come_in_the_order_in_which_they_want_attention(every: Comparison) -> None:
-    found = re.findall(r"^(?: *\d.* )?[!+=?x-] (\w+)", terminal.text(every, 200), re.MULTILINE)
+    found = re.findall(r"^(?: *\d.* )?[!+=?x-] (\w+)", report.text(every, 200), re.MULTILINE)
     assert list(dict.fromkeys(found)) == list(Verdict)
 
 
 def test_the_other_orders(every: Comparison) -> None:
     def order(sort: str) -> list[int]:
-        return [int(n) for n in re.findall(r"^ *(\d+)  .*[!+=?x-] ", terminal.text(every, 200, sort), re.MULTILINE)]
+        return [int(n) for n in re.findall(r"^ *(\d+)  .*[!+=?x-] ", report.text(every, 200, sort), re.MULTILINE)]
 
     assert order("key") == [*range(1, 20), 40]
     assert order("change")[0] == 1 and order("change")[12] == 5  # 5 is the only faster one of those that have a change
     assert order("time")[:2] == [9, 1]
     with pytest.raises(UsageError, match='--sort: unknown order "size"; choose from verdict, key, change, time'):
-        terminal.text(every, 80, "size")
+        report.text(every, 80, "size")
 
 
 def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:
@@ -67,7 +66,7 @@ def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:
         copies = [row(n, ms, provider="copy", role=Role.CONTROL, session=session) for n, session in places]
         return [*copies, *(row(n, ms, session=session) for n, session in places)]
 
-    text = flat(terminal.text(compare_results(write("old", rows(1.0)), write("new", rows(1.04)))))
+    text = flat(report.text(compare_results(write("old", rows(1.0)), write("new", rows(1.04)))))
     assert "the machine drifted by +4.0%, which may explain changes from -5.7% to +6.1%" in text
     assert "kbench ab" in text and "--append" not in text
 
@@ -75,7 +74,7 @@ def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:
 def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -> None:
     gated = replace(every, options=CompareOptions(fail_on=("slower",)))
     for width in (40, 80, 120):
-        plain, coloured = (terminal.text(gated, width, colour=colour) for colour in (False, True))
+        plain, coloured = (report.text(gated, width, colour=colour) for colour in (False, True))
         assert re.sub(r"\x1b\[\d*m", "", coloured) == plain
     assert coloured.startswith("\x1b[31m! gate failed: 1 slower (--fail-on slower)\x1b[0m\n")
     assert (
@@ -85,7 +84,7 @@ def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -
 
 def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
     rows = [row(provider=name) for name in ("plain", "内核内核内核")]
-    lines = terminal.text(compare_results(write("a", rows), write("b", rows)), 200).splitlines()
+    lines = report.text(compare_results(write("a", rows), write("b", rows)), 200).splitlines()
     found = [line for line in lines if "unclear" in line and "1000" in line]
     assert len({cell_len(line.partition("1000")[0]) for line in found}) == 1 and len(found) == 2
 
@@ -96,8 +95,8 @@ def test_a_reason_is_a_footnote_and_the_first_parts_of_names_stand_above_where_a
     rows = [row(n, dtype=dtype, provider=f"torch-inductor-x{i}") for n in (1024, 65536) for dtype in
             ("float32", "bfloat16") for i in "ab"]  # fmt: skip
     comparison = compare_results(write("c", rows), write("d", [replace(r, ms=1.05) for r in rows]))
-    assert terminal.text(comparison, 200).count("! slower  1 session") == 8
-    text = terminal.text(comparison, 72)
+    assert report.text(comparison, 200).count("! slower  1 session") == 8
+    text = report.text(comparison, 72)
     assert text.count("\n(1) 1 session") == 1
     table = text[text.index("  provider  ") : text.index("\n(1) ")].splitlines()
     assert [line for line in table if "1000" not in line][1:] == [
@@ -114,6 +113,6 @@ def test_failures_are_told_by_provider_and_cause(write: Write) -> None:
     old = [row(n, provider=name, dtype=dtype) for n, dtype in cases for name in ("boom", "liar")]
     broken = [replace(failed(n, "error", "boom", dtype=dtype), reason=f"N={n} is too much") for n, dtype in cases]
     new = [*broken, *(failed(n, provider="liar", dtype=dtype) for n, dtype in cases[:2]), row(4096, provider="liar")]
-    text = terminal.text(compare_results(write("a", old), write("b", new)), 120)
+    text = report.text(compare_results(write("a", old), write("b", new)), 120)
     assert "! failed  boom, all 6 cases: for example error: N=1024 is too much\n" in text
     assert "! failed  liar, 2 of 6 cases (bf16 N=1024, fp32 N=1024): wrong: differs" in text

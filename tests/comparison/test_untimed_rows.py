@@ -6,7 +6,7 @@ from making import Write, failed, row, sessions
 from verdicts import Judge
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions
 
 
 def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:

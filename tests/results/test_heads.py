@@ -11,9 +11,9 @@ from common import ROOT
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands import check, doctor, list_providers, run_output
-from kbench.comparison import text as compared
+from kbench.comparison import report
 from kbench.comparison.compare import compare_results
-from kbench.comparison.options import CompareOptions
+from kbench.comparison.model import CompareOptions
 from kbench.config import load
 from kbench.execute.plan import make_plan
 from kbench.explain import find_explanation
@@ -61,7 +61,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
     found = compare_results(*(H200 / file for file in files), options=CompareOptions(**options))
-    lines = [line for line in compared.text(found, WIDE).splitlines() if line.endswith(("  verdict", "  reason"))]
+    lines = [line for line in report.text(found, WIDE).splitlines() if line.endswith(("  verdict", "  reason"))]
     heads = [head for line in lines for head in re.split(r"\s{2,}", line.strip())]
     assert len(heads) > 5
     assert not unexplained(heads, ("N", "M"))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 import statistics
 from collections.abc import Collection
-from dataclasses import dataclass
 
-from kbench.analysis.files import ResultsFile
-from kbench.comparison.join import CONDITIONS, exported, several_devices
+from kbench.comparison.model import CONDITIONS, EnvironmentDifference, Weight, several_devices
 from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
 from kbench.results.reader import Results
@@ -18,27 +15,6 @@ from kbench.text.words import list_words
 
 UNKNOWN = "unknown"
 """The value of a property in a file without times. It counts as equal to every other."""
-
-
-class Weight(str, enum.Enum):
-    """How much a difference matters: it forbids the comparison, may explain its outcome, or is intended."""
-
-    REFUSE = "refuse"
-    WARN = "warn"
-    VARIED = "varied"
-
-
-@exported
-@dataclass(frozen=True)
-class EnvironmentDifference:
-    """A property that differs between two files."""
-
-    name: str
-    old: str
-    new: str
-    weight: Weight
-    """refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary allows it."""
-
 
 TELLING = (
     "driver", "cuda", "hip", "nvcc", "python", "platform", "cpu_count", "threads", "multi_processor_count", "total_memory",
@@ -54,21 +30,23 @@ NOT_COMPARED = {
 }
 """Settings that are left out: the rows show them, or they affect no number."""
 
-
 Property = str | float
 """The value of a property: text, or a measured clock in MHz."""
 
+Measured = tuple[Results, Environment]
+"""The rows of a file and the environment in which they were measured."""
 
-def differences(old: ResultsFile, new: ResultsFile, vary: Collection[str]) -> list[EnvironmentDifference]:
+
+def differences(old: Measured, new: Measured, vary: Collection[str]) -> list[EnvironmentDifference]:
     """What differs between two files. Differences that forbid the comparison come first.
 
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
-    before, after = _from_rows(old.results), _from_rows(new.results)
-    if old.environment.known and new.environment.known:  # otherwise, only the rows can be compared
-        before |= environment_properties(old.environment)
-        after |= environment_properties(new.environment)
-    if several_devices(old.results) or several_devices(new.results):  # the device is then part of what was measured
+    before, after = _from_rows(old[0]), _from_rows(new[0])
+    if old[1].known and new[1].known:  # otherwise, only the rows can be compared
+        before |= environment_properties(old[1])
+        after |= environment_properties(new[1])
+    if several_devices(old[0]) or several_devices(new[0]):  # the device is then part of what was measured
         before.pop("device", None)
         after.pop("device", None)
     different = []
@@ -82,11 +60,11 @@ def differences(old: ResultsFile, new: ResultsFile, vary: Collection[str]) -> li
     return sorted(different, key=lambda difference: list(Weight).index(difference.weight))
 
 
-def unknown_names(vary: Collection[str], old: ResultsFile, new: ResultsFile) -> list[str]:
+def unknown_names(vary: Collection[str], *files: Measured) -> list[str]:
     """A sentence for each name in `vary` that no file has. It is usually misspelt."""
     names = set(CONDITIONS)
-    for file in (old, new) if vary else ():
-        names |= {*_from_rows(file.results), *environment_properties(file.environment)}
+    for results, environment in files if vary else ():
+        names |= {*_from_rows(results), *environment_properties(environment)}
     short = {name.partition(".")[2] for name in names} - {""}
     notes = []
     for name in sorted(set(vary) - names - short):
