@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbench.dispatching.evidence import Evidence, Regrets
-from kbench.dispatching.tree import Branch, Decision, Is, Leaf, Threshold, Tree, leaves
+from kbench.dispatching.tree import Branch, Decision, Is, Leaf, Threshold, Tree
 from kbench.errors import ResultsError
 from kbench.results.case import Value
 
@@ -48,9 +48,8 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     a trusted time in every case.
     """
     used = _used(evidence, limit, margin)
-    grower = _Grower(evidence, used, margin)
-    everything = np.arange(len(evidence.points))
-    tree = grower.tree(everything, 0, frozenset(map(evidence.words, range(len(evidence.points)))))
+    cases = range(len(evidence.points))
+    tree = _Grower(evidence, used, margin).grow(np.array(cases), 0, frozenset(map(evidence.words, cases))).tree
     words = {argument.name: argument.words for argument in evidence.arguments if argument.type_name == "str"}
     if isinstance(tree, Leaf) and not tree.within:
         return Decision(tree, tree.provider, words)  # for words that were not measured, too
@@ -93,6 +92,18 @@ class _Division(NamedTuple):
     variance: float
 
 
+class _Grown(NamedTuple):
+    """A tree for some cases.
+
+    losses     what it loses at each of them; 0 at all others
+    questions  how many it asks. A product counts as as many as it has factors
+    """
+
+    tree: Tree
+    losses: NDArray[np.float64]
+    questions: int
+
+
 class _Grower:
     """Grows the tree of some evidence. `used` are the providers that it may name, the general one first."""
 
@@ -113,31 +124,26 @@ class _Grower:
             (first, second): columns[first] * columns[second] for first, second in combinations(sizes, 2)
         }
 
-    def tree(self, cases: Indices, depth: int, words: Words) -> Tree:
+    def grow(self, cases: Indices, depth: int, words: Words) -> _Grown:
         """The tree for some cases, at a depth below the root. `words` are those that can come here."""
-        leaf, leaf_lost = self._leaf(cases, words)
-        if depth == DEEPEST or not (leaf_lost > self.margin).any():
+        leaf = self._leaf(cases, words)
+        if depth == DEEPEST or not (leaf.losses > self.margin).any():
             return leaf
         division = min(self._divisions(cases), key=lambda division: division.variance, default=None)
         if division is None:
             return leaf
         yes_words, no_words = self._divided(words, division.test)
-        yes, no = self.tree(division.yes, depth + 1, yes_words), self.tree(division.no, depth + 1, no_words)
-        # a search that looks one question ahead asks some that save nothing, only on its way to others
-        alone = [
-            branch for branch in (yes, no) if not any(end.within for end in leaves(branch))
-        ]  # bounds hold for their part
-        best = min([*alone, Branch(division.test, yes, no)], key=lambda tree: self._cost(tree, cases))
-        helps = ((leaf_lost > self.margin) & (self._lost(best, cases) < leaf_lost)).any()
-        return best if helps and self._cost(best, cases) < leaf_lost.sum() else leaf
+        yes = self.grow(division.yes, depth + 1, yes_words)
+        no = self.grow(division.no, depth + 1, no_words)
+        factors = len(division.test.factors) if isinstance(division.test, Threshold) else 1
+        losses, questions = yes.losses + no.losses, factors + yes.questions + no.questions
+        helps = ((leaf.losses > self.margin) & (losses < leaf.losses)).any()
+        pays = losses.sum() + PRICE * self.margin * questions < leaf.losses.sum()
+        return _Grown(Branch(division.test, yes.tree, no.tree), losses, questions) if helps and pays else leaf
 
-    def _cost(self, tree: Tree, cases: Indices) -> float:
-        """The regret of a tree over some cases, and the price of its questions."""
-        return float(self._lost(tree, cases).sum()) + PRICE * self.margin * _questions(tree)
-
-    def _leaf(self, cases: Indices, words: Words) -> tuple[Leaf, NDArray[np.float64]]:
-        """The best single provider for some cases, and what it loses at each. One without a trusted time somewhere gets bounds,
-        and is taken only if it ran with all words that can come here."""
+    def _leaf(self, cases: Indices, words: Words) -> _Grown:
+        """The best single provider for some cases. One without a trusted time somewhere gets bounds, and is taken only if it
+        ran with all words that can come here."""
         choice = int(np.argmin(self.losses[cases].sum(axis=0)))  # of equals the one that is used already
         bounds: dict[str, tuple[float, float]] = {}
         if (self.losses[:, choice] == FORBIDDEN).any():
@@ -145,7 +151,9 @@ class _Grower:
             measured_words = set(map(self.evidence.words, cases))
             if measured_words != words or any(low > high for low, high in bounds.values()):
                 choice, bounds = 0, {}
-        return Leaf(self.names[choice], bounds), self.losses[cases, choice]
+        losses = np.zeros(len(self.losses))
+        losses[cases] = self.losses[cases, choice]
+        return _Grown(Leaf(self.names[choice], bounds), losses, 0)
 
     def _bounds(self, cases: Indices) -> dict[str, tuple[float, float]]:
         """The bounds of every number that varies: all words that occur among the cases have cases on both sides of what lies
@@ -169,49 +177,26 @@ class _Grower:
         return yes, words - yes
 
     def _divisions(self, cases: Indices) -> Iterator[_Division]:
-        """The best division by each feature and by each choice of words."""
+        for test, says_yes in self._tests(cases):
+            yes, no = cases[says_yes], cases[~says_yes]
+            if self._enough(yes) and self._enough(no):
+                yield _Division(test, yes, no, _variance(self.outputs[yes]) + _variance(self.outputs[no]))
+
+    def _tests(self, cases: Indices) -> Iterator[tuple[Threshold | Is, NDArray[np.bool_]]]:
+        """Every question, and which of the cases say yes."""
         for factors, column in self.features.items():
-            order = cases[np.argsort(column[cases], kind="stable")]
-            values = column[order]
-            ends = [
-                end
-                for end in map(int, np.flatnonzero(np.diff(values)) + 1)
-                if self._enough(order[:end]) and self._enough(order[end:])
-            ]
-            if ends:
-                variances = [
-                    _variance(self.outputs[order[:end]]) + _variance(self.outputs[order[end:]]) for end in ends
-                ]
-                best = int(np.argmin(variances))
-                end = ends[best]
-                test = Threshold(factors, _between(float(values[end - 1]), float(values[end])))
-                yield _Division(test, order[:end], order[end:], variances[best])
+            values = column[cases]
+            for low, high in pairwise(np.unique(values)):
+                yield Threshold(factors, _between(float(low), float(high))), values <= low
         for argument in self.evidence.arguments:
+            words = [self.evidence.points[case][argument.name] for case in cases]
             for word in argument.words:
-                inside = np.array([self.evidence.points[case][argument.name] == word for case in cases])
-                yes, no = cases[inside], cases[~inside]
-                if self._enough(yes) and self._enough(no):
-                    variance = _variance(self.outputs[yes]) + _variance(self.outputs[no])
-                    yield _Division(Is(argument.name, word), yes, no, variance)
+                yield Is(argument.name, word), np.array([measured == word for measured in words])
 
     def _enough(self, cases: Indices) -> bool:
         """Whether the cases of one side have more than one shape. One alone says little about those between it and its
         neighbours."""
         return len(cases) > 0 and bool((self.shapes[cases] != self.shapes[cases[0]]).any())
-
-    def _lost(self, tree: Tree, cases: Indices) -> NDArray[np.float64]:
-        """The regret of a tree at each of some cases."""
-        decision = Decision(tree, self.names[0], {})
-        chosen = [self.names.index(decision.choose(self.evidence.points[case])) for case in cases]
-        return self.losses[cases, chosen]
-
-
-def _questions(tree: Tree) -> int:
-    """A product counts as as many questions as it has factors."""
-    if isinstance(tree, Leaf):
-        return 0
-    questions = len(tree.test.factors) if isinstance(tree.test, Threshold) else 1
-    return questions + _questions(tree.yes) + _questions(tree.no)
 
 
 def _variance(outputs: Regrets) -> float:

@@ -1,18 +1,185 @@
-"""`kbench dispatch`: words and scalars as arguments, what is refused, and what the command prints."""
+"""`kbench dispatch`: what makes a branch, where a provider may not be chosen, and what is refused."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
+from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
-from decisions import NS, emitted, rows, written
+from common import ROOT
+from making import write_rows
 
 from kbench.commands.dispatch import dispatch as command
-from kbench.dispatching.dispatch import DispatchOptions, dispatch
+from kbench.dispatching.dispatch import Dispatch, DispatchOptions, dispatch
 from kbench.errors import ResultsError, UsageError
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
-# ---- words, scalars, and what is refused
+H200 = ROOT / "results" / "h200"
+SOFTMAX, GELU = ([H200 / f"{name}-peers.csv", H200 / "short" / f"{name}-peers.csv"] for name in ("softmax", "gelu"))
+
+NS = [2**k for k in range(7, 19)]
+
+
+def rows(n: int, speeds: dict[str, Any], m: int = 64, dtype: str = "float32", **more: Any) -> list[Row]:
+    """The rows of a case: a time in ms or a status for each provider, and a control that repeats torch."""
+    case = Case(more.pop("operator", "softmax"), {"M": m, "N": n, **more.pop("axes", {})}, dtype)
+    common = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200", **more}
+    made = []
+    for provider, ms in {**speeds, "repeat": speeds["torch"]}.items():
+        if isinstance(ms, str) and ms != "suspect":
+            made.append(Row(case, provider, status=ms, reason="declines", **common))  # type: ignore[arg-type]
+            continue
+        flags = ("suspect",) if ms == "suspect" else ()
+        time = 0.001 if ms == "suspect" else float(ms)
+        role = {"role": Role.CONTROL} if provider == "repeat" else {}
+        if not isinstance(speeds["torch"], str):  # as a run writes it: that of the baseline is 1
+            common["speedup"] = speeds["torch"] / time
+        made.append(Row(case, provider, ms=time, round_ms=(time,) * 5, flags=flags, **common, **role))
+    return made
+
+
+def written(path: Path, cases: list[list[Row]], axes: tuple[str, ...] = ("M", "N")) -> Path:
+    return write_rows(path, itertools.chain(*cases), axes)
+
+
+def emitted(dispatched: Dispatch, folder: Path) -> Callable[..., str]:
+    """The function of the written Python file."""
+    path = folder / "dispatch.py"
+    dispatched.write(path)
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    choose: Callable[..., str] = names["choose"]
+    return choose
+
+
+# ---- what makes a branch
+
+
+def test_a_difference_below_the_margin_makes_no_branch_in_any_number_of_cases(tmp_path: Path) -> None:
+    cases = [rows(n, {"torch": 1.0, "new": 0.96 if n < 4096 else 1.5}, m) for n in NS for m in range(1, 9)]
+    path = written(tmp_path / "a.csv", cases)
+    assert dispatch([path], DispatchOptions(margin=0.05, holdout=0)).decision.providers == ["torch"]
+    assert dispatch([path], DispatchOptions(margin=0.03, holdout=0)).decision.providers == ["torch", "new"]
+
+
+def test_a_provider_that_is_chosen_everywhere_is_also_chosen_for_words_that_were_not_measured(tmp_path: Path) -> None:
+    cases = [rows(n, {"torch": 1.0, "new": 0.9}) for n in NS]
+    dispatched = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(holdout=0))
+    choose = emitted(dispatched, tmp_path)
+    assert dispatched.decision.providers == ["new"]
+    assert {choose(64, 1024, dtype) for dtype in ("float32", "int4")} == {"new"}
+    head = (tmp_path / "dispatch.py").read_text().split("from __future__")[0]
+    assert "Measured: M=64; N from 128 to 262144; dtype: float32." in head
+    assert "`choose` always returns it" in head
+    assert "threshold" not in head
+
+
+def test_an_unclear_difference_makes_no_branch(tmp_path: Path) -> None:
+    cases = [rows(n, {"torch": 1.0, "new": 1.5}) for n in NS]
+    for row in itertools.chain(*cases):
+        if row.provider == "new" and row.case.N > 4096:  # mostly faster, with rounds that say otherwise
+            row.ms, row.round_ms = 0.8, (0.8, 1.3, 0.7, 1.4, 0.8)
+    assert dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions()).decision.providers == ["torch"]
+
+
+def test_a_product_of_sizes_is_used_where_it_decides(tmp_path: Path) -> None:
+    sizes = [(m, n) for m in (16, 64, 256, 1024, 4096) for n in (16, 64, 256, 1024, 4096)]
+    cases = [rows(n, {"torch": 1.0, "big": 0.5 if m * n > 70_000 else 2.0}, m) for m, n in sizes]
+    path = written(tmp_path / "a.csv", cases)
+    dispatched = dispatch([path], DispatchOptions())
+    choose = emitted(dispatched, tmp_path)
+    assert "M * N" in (tmp_path / "dispatch.py").read_text()
+    assert choose(1024, 1024, "float32") == "big" and choose(1024, 16, "float32") == "torch"
+    assert dispatched.held_out and fmean(loss.regret for loss in dispatched.held_out) < 0.1
+
+
+def test_the_same_results_give_the_same_decision_in_any_order(tmp_path: Path) -> None:
+    cases = [rows(n, {"torch": 1.0, "row": 0.5 if m * n < 70_000 else 2.0}, m) for n in NS for m in (8, 64, 512)]
+    ordered = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
+    random.Random(1).shuffle(cases)
+    shuffled = dispatch([written(tmp_path / "b.csv", cases)], DispatchOptions())
+    assert (shuffled.decision, shuffled.report_lines) == (ordered.decision, ordered.report_lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [SOFTMAX, GELU, [H200 / "softmax-backward.csv"]])
+def test_the_regret_is_small_and_the_file_picks_what_the_decision_says(files: list[Path], tmp_path: Path) -> None:
+    dispatched = dispatch(files, DispatchOptions())
+    assert fmean(loss.regret for loss in dispatched.held_out) < 0.01
+    assert max(loss.regret for loss in dispatched.measured) < 0.05
+    choose = emitted(dispatched, tmp_path)
+    assert [choose(**point) for point in dispatched.evidence.points] == [loss.provider for loss in dispatched.measured]
+
+
+# ---- where a provider may not be chosen
+
+
+@pytest.mark.parametrize("outcome", ["unsupported", "wrong", "error", "suspect"])
+def test_a_provider_is_not_chosen_where_it_did_not_run(tmp_path: Path, outcome: str) -> None:
+    def fast(n: int) -> Any:
+        return n / 2000 if n <= 65536 else outcome
+
+    path = written(tmp_path / "a.csv", [rows(n, {"torch": n / 1000, "fast": fast(n)}, m) for n in NS for m in (8, 64)])
+    dispatched = dispatch([path], DispatchOptions())
+    choose = emitted(dispatched, tmp_path)
+    assert {choose(64, n, "float32") for n in NS if n <= 65536} == {"fast"}
+    assert {choose(m, n, "float32") for n in range(65537, 400_000, 97) for m in (8, 30, 64)} == {"torch"}
+    assert choose(64, 100, "float32") == choose(64, 10**9, "float32") == "torch"  # outside of where it was seen to run
+    assert dispatched.held_out and all(math.isfinite(loss.regret) for loss in dispatched.held_out)
+
+
+def test_a_failure_amid_the_sizes_is_a_hole_for_all_shapes_around_it(tmp_path: Path) -> None:
+    speeds = {n: "wrong" if n == 4096 else n / 2000 for n in NS}
+    path = written(
+        tmp_path / "a.csv", [rows(n, {"torch": n / 1000, "fast": speeds[n]}, m) for n in NS for m in (8, 64)]
+    )
+    choose = emitted(dispatch([path], DispatchOptions(holdout=0)), tmp_path)
+    assert {choose(64, n, "float32") for n in range(2049, 8192)} == {"torch"}
+    assert choose(64, 2048, "float32") == choose(64, 8192, "float32") == "fast"
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: Path, both: bool) -> None:
+    half = [rows(n, {"torch": 1.0, "fast": 0.5}, m, "float16") for n in (256, 512, 1024) for m in (8, 64)]
+    none = {"torch": 1.0, "fast": "unsupported"}
+    beside = [
+        rows(n, none, m, dtype) for n in (64, 128, 4096, 8192) for m in (8, 64) for dtype in ("float16", "float32")
+    ]
+    path = written(tmp_path / "a.csv", half + [case for case in beside if case[0].case.dtype == "float32" or both])
+    choose = emitted(dispatch([path], DispatchOptions(holdout=0)), tmp_path)
+    assert choose(64, 512, "float32") == "torch"
+    assert both or choose(64, 512, "float16") == "fast"
+
+
+def test_a_provider_that_failed_in_one_of_the_sessions_is_not_chosen(tmp_path: Path) -> None:
+    first = [rows(n, {"torch": 1.0, "fast": 0.5}) for n in NS]
+    second = [rows(n, {"torch": 1.0, "fast": "crashed" if n == 128 else 0.5}, session=1) for n in NS]
+    dispatched = dispatch([written(tmp_path / "a.csv", first + second)], DispatchOptions(holdout=0))
+    choose = emitted(dispatched, tmp_path)
+    assert [choose(64, n, "float32") for n in (128, 1024, 262144)] == ["torch", "fast", "fast"]
+
+
+def test_without_a_provider_that_runs_everywhere_nothing_is_written(tmp_path: Path) -> None:
+    cases = [
+        rows(n, {"torch": 1.0 if n < 1000 else "oom", "fast": 1.0 if n > 200 else "oom"}) for n in (128, 512, 4096)
+    ]
+    with pytest.raises(
+        ResultsError, match=r"no provider has a trusted time in every case.* has no trusted time at M=64 N="
+    ):
+        dispatch(
+            [written(tmp_path / "a.csv", [[r for r in case if r.provider != "repeat"] for case in cases])],
+            DispatchOptions(),
+        )
+
+
+# ---- words and scalars, and what is refused
 
 
 def test_modes_and_booleans_are_arguments_and_a_single_eps_is_not(tmp_path: Path) -> None:
@@ -25,8 +192,8 @@ def test_modes_and_booleans_are_arguments_and_a_single_eps_is_not(tmp_path: Path
         for mode in ("forward", "backward")
         for causal in (True, False)
     ]
-    found = dispatch([written(tmp_path / "a.csv", cases, ("M", "N", "eps", "causal", "mode"))], DispatchOptions())
-    choose = emitted(found, tmp_path)
+    dispatched = dispatch([written(tmp_path / "a.csv", cases, ("M", "N", "eps", "causal", "mode"))], DispatchOptions())
+    choose = emitted(dispatched, tmp_path)
     assert choose(M=64, N=512, causal=True, mode="backward", dtype="float32") == "mine"
     assert choose(M=64, N=512, causal=False, mode="backward", dtype="float32") == "torch"
     assert choose(M=64, N=512, causal=True, mode="sideways", dtype="float32") == "torch"
@@ -60,17 +227,6 @@ def test_a_noisy_machine_decides_nothing(tmp_path: Path) -> None:
         row.round_ms = (row.ms,) * 5
     with pytest.raises(ResultsError, match=r"a\.csv: this machine is too noisy.*; measure again"):
         dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
-
-
-# ---- the command
-
-
-def test_the_same_results_give_the_same_decision_in_any_order(tmp_path: Path) -> None:
-    cases = [rows(n, {"torch": 1.0, "row": 0.5 if m * n < 70_000 else 2.0}, m) for n in NS for m in (8, 64, 512)]
-    ordered = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
-    random.Random(1).shuffle(cases)
-    shuffled = dispatch([written(tmp_path / "b.csv", cases)], DispatchOptions())
-    assert (shuffled.decision, shuffled.report_lines) == (ordered.decision, ordered.report_lines)
 
 
 @pytest.mark.parametrize("sizes", [(64, 64), (0, 64)])
