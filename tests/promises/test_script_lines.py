@@ -221,6 +221,52 @@ def test_a_line_that_never_returns_costs_its_own_row(folder: Path) -> None:
     assert f"torch at 8: {rows['torch', '8']['ms']} builds at 16: nan" in ended.out
 
 
+KILLED = """
+import os
+import pathlib
+import signal
+import time
+
+import torch
+import triton
+
+LAST = pathlib.Path("calls.txt")  # how many calls the closure has in all
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(["N"], [8, 16, 32], "provider", ["a", "raises"], ["a", "b"], "killed", {}, ylabel="ms")
+)
+def benchmark(N, provider):
+    x, calls = torch.ones(N), []
+    if provider == "raises":
+        raise ValueError("no closure")
+
+    def closure():
+        calls.append(1)
+        time.sleep(0.002)
+        if N > 8 and len(calls) == int(LAST.read_text()) - (N == 32):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x + 1
+
+    ms = triton.testing.do_bench(closure, warmup=1, rep=1)
+    LAST.write_text(str(len(calls)))
+    return ms
+
+
+benchmark.run()
+"""
+
+
+def test_a_baseline_that_dies_when_it_is_timed_once_more_costs_its_own_row(folder: Path) -> None:
+    """Of its last two calls, one is that of the control `repeat`."""
+    (folder / "bench.py").write_text(KILLED)
+    ended = run_process("run", "bench.py", *QUICK, "--set", "rounds=1", "--no-plot", folder=folder)
+    assert ended.code == 1 and "Traceback" not in ended.err
+    rows = {(row["N"], row["provider"]): row["status"] for row in providers_of(folder / "results" / "killed.csv")}
+    assert [rows[N, "a"] for N in ("8", "16", "32")] == ["ok", "crashed", "crashed"]
+    assert [rows[N, "raises"] for N in ("8", "16", "32")] == ["error", "error", "error"]
+
+
 def test_exec_measures_the_lines_of_a_plot_beside_each_other(folder: Path) -> None:
     (folder / "bench.py").write_text(HANGS.replace("1000", "0"))
     ended = run_process("exec", "--", sys.executable, "bench.py", folder=folder)

@@ -205,6 +205,66 @@ def test_a_script_that_cannot_be_measured_is_named_with_its_line(
     assert ended.code in (2, 3) and named in ended.err and "Traceback" not in ended.err
 
 
+UNUSUAL = """
+import inspect
+import os
+import sys
+from multiprocessing import get_context
+
+import torch
+import triton
+
+
+def annotated(size: int = 3):
+    return size
+
+
+def timed(size):
+    x = torch.ones(size)
+    return triton.testing.do_bench(lambda: x + 1, warmup=1, rep=1)
+
+
+def sweep(k):
+    sizes = (2**i for i in (4, 5))  # a generator
+    return triton.testing.Benchmark(["N"], sizes, "provider", ["a", "b"], ["a", "b"], f"plot-{k}", {"k": k}, ylabel="ms")
+
+
+@triton.testing.perf_report(map(sweep, (1, 2)))
+def bench(N, provider, k):
+    return timed(N * k)
+
+
+if __name__ == "__main__":
+    assert inspect.signature(annotated).parameters["size"].annotation is int
+    assert sys.argv == ["folder/unusual.py", "--x"] and os.path.isabs(__file__), (sys.argv, __file__)
+    frames = bench.run(return_df=True)
+    with get_context("spawn").Pool(1) as pool:
+        assert pool.map(timed, [10])[0] > 0
+    os.chdir(os.sep)
+    import beside
+
+    assert "return size" in inspect.getsource(annotated) and beside.NAME
+    assert [list(frame["N"]) for frame in frames] == [[16, 32], [16, 32]]
+"""
+
+
+def test_a_script_with_generators_processes_and_another_working_folder_runs_as_python_would_run_it(
+    folder: Path,
+) -> None:
+    (folder / "folder").mkdir()
+    (folder / "folder" / "unusual.py").write_text(UNUSUAL)
+    (folder / "folder" / "beside.py").write_text("NAME = 'beside'\n")
+    ended = run_kbench("run", "folder/unusual.py", *QUICK, "--no-plot", "--", "--x", folder=folder)
+    assert ended.code == 0, ended.text
+    for k in (1, 2):
+        rows = providers_of(folder / "results" / f"plot-{k}.csv")
+        assert [(row["N"], row["provider"], row["status"]) for row in rows] == [
+            ("16", "a", "ok"), ("16", "b", "ok"), ("32", "a", "ok"), ("32", "b", "ok"),
+        ]  # fmt: skip
+    (row,) = providers_of(folder / "results" / "unusual.csv")
+    assert "unusual.py:" in row["provider"] and row["status"] == "ok"
+
+
 @pytest.fixture(scope="module")
 def program_run(made_once: MadeOnce) -> Path:
     """The folder of one `kbench exec` of a program that ends with exit code 7."""

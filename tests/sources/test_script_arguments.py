@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from kbench.measure.scripts.arguments import argument_columns, word, words_of
-from kbench.measure.scripts.bench_call import BenchCall, Timing
-from kbench.measure.scripts.reported import counted_work
+from kbench.measure.scripts.bench_call import Timing, do_bench_call
+from kbench.measure.scripts.columns import argument_columns, word, words_of
+from kbench.measure.scripts.counted_work import counted_work
 
 
 def cells(**values: list[object]) -> dict[str, list[object]]:
@@ -87,7 +87,7 @@ def test_do_bench_returns_what_was_asked_for() -> None:
     timing = Timing(2.25, samples)  # the median of the medians of two rounds
 
     def returned(**asked: object) -> object:
-        return BenchCall(lambda: None, "bench.py:1", **asked).returned(timing)  # type: ignore[arg-type]
+        return do_bench_call("bench.py:1", lambda: None, **asked).returned(timing)  # type: ignore[arg-type]
 
     assert returned() == returned(return_mode="median") == 2.25
     assert (returned(return_mode="min"), returned(return_mode="max")) == (1.0, 4.0)

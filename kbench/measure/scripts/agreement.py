@@ -35,47 +35,38 @@ def agreement(outputs: Sequence[Tensor] | None, baseline: Sequence[Tensor] | Non
         return f"{Agreement.NOT_COMPARABLE}: {subject} {NO_TENSORS}"
     if len(outputs) != len(baseline):
         return f"{Agreement.NOT_COMPARABLE}: it returns {len(outputs)} tensors, and the baseline {len(baseline)}"
-    most = 0.0
+    most_ulps = most_allowed = 0.0
     for output, reference in zip(outputs, baseline, strict=True):
         if output.shape != reference.shape or output.dtype != reference.dtype or output.device != reference.device:
             return f"{Agreement.NOT_COMPARABLE}: it returns {_form(output)}, and the baseline {_form(reference)}"
         if output.is_complex() or output.layout != torch.strided:
             return f"{Agreement.NOT_COMPARABLE}: it returns {_form(output)}"
-        most = max(most, distance(output, reference))
-    return Agreement.AGREES.value if most <= 1 else f"{Agreement.DIFFERS} by {_units(outputs, baseline):.3g} ulp"
+        ulps, allowed = _difference(output.reshape(-1), reference.reshape(-1))
+        most_ulps, most_allowed = max(most_ulps, ulps), max(most_allowed, allowed)
+    return Agreement.AGREES.value if most_allowed <= 1 else f"{Agreement.DIFFERS} by {most_ulps:.3g} ulp"
 
 
-def distance(a: Tensor, b: Tensor) -> float:
-    """The largest difference of two tensors, as a multiple of what is allowed. Infinite where only one has a NaN."""
-    return max((_most(x, y, scale, allowed=True) for x, y, scale in _pieces(a, b)), default=0.0)
-
-
-def _units(outputs: Sequence[Tensor], baseline: Sequence[Tensor]) -> float:
-    """The largest difference in units in the last place of its dtype."""
-    pairs = zip(outputs, baseline, strict=True)
-    return max(_most(x, y, scale, allowed=False) for a, b in pairs for x, y, scale in _pieces(a, b))
-
-
-def _pieces(a: Tensor, b: Tensor) -> list[tuple[Tensor, Tensor, float]]:
-    """Pieces of two tensors, with the mean magnitude of the first tensor: smaller elements are measured at this scale, as they
-    may be what is left of larger ones that cancel."""
-    a, b = a.reshape(-1), b.reshape(-1)
-    scale = float(a.float().abs().nan_to_num(0, 0, 0).mean()) if a.is_floating_point() and a.numel() else 0.0
-    return [(x, y, scale) for x, y in zip(a.split(PIECE_ELEMENTS), b.split(PIECE_ELEMENTS), strict=True) if x.numel()]
-
-
-def _most(a: Tensor, b: Tensor, scale: float, *, allowed: bool) -> float:
-    if not a.is_floating_point():
-        if a.dtype == torch.bool:
-            return float("inf") if bool((a != b).any()) else 0.0
-        return float((a.double() - b.double()).abs().max()) * (2.0 if allowed else 1.0)
-    x, y = a.double(), b.double()
-    size = torch.maximum(x.abs(), y.abs()).clamp_min(scale)
-    unit = ulp(size.nan_to_num(0, 0, 0), a.dtype)
-    if allowed:
-        unit = AGREEMENT_ULPS * unit + FLOAT32_ULPS * ulp(size.nan_to_num(0, 0, 0), torch.float32)
-    equal = (x == y) | (x.isnan() & y.isnan())
-    return float(torch.where(equal, 0.0, ((x - y).abs() / unit).nan_to_num(float("inf"))).max())
+def _difference(a: Tensor, b: Tensor) -> tuple[float, float]:
+    """The largest difference of two tensors in units in the last place, and as a multiple of what is allowed. Infinite where
+    only one has a NaN. Elements below the mean magnitude are measured at that scale: they may be what is left of larger ones
+    that cancel. Whole numbers must be equal."""
+    floating = a.is_floating_point()
+    scale = float(a.float().abs().nan_to_num(0, 0, 0).mean()) if floating and a.numel() else 0.0
+    most_ulps = most_allowed = 0.0
+    for piece, other in zip(a.split(PIECE_ELEMENTS), b.split(PIECE_ELEMENTS), strict=True):
+        if not piece.numel():
+            continue
+        x, y = piece.double(), other.double()
+        distance = torch.where((x == y) | (x.isnan() & y.isnan()), 0.0, (x - y).abs())
+        if floating:
+            size = torch.maximum(x.abs(), y.abs()).clamp_min(scale).nan_to_num(0, 0, 0)
+            unit = ulp(size, a.dtype)
+            allowed = AGREEMENT_ULPS * unit + FLOAT32_ULPS * ulp(size, torch.float32)
+        else:
+            unit, allowed = torch.ones_like(x), torch.full_like(x, 0.5)
+        most_ulps = max(most_ulps, float((distance / unit).nan_to_num(float("inf")).max()))
+        most_allowed = max(most_allowed, float((distance / allowed).nan_to_num(float("inf")).max()))
+    return most_ulps, most_allowed
 
 
 def _form(x: Tensor) -> str:

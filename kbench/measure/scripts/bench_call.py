@@ -1,5 +1,7 @@
-"""One call of do_bench by a script: what it asked for, what do_bench returns for a time, and a function that stands in for
-do_bench. This module imports neither torch nor Triton."""
+"""One call of a timer of another package, such as `triton.testing.do_bench`: what it asks for, and what it returns for a time.
+
+`TIMERS` lists these timers. This module imports neither torch nor Triton.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,11 +20,7 @@ from typing import Any
 from kbench.text.exception_text import in_library
 
 NO_SCRIPTS = ("triton", "torch", "kbench")
-"""Packages whose calls of do_bench are part of no script: Triton and torch tune kernels, and kbench measures with it."""
-
-RENAMED = {"percentiles": "quantiles"}
-REMOVED = ("fast_flush", "device_type")
-"""Arguments of do_bench in earlier versions of Triton."""
+"""Packages whose own calls of a timer are part of no script: Triton and torch tune kernels, and kbench measures with it."""
 
 RETURN_MODES = ("min", "max", "mean", "median", "all")
 
@@ -39,60 +39,91 @@ class Timing:
 
 @dataclass(frozen=True)
 class BenchCall:
-    """The arguments of `triton.testing.do_bench`, or of `do_bench_cudagraph`.
+    """A call of a timer.
 
     fn            the closure to time
     place         `bench.py:31`, the line of the call
-    timer         `do_bench` or `do_bench_cudagraph`
     warmup_ms     how long the script runs the closure untimed
     rep_ms        how long it takes samples
     grad_to_none  tensors whose gradient is cleared before each call
+    graph         whether the script replays the closure in a CUDA graph, with a warm cache
+    returned      what the call returns for a time
     """
 
     fn: Callable[[], Any]
     place: str
-    timer: str = "do_bench"
     warmup_ms: float = 25
     rep_ms: float = 100
     grad_to_none: tuple[Any, ...] = ()
-    quantiles: Sequence[float] | None = None
-    return_mode: str = "mean"
-
-    def __post_init__(self) -> None:
-        if self.return_mode not in RETURN_MODES:
-            raise ValueError(
-                f"do_bench has no return_mode {self.return_mode!r}; the modes are {', '.join(RETURN_MODES)}"
-            )
+    graph: bool = False
+    returned: Callable[[Timing], Any] = attrgetter("ms")
 
     def clear_gradients(self) -> None:
         for tensor in self.grad_to_none:
             tensor.grad = None
 
-    def returned(self, timing: Timing) -> Any:
-        """What do_bench returns: one number, a list of quantiles, or all samples. The mean and the median are the time of the
-        row, so that a script shows the number that kbench shows."""
-        if self.quantiles is not None:
-            values = [timing.ms if share == 0.5 else quantile(timing.samples_ms, share) for share in self.quantiles]
-            return values[0] if len(values) == 1 else values
-        if self.return_mode == "all":
-            return list(timing.samples_ms)
-        return {"min": min(timing.samples_ms), "max": max(timing.samples_ms)}.get(self.return_mode, timing.ms)
+
+def do_bench_call(
+    place: str,
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    grad_to_none: Any = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+    *,
+    graph: bool = False,
+    **others: Any,
+) -> BenchCall:
+    """A call of `triton.testing.do_bench`. `others` are arguments of other versions of Triton."""
+    if return_mode not in RETURN_MODES:
+        raise ValueError(f"do_bench has no return_mode {return_mode!r}; the modes are {', '.join(RETURN_MODES)}")
+    returned = partial(_statistic, return_mode) if quantiles is None else partial(_quantiles, tuple(quantiles))
+    return BenchCall(fn, place, warmup, rep, tuple(grad_to_none or ()), graph, returned)
 
 
-def quantile(samples: Sequence[float], share: float) -> float:
-    """A quantile of samples, with linear interpolation, as do_bench computes it."""
-    if not 0 <= share <= 1:
-        raise ValueError("quantiles must be between 0 and 1")
-    ordered = sorted(samples)
-    point = share * (len(ordered) - 1)
-    lower = int(point)
-    upper = min(lower + 1, len(ordered) - 1)
-    return ordered[lower] + (ordered[upper] - ordered[lower]) * (point - lower)
+def _statistic(mode: str, timing: Timing) -> Any:
+    """The mean and the median are the time of the row, so that a script shows the number that kbench shows."""
+    if mode == "all":
+        return list(timing.samples_ms)
+    return {"min": min(timing.samples_ms), "max": max(timing.samples_ms)}.get(mode, timing.ms)
 
 
-def stand_in(original: Callable[..., Any], timer: str, measure: Callable[[BenchCall], Timing]) -> Callable[..., Any]:
-    """A function with the signature of `do_bench` or `do_bench_cudagraph`, whose calls `measure` times. Calls by packages that
-    are no scripts go to the original."""
+def _quantiles(shares: Sequence[float], timing: Timing) -> Any:
+    """Quantiles with linear interpolation, as do_bench computes them; one number if one is asked for. That of 0.5 is the time
+    of the row."""
+    values = []
+    ordered = sorted(timing.samples_ms)
+    for share in shares:
+        if not 0 <= share <= 1:
+            raise ValueError("quantiles must be between 0 and 1")
+        point = share * (len(ordered) - 1)
+        lower = int(point)
+        upper = min(lower + 1, len(ordered) - 1)
+        value = ordered[lower] + (ordered[upper] - ordered[lower]) * (point - lower)
+        values.append(timing.ms if share == 0.5 else value)
+    return values[0] if len(values) == 1 else values
+
+
+@dataclass(frozen=True)
+class ForeignTimer:
+    """A function of another package that times a closure. `call` makes a BenchCall of the place of a call and its arguments."""
+
+    module: str
+    name: str
+    call: Callable[..., BenchCall]
+
+
+TIMERS = (
+    ForeignTimer("triton.testing", "do_bench", do_bench_call),
+    ForeignTimer("triton.testing", "do_bench_cudagraph", partial(do_bench_call, warmup=0, graph=True)),
+)
+"""The timers that kbench replaces in a script, as soon as it imports their module."""
+
+
+def stand_in(timer: ForeignTimer, original: Callable[..., Any], measure: Callable[[BenchCall], Timing]) -> Any:
+    """A function with the signature of a timer, whose calls `measure` times. Calls by packages that are no scripts go to the
+    original."""
     signature = inspect.signature(original)
 
     @functools.wraps(original)
@@ -100,28 +131,12 @@ def stand_in(original: Callable[..., Any], timer: str, measure: Callable[[BenchC
         caller = sys._getframe(1)
         if caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
             return original(*arguments, **named)
-        named = {RENAMED.get(name, name): value for name, value in named.items() if name not in REMOVED}
         bound = signature.bind(*arguments, **named)
         bound.apply_defaults()
-        call = bench_call(timer, place_of(caller), **bound.arguments)
+        call = timer.call(place_of(caller), **bound.arguments)
         return call.returned(measure(call))
 
     return replaced
-
-
-def bench_call(
-    timer: str,
-    place: str,
-    fn: Callable[[], Any],
-    warmup: float = 0,
-    rep: float = 100,
-    grad_to_none: Any = None,
-    quantiles: Sequence[float] | None = None,
-    return_mode: str = "mean",
-    **others: Any,
-) -> BenchCall:
-    """The call of do_bench with these arguments. `others` are arguments of other versions of Triton."""
-    return BenchCall(fn, place, timer, warmup, rep, tuple(grad_to_none or ()), quantiles, return_mode)
 
 
 def place_of(frame: FrameType | None) -> str:

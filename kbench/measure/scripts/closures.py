@@ -1,17 +1,23 @@
-"""What a closure holds: tensors, in the variables that it closes over, in its defaults and in the objects there; and functions,
-by which two closures of one line of a program can be told apart."""
+"""A closure that a script gives to do_bench, and what it holds: tensors, in the variables that it closes over, in its defaults
+and in the objects there; and functions, by which two closures of one line of a program can be told apart."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import CellType, CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kbench.measure.contender import Contender
+from kbench.measure.rows import time_of
+from kbench.measure.scripts.bench_call import BenchCall, Timing
+from kbench.measure.scripts.observation import Observation
 from kbench.text.exception_text import in_library
 
 DEPTH = 3
@@ -21,18 +27,96 @@ MOST_ITEMS = 100
 """How many items of a list, a tuple or a dict are looked at."""
 
 
-def held_tensors(closure: Callable[..., Any]) -> dict[str, Tensor]:
-    """The tensors that a closure holds, by the names of the variables: `x`, `inputs[0]`, `layer.weight`."""
-    tensors: dict[int, tuple[str, Tensor]] = {}
-    for name, tensor in _tensors("", closure, DEPTH):
-        tensors.setdefault(id(tensor), (name, tensor))
-    return dict(tensors.values())
+Work = tuple[str, int]
+"""What a script counts as the work of a call: `bytes` or `flops`, and how many."""
+
+InThread = Callable[[Callable[[], Any], float], Any]
+"""Has something done in the thread of a closure, within a limit in s."""
 
 
-def dtype_of_largest(closure: Callable[..., Any]) -> torch.dtype | None:
-    """The dtype of the largest tensor that a closure holds; None if it holds none."""
-    largest = max(held_tensors(closure).values(), key=lambda x: x.numel() * x.element_size(), default=None)
-    return None if largest is None else largest.dtype
+@dataclass(eq=False)
+class Closure:
+    """A closure of a contender, and what is known of it beside its time.
+
+    error        what it raised
+    output       copies of the tensors that its first call returned; None if it returned something else
+    reuses       a tensor that it returned lies in memory that existed before the call
+    interpreted  Triton's interpreter ran it, so its time says nothing
+    script_ms    what do_bench alone reads, with the arguments of the script
+    dtype        that of the largest tensor that it holds; None without tensors
+    observation  what one more call showed
+    work         what the script counts as its work
+    """
+
+    call: BenchCall
+    contender: Contender
+    run: InThread
+    error: BaseException | None = None
+    output: list[Tensor] | None = None
+    reuses: bool = False
+    interpreted: bool = False
+    script_ms: float | None = None
+    dtype: torch.dtype | None = None
+    observation: Observation = field(default_factory=Observation)
+    work: Work | None = None
+
+    @property
+    def answer(self) -> Timing | BaseException:
+        """What the script gets for it: its time, or what to raise."""
+        contender = self.contender
+        if self.interpreted:
+            return Timing.of([contender.build_ms or 0.0])
+        if contender.rounds:
+            return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
+        return self.error or RuntimeError(contender.reason)
+
+
+def held_tensors(closure: Callable[..., Any]) -> list[Tensor]:
+    """The tensors that a closure holds."""
+    return list({id(tensor): tensor for tensor in _tensors(closure, DEPTH)}.values())
+
+
+def _tensors(value: Any, depth: int) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif depth >= 0 and not isinstance(value, type):
+        for part in _parts(value):
+            yield from _tensors(part, depth - 1)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The objects that an object holds."""
+    if isinstance(value, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, (list, tuple)):
+        yield from value[:MOST_ITEMS]
+    elif isinstance(value, dict):
+        yield from list(value.values())[:MOST_ITEMS]
+    elif isinstance(value, torch.nn.Module):
+        yield from value.parameters()
+    elif code := getattr(value, "__code__", None):
+        yield from _closed_over(value).values()
+        yield from value.__defaults__ or ()
+        yield getattr(value, "__self__", None)
+        variables = getattr(value, "__globals__", {})
+        yield from (x for x in map(variables.get, code.co_names) if isinstance(x, Tensor))
+
+
+def _closed_over(function: Any) -> dict[str, Any]:
+    """The variables of other functions that a function uses."""
+    values = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):  # not assigned yet
+            values[name] = cell.cell_contents
+    return values
+
+
+def place_of_closure(closure: Callable[..., Any]) -> str:
+    """`bench.py:31`, the line where a closure of the user's own code begins. Empty for a function of a library."""
+    code = getattr(closure, "__code__", None)
+    if code is None or in_library(code.co_filename):
+        return ""
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
 def label_of(closure: Callable[..., Any]) -> str:
@@ -44,40 +128,29 @@ def label_of(closure: Callable[..., Any]) -> str:
     code = getattr(closure, "__code__", None)
     if code is None or _uncompiled(closure) is not None:
         return _name(closure)
-    own_names = [closure.__name__] if closure.__name__ != "<lambda>" else []
+    own_names = [] if closure.__name__ == "<lambda>" else [closure.__name__]
     if own_names and in_library(code.co_filename):
         return own_names[0]
-    variables = dict(_contents("", closure)) | {
-        name: value for name, value in closure.__globals__.items() if name in code.co_names
-    }
+    variables = closure.__globals__ | _closed_over(closure)
     values = [variables[name] for name in (*code.co_freevars, *code.co_names) if name in variables]
-    functions = [_name(value) for value in values if _is_function(value)] + list(_functions_of_modules(code, variables))
-    dicts = [value for value in values if isinstance(value, dict)]
-    keys = [
-        constant
-        for constant in code.co_consts
-        if isinstance(constant, str) and any(constant in names for names in dicts)
-    ]
-    strings = [value for value in values if isinstance(value, str)] or keys
-    return " ".join(dict.fromkeys([*own_names, *functions] or strings))
-
-
-def place_of_closure(closure: Callable[..., Any]) -> str:
-    """`bench.py:31`, the line where a closure of the user's own code begins. Empty for a function of a library."""
-    code = getattr(closure, "__code__", None)
-    if code is None or in_library(code.co_filename):
-        return ""
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    functions = [_name(value) for value in values if _is_function(value)]
+    functions += _functions_of_modules(code.co_names, variables)
+    words = [value for value in values if isinstance(value, str)]
+    if not words:
+        keys = {key for value in values if isinstance(value, dict) for key in value}
+        words = [constant for constant in code.co_consts if isinstance(constant, str) and constant in keys]
+    return " ".join(dict.fromkeys([*own_names, *functions] or words))
 
 
 def _is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, (type, Tensor)) and bool(_name(value))
 
 
-def _functions_of_modules(code: CodeType, variables: Mapping[str, Any]) -> Iterator[str]:
-    """The names of functions that code reads from modules: `relu` for `F.relu`, `linear` for `torch.nn.functional.linear`."""
+def _functions_of_modules(names: tuple[str, ...], variables: Mapping[str, Any]) -> Iterator[str]:
+    """The functions that code reads from modules: `relu` for `F.relu`, `linear` for `torch.nn.functional.linear`. `names` are
+    those that the code reads, in order."""
     modules: list[ModuleType] = []
-    for name in code.co_names:
+    for name in names:
         of_modules = (getattr(module, name) for module in reversed(modules) if hasattr(module, name))
         value = variables[name] if name in variables else next(of_modules, None)
         if isinstance(value, ModuleType):
@@ -101,38 +174,3 @@ def _uncompiled(function: Any) -> Any:
         return function._orig_mod
     attributes = getattr(function, "__dict__", {})  # a module's own attributes may raise
     return None if attributes.get("_torchdynamo_disable") else attributes.get("_torchdynamo_orig_callable")
-
-
-def _tensors(name: str, value: Any, depth: int) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield name, value
-        return
-    if depth < 0 or value is None or isinstance(value, (str, bytes, int, float, type)):
-        return
-    for inner_name, inner in _contents(name, value):
-        yield from _tensors(inner_name, inner, depth - 1)
-
-
-def _contents(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, functools.partial):
-        yield name, value.func
-        yield from ((f"argument {i}", element) for i, element in enumerate(value.args))
-        yield from value.keywords.items()
-    elif isinstance(value, (list, tuple)):
-        yield from ((f"{name}[{i}]", element) for i, element in enumerate(value[:MOST_ITEMS]))
-    elif isinstance(value, dict):
-        yield from ((f"{name}[{key!r}]", element) for key, element in list(value.items())[:MOST_ITEMS])
-    elif isinstance(value, torch.nn.Module):
-        yield from ((f"{name}.{key}", element) for key, element in value.named_parameters())
-    elif code := getattr(value, "__code__", None):
-        cells: tuple[CellType, ...] = getattr(value, "__closure__", None) or ()
-        for variable, cell in zip(code.co_freevars, cells, strict=False):
-            try:
-                yield variable, cell.cell_contents
-            except ValueError:  # not assigned yet
-                continue
-        yield from ((f"default {i}", element) for i, element in enumerate(value.__defaults__ or ()))
-        if (owner := getattr(value, "__self__", None)) is not None:
-            yield "self", owner
-        globals_ = getattr(value, "__globals__", {})
-        yield from ((key, globals_[key]) for key in code.co_names if isinstance(globals_.get(key), Tensor))

@@ -1,4 +1,5 @@
-"""Replaces functions of `triton.testing` as soon as a program imports that module. Imports nothing heavy itself."""
+"""Replaces the timers of other packages, and `perf_report`, as soon as a program imports their module. Imports nothing heavy
+itself."""
 
 from __future__ import annotations
 
@@ -6,65 +7,72 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from kbench.measure.scripts.bench_call import BenchCall, Timing, stand_in
-from kbench.measure.scripts.line import current_line
-
-REPLACED = "triton.testing"
+from kbench.measure.scripts.bench_call import TIMERS, BenchCall, Timing, stand_in
 
 declared: list[Any] = []
 """The benchmarks that this process has given to perf_report."""
 
 
 class _Finder(MetaPathFinder):
-    """Finds `triton.testing` where Python would, and gives it a loader that replaces its functions."""
+    """Finds the modules of TIMERS where Python would, and replaces their functions when they have been loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != REPLACED:
+        if fullname not in {timer.module for timer in TIMERS}:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.origin:
-            spec.loader = _Loader(fullname, spec.origin)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_replace(module: ModuleType) -> None:
+                load(module)
+                _replace_functions(module)
+
+            setattr(spec.loader, "exec_module", load_and_replace)  # noqa: B010  a method of this loader alone
         return spec
 
 
-class _Loader(SourceFileLoader):
-    def exec_module(self, module: ModuleType) -> None:
-        super().exec_module(module)
-        _replace_functions(module)
-
-
 def _replace_functions(module: Any) -> None:
-    """Have the calls of do_bench measured by kbench, and the lines of a plot beside each other. All else of `triton.testing`
-    stays: Triton makes the tables, the files and the pictures."""
-    original = module.perf_report
-
-    @functools.wraps(original)
-    def perf_report(benchmarks: Any) -> Callable[[Callable[..., Any]], Any]:
-        declared.extend(benchmarks if isinstance(benchmarks, (list, tuple)) else [benchmarks])
-        decorate = original(benchmarks)
-        return lambda function: decorate(_measured(function, benchmarks))
-
-    module.perf_report = perf_report
-    for name in ("do_bench", "do_bench_cudagraph"):
-        setattr(module, name, stand_in(getattr(module, name), name, _measure))
+    """Have the calls of timers measured by kbench, and the lines of a plot beside each other. All else stays: Triton makes the
+    tables, the files and the pictures."""
+    for timer in TIMERS:
+        if timer.module == module.__name__ and hasattr(module, timer.name):
+            setattr(module, timer.name, stand_in(timer, getattr(module, timer.name), _measure))
+    if hasattr(module, "perf_report"):
+        module.perf_report = _measuring(module.perf_report)
 
 
-def _measured(function: Callable[..., Any], benchmarks: Any) -> Callable[..., Any]:
+def _measuring(perf_report: Callable[[Any], Callable[..., Any]]) -> Callable[[Any], Callable[..., Any]]:
+    """`triton.testing.perf_report` for functions whose lines kbench measures."""
+
+    @functools.wraps(perf_report)
+    def replaced(benchmarks: Any) -> Callable[..., Any]:
+        several = not hasattr(benchmarks, "x_vals")
+        if several:
+            benchmarks = list(benchmarks)
+        listed = benchmarks if several else [benchmarks]
+        for benchmark in listed:  # of a generator, kbench and Triton both need all values
+            benchmark.x_vals, benchmark.line_vals = list(benchmark.x_vals), list(benchmark.line_vals)
+        declared.extend(listed)
+        decorate = perf_report(benchmarks)
+        return lambda function: decorate(_measured(function, listed))
+
+    return replaced
+
+
+def _measured(function: Callable[..., Any], benchmarks: Sequence[Any]) -> Callable[..., Any]:
     """A function below perf_report that is measured when the script, or Triton, calls it."""
 
     @functools.wraps(function)
     def line(*positional: Any, **arguments: Any) -> Any:
         from kbench.measure.scripts.plot import measured_line  # imports torch
 
-        if positional or current_line():  # a line may call another plot
-            return function(*positional, **arguments)
-        return measured_line(function, benchmarks, arguments)
+        return function(*positional, **arguments) if positional else measured_line(function, benchmarks, arguments)
 
     return line
 
@@ -75,5 +83,5 @@ def _measure(call: BenchCall) -> Timing:
     return measure(call)
 
 
-def replace_do_bench_on_import() -> None:
+def replace_timers_on_import() -> None:
     sys.meta_path.insert(0, _Finder())

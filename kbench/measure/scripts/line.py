@@ -2,62 +2,120 @@
 
 The frame of the function lives while its closure is timed, so a script may keep tensors there and give the closure raw
 pointers. What torch keeps for each thread (the current stream, grad mode, inference mode, autocast) stays the line's own, as
-long as the closure runs in the line's thread. Only one thread runs at a time: the main one waits while a line runs.
+long as the closure runs in the line's thread. The other switches of a script are put back whenever a line stops, and written
+again when it goes on. Only one thread runs at a time: the main one waits while a line runs.
 """
 
 from __future__ import annotations
 
 import queue
+import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
 
 from kbench.measure.scripts.bench_call import BenchCall, Timing
-
-if TYPE_CHECKING:
-    from kbench.measure.scripts.switches import ScriptSwitches
+from kbench.measure.scripts.closures import Closure
+from kbench.measure.tampering import settings
+from kbench.measure.tampering.settings import EFFECTS, Effect
 
 GRACE_S = 30.0
 """How much longer than its limit the main thread waits for a line. The parent ends the process at the limit."""
 
+INFERENCE = "torch.inference_mode"
+"""Every thread has its own, and torch switches it by a context only."""
+
+OF_THREAD = frozenset(
+    {
+        "torch.set_default_device",
+        "torch.set_grad_enabled",
+        *(f"{what} on {kind}" for kind in ("cuda", "cpu") for what in ("autocast", "the dtype of autocast")),
+        "torch.set_num_threads",
+        "the current device",
+        "the current stream",
+    }
+)
+"""What else every thread has of its own, so that it need not be put back. A new thread is given what the main one has."""
+
+OF_PROCESS = frozenset(
+    name
+    for name, effect in EFFECTS.items()
+    if effect in (Effect.OWN, Effect.SHARED) and name not in (*OF_THREAD, INFERENCE)
+)
+RANDOM = frozenset(name for name, effect in EFFECTS.items() if effect is Effect.SILENT)
+
 T = TypeVar("T")
 
-_thread_data = threading.local()
+
+class _Thread(threading.local):
+    """What a thread does for kbench: whose thread it is, and whether it runs a closure that kbench measures."""
+
+    line: Line | None = None
+    measures = False
 
 
-def current_line() -> Line | None:
-    """The line whose thread this is."""
-    return getattr(_thread_data, "line", None)
+this_thread = _Thread()
 
 
-class LineAbandoned(BaseException):
-    """Ends a line that nobody waits for any more. Not an Exception: the script must not catch it."""
+@contextmanager
+def measuring_a_closure() -> Iterator[None]:
+    """In this thread: calls of do_bench are those of a closure that tunes itself."""
+    this_thread.measures = True
+    try:
+        yield
+    finally:
+        this_thread.measures = False
 
 
-class LineStuck(RuntimeError):
-    """A line has not come back within its limit, and nobody has ended the process."""
+class Switches:
+    """The switches of a script as they are now, in the main thread, before the lines of a point begin."""
+
+    def __init__(self) -> None:
+        self._inference = torch.is_inference_mode_enabled()
+        self._thread, self._process = _read(OF_THREAD), _read(OF_PROCESS)
+
+    @contextmanager
+    def inherited(self) -> Iterator[None]:
+        """In a new thread: it has what the main one has."""
+        with torch.inference_mode(self._inference):
+            settings.write(self._thread)
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()  # gives this thread the context of the device, which a launch of Triton needs
+            yield
+
+    def put_back(self) -> Mapping[str, Any]:
+        """Put back what a line has changed when it stops. Returns its values."""
+        values = _read(OF_PROCESS)
+        settings.write(self._process)
+        return values
 
 
 class Line:
     """A call of `function`. The main thread says when it goes on, and what runs in its thread while it is stopped.
 
+    index     among the lines of its plot
+    name      of its provider
+    closure   where it has stopped
     returned  what the function returned
-    ended     whether it has returned or raised
-    busy      whether the main thread has work done in its thread
     """
 
-    def __init__(self, function: Callable[[], Any], switches: ScriptSwitches) -> None:
+    def __init__(self, index: int, name: str, function: Callable[[], Any], switches: Switches) -> None:
+        self.index, self.name = index, name
+        self.closure: Closure | None = None
         self.returned: Any = None
-        self.ended = self.busy = False
         self._function, self._switches = function, switches
         self._own_switches: Mapping[str, Any] = {}
         self._work: queue.SimpleQueue[Callable[[], Any] | Timing | BaseException] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._live, name="kbench line", daemon=True)
+
+    # -- in the main thread
 
     def begin(self, limit_s: float) -> BenchCall | None:
         """Run it to its first call of do_bench, which is returned; None if it has ended without one. Raises what it raises."""
-        self._thread.start()
+        threading.Thread(target=self._live, name="kbench line", daemon=True).start()
         return self._wait(limit_s)  # type: ignore[no-any-return]
 
     def go_on(self, answer: Timing | BaseException, limit_s: float) -> BenchCall | None:
@@ -70,55 +128,62 @@ class Line:
         self._work.put(work)
         return self._wait(limit_s)  # type: ignore[no-any-return]
 
-    def abandon(self) -> None:
-        """End it if it is stopped."""
-        self._work.put(LineAbandoned())
+    def _wait(self, limit_s: float) -> Any:
+        value, error = self._done.get(timeout=limit_s + GRACE_S)
+        if error is not None:
+            raise error
+        return value
 
-    def stop(self, call: BenchCall) -> Timing:
-        """In its thread: what do_bench does. Returns when the main thread says so, with its answer."""
-        self._own_switches = self._switches.left()
-        self._done.put((call, None))
-        while True:
-            work = self._work.get()  # without a limit: `abandon` ends it
-            if isinstance(work, Timing):
-                self._switches.write(self._own_switches)
-                return work
-            if isinstance(work, BaseException):
-                self._switches.write(self._own_switches)
-                raise work
-            self._done.put(self._outcome(work))
-
-    def _outcome(self, work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        self._switches.write(self._own_switches)
-        self.busy = True
-        try:
-            return work(), None
-        except BaseException as error:  # noqa: BLE001  it is raised in the main thread
-            return None, error
-        finally:
-            self.busy = False
-            self._own_switches = self._switches.left()
+    # -- in its own thread
 
     def _live(self) -> None:
-        _thread_data.line = self
+        this_thread.line = self
         raised: BaseException | None = None
         try:
             with self._switches.inherited():
                 self.returned = self._function()
-        except LineAbandoned:
-            return
         except BaseException as error:  # noqa: BLE001  it becomes the reason of a row
             raised = error
         finally:
-            self._switches.left()
-        self.ended = True
+            self._switches.put_back()
         self._done.put((None, raised))
 
-    def _wait(self, limit_s: float) -> Any:
+    def stop(self, call: BenchCall) -> Timing:
+        """What do_bench does. Returns when the main thread says so, with its answer."""
+        self._own_switches = self._switches.put_back()
+        self._done.put((call, None))
+        while True:
+            work = self._work.get()  # without a limit: the thread ends with the process
+            settings.write(self._own_switches)
+            if isinstance(work, Timing):
+                return work
+            if isinstance(work, BaseException):
+                raise work
+            self._done.put(self._outcome(work))
+
+    def _outcome(self, work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         try:
-            value, error = self._done.get(timeout=limit_s + GRACE_S)
-        except queue.Empty:
-            raise LineStuck(f"took longer than {limit_s:g} s") from None
-        if error is not None:
-            raise error
-        return value
+            with measuring_a_closure():
+                return work(), None
+        except BaseException as error:  # noqa: BLE001  it is raised in the main thread
+            return None, error
+        finally:
+            self._own_switches = self._switches.put_back()
+
+
+def random_states() -> Callable[[], None]:
+    """Remember the states of the random generators. The function that is returned brings them back: every line draws the
+    numbers that it would draw alone."""
+    states, numpy = _read(RANDOM), sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+
+    def restore() -> None:
+        settings.write(states)
+        if numpy:
+            numpy.random.set_state(numpy_state)
+
+    return restore
+
+
+def _read(names: frozenset[str]) -> Mapping[str, Any]:
+    return {name: value for name, value in settings.read().items() if name in names}

@@ -38,32 +38,32 @@ class Observation:
     kernels: tuple[str, ...] = ()
 
 
-class _Operations(TorchDispatchMode):
+class _Copies(TorchDispatchMode):
     """Notes copies of tensors that a closure holds. Only for a second look: compilers do nothing in a dispatch mode."""
 
-    def __init__(self, held_memory: frozenset[int]) -> None:
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.held_memory, self.copied, self.from_host = held_memory, False, False
+        self._held, self.noticed = _places(tensors), set[Noticed]()
 
     def __torch_dispatch__(
         self, function: Any, kinds: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None
     ) -> Any:
         returned = function(*arguments, **(named or {}))
         name = function._schema.name
-        source = arguments[1] if name == "aten::copy_" and len(arguments) > 1 else arguments[0] if arguments else None
+        target, source = arguments[:2] if name == "aten::copy_" else (returned, arguments[0] if arguments else None)
         if isinstance(source, Tensor):
-            self.copied |= name in COPY_OPERATIONS and place(source) in self.held_memory
-            copy = arguments[0] if name == "aten::copy_" else returned
-            self.from_host |= (
-                name in ("aten::copy_", "aten::_to_copy")
-                and isinstance(copy, Tensor)
-                and source.device.type == "cpu"
-                and copy.device.type != "cpu"
-            )
+            if name in COPY_OPERATIONS and _place(source) in self._held:
+                self.noticed.add(Noticed.COPIES_INPUT)
+            if name in ("aten::copy_", "aten::_to_copy") and _is_on_host(source) and not _is_on_host(target):
+                self.noticed.add(Noticed.COPIES_FROM_HOST)
         return returned
 
 
-def place(tensor: Tensor) -> int:
+def _is_on_host(tensor: Any) -> bool:
+    return bool(tensor.device.type == "cpu")
+
+
+def _place(tensor: Tensor) -> int:
     """Where the memory of a tensor begins: the same for all its views. 0 for a tensor without memory of its own."""
     try:
         return tensor.untyped_storage().data_ptr()
@@ -71,14 +71,17 @@ def place(tensor: Tensor) -> int:
         return 0
 
 
+def _places(tensors: Iterable[Tensor]) -> set[int]:
+    return {_place(tensor) for tensor in tensors} - {0}
+
+
 def lies_in(returned: Any, tensors: Iterable[Tensor]) -> bool:
     """Whether a tensor that a closure returned lies in the memory of one that it holds."""
-    places = {place(tensor) for tensor in tensors} - {0}
-    values = values_of(returned)
-    return any(isinstance(value, Tensor) and place(value) in places for value in values)
+    values = (value for value in values_of(returned) if isinstance(value, Tensor))
+    return not _places(values).isdisjoint(_places(tensors))
 
 
-def observe(closure: Callable[[], Any], tensors: Mapping[str, Tensor], device: Device) -> Observation:
+def observe(closure: Callable[[], Any], tensors: Iterable[Tensor], device: Device) -> Observation:
     """Call a closure under torch's profiler, and look at what it did. `tensors` are those that it closes over. An empty
     observation if the profiler cannot run, as where the program profiles itself."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
@@ -95,18 +98,17 @@ def observe(closure: Callable[[], Any], tensors: Mapping[str, Tensor], device: D
         profiler.stop()
     events = profiler.events() or []
     operations = [event.name for event in events if event.name.startswith("aten::")]
-    on_device = [event.name for event in events if "cuda" in str(event.device_type).lower()]
     noticed = []
-    copies = any(name in COPY_OPERATIONS for name in operations)
-    if copies or (device.accelerated and "aten::_to_copy" in operations):
-        operations_seen = _Operations(frozenset(map(place, tensors.values())) - {0})
-        with operations_seen:
+    if any(name in COPY_OPERATIONS for name in operations) or (device.accelerated and "aten::_to_copy" in operations):
+        with _Copies(tensors) as copies:
             closure()
-        noticed += [Noticed.COPIES_INPUT] if operations_seen.copied else []
-        noticed += [Noticed.COPIES_FROM_HOST] if operations_seen.from_host else []
+        noticed += sorted(copies.noticed)
     if any(RANDOM_OPERATIONS.fullmatch(name) for name in operations):
         noticed.append(Noticed.DRAWS_RANDOM)
     if device.accelerated and READS in operations:
         noticed.append(Noticed.WAITS)
-    work = on_device if device.accelerated else [name for name in operations if not NO_WORK.fullmatch(name)]
-    return Observation(tuple(noticed), tuple(work))
+    if device.accelerated:
+        kernels = [event.name for event in events if "cuda" in str(event.device_type).lower()]
+    else:
+        kernels = [name for name in operations if not NO_WORK.fullmatch(name)]
+    return Observation(tuple(noticed), tuple(kernels))

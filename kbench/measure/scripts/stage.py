@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,12 +25,12 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rounds import Rounds
-from kbench.measure.rows import make_rows, time_of
+from kbench.measure.rows import make_rows
 from kbench.measure.scripts.agreement import agreement, copied_tensors
-from kbench.measure.scripts.bench import Bench
-from kbench.measure.scripts.bench_call import BenchCall, Timing
-from kbench.measure.scripts.closures import dtype_of_largest, held_tensors
-from kbench.measure.scripts.observation import Observation, lies_in, observe
+from kbench.measure.scripts.bench_call import BenchCall
+from kbench.measure.scripts.closures import Closure, held_tensors
+from kbench.measure.scripts.observation import lies_in, observe
+from kbench.measure.scripts.session import Session
 from kbench.measure.steps import Steps
 from kbench.measure.timing.plain import plain_samples
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
@@ -44,68 +43,30 @@ from kbench.results.vocabulary import Noticed, Status
 
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
 
-Work = tuple[str, int]
-"""What a script counts as the work of a call: `bytes` or `flops`, and how many."""
-
-
-InThread = Callable[[Callable[[], Any], float], Any]
-"""Has something done in the thread of a closure, within a limit in s."""
-
-
-@dataclass
-class Closure:
-    """A closure of a contender, and what is known of it beside its time.
-
-    error        what it raised
-    output       copies of the tensors that its first call returned; None if it returned something else
-    reuses       a tensor that it returned lies in memory that existed before the call
-    interpreted  Triton's interpreter ran it, so its time says nothing
-    script_ms    what do_bench alone reads, with the arguments of the script
-    dtype        that of the largest tensor that it holds; None without tensors
-    observation  what one more call showed
-    work         what the script counts as its work
-    """
-
-    call: BenchCall
-    contender: Contender
-    run: InThread
-    error: Exception | None = None
-    output: list[Tensor] | None = None
-    reuses: bool = False
-    interpreted: bool = False
-    script_ms: float | None = None
-    dtype: torch.dtype | None = None
-    observation: Observation = field(default_factory=Observation)
-    work: Work | None = None
-
-    @property
-    def timing(self) -> Timing | None:
-        """The time that the script gets; None if it could not be timed."""
-        contender = self.contender
-        if self.interpreted:
-            return Timing.of([contender.build_ms or 0.0])
-        if not contender.rounds:
-            return None
-        return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
-
 
 def time_plainly(device: Device, call: BenchCall) -> list[float]:
     """What do_bench alone reads for a call of a script, in ms."""
-    graph = call.timer == "do_bench_cudagraph"
-    return plain_samples(device, call.fn, call.warmup_ms, call.rep_ms, call.clear_gradients, graph=graph)
+    return plain_samples(device, call.fn, call.warmup_ms, call.rep_ms, call.clear_gradients, graph=call.graph)
 
 
 class Stage:
-    """The closures that are timed beside each other. `ended` are contenders of lines that have failed before their closure."""
+    """The closures that are timed beside each other, or a single one, `alone`. `ended` are contenders of lines that have failed
+    before their closure."""
 
-    def __init__(self, bench: Bench, settings: Measure) -> None:
-        self.bench, self.settings, self.device = bench, settings, bench.device
+    def __init__(self, session: Session, settings: Measure, *, alone: bool = False) -> None:
+        self.session, self.settings, self.device, self.alone = session, settings, session.device, alone
         self.closures: list[Closure] = []
         self.ended: list[Contender] = []
-        self.steps = Steps(bench.device, bench.emit, None)
-        self.timer = make_timer(settings.timer, bench.device, settings.cache)
+        self.steps = Steps(session.device, session.emit, None)
+        self.timer = make_timer(settings.timer, session.device, settings.cache)
         self._load, self._started_at = OtherLoad(), now()
         self._repeat: list[Contender] = []
+
+    @property
+    def baseline(self) -> Closure | None:
+        """The closure of the first line of a plot."""
+        first = [closure for closure in self.closures if closure.contender.index == 0 and not self.alone]
+        return first[0] if first else None
 
     # -- building
 
@@ -114,21 +75,22 @@ class Stage:
         self.closures.append(closure)
         try:
             closure.run(partial(self._prepare, closure), self.settings.build_timeout_s)
-        except Exception as error:
+        except BaseException as error:
             closure.error = error
             raise
 
     def _prepare(self, closure: Closure) -> None:
         call, contender = closure.call, closure.contender
         tensors = held_tensors(call.fn)
-        closure.dtype = dtype_of_largest(call.fn)
+        if tensors:
+            closure.dtype = max(tensors, key=lambda x: x.numel() * x.element_size()).dtype
         interpreted = interpreter_probe()
         call.clear_gradients()
         start = time.perf_counter_ns()
         returned = call.fn()
         self.device.synchronize()
         contender.build_ms = (time.perf_counter_ns() - start) / 1e6
-        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, tensors.values())
+        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, tensors)
         del returned
         closure.interpreted = interpreted()
         if closure.interpreted:
@@ -146,16 +108,19 @@ class Stage:
 
     # -- timing
 
-    def time(self, case: Case, baseline: Closure | None) -> None:
+    def time(self, case: Case) -> None:
         """Time the closures that run, and the baseline once more."""
-        contenders = [closure.contender for closure in self.closures if closure.contender.running]
+        contenders, baseline = (
+            [closure.contender for closure in self.closures if closure.contender.running],
+            self.baseline,
+        )
         if baseline and baseline.contender.running:
-            repeated = repeat(len(self.closures), baseline.contender)
+            repeated = repeat(0, baseline.contender)
             repeated.calls, repeated.sample = baseline.contender.calls, baseline.contender.sample
             self._repeat.append(repeated)
         self._time(case, [*contenders, *self._repeat], baseline.contender if baseline else None)
 
-    def _time(self, case: Case, contenders: Sequence[Contender], baseline: Contender | None) -> None:
+    def _time(self, case: Case, contenders: list[Contender], baseline: Contender | None) -> None:
         if not contenders:
             return
         Rounds(
@@ -163,37 +128,38 @@ class Stage:
             baseline=baseline,
             inputs=SharedInputs((), ()),
             steps=self.steps,
-            telemetry=self.bench.instruments.telemetry,
-            clock=self.bench.instruments.clock,
+            telemetry=self.session.instruments.telemetry,
+            clock=self.session.instruments.clock,
             settings=self.settings,
             resolution_ms=timer_kind(self.timer.name).resolution_ms,
-            order=random.Random(f"{self.settings.seed}/{self.bench.session}/{case.key}"),
+            order=random.Random(f"{self.settings.seed}/{self.session.number}/{case.key}"),
         ).run()
 
     def _controls(self, case: Case, call_bytes: int) -> list[Contender]:
-        """The copy, which is timed now, as the script says only after its time how many bytes it moves; `empty`; the repeat."""
-        count, limit_s, copies = len(self.closures), self.settings.build_timeout_s, list[Contender]()
+        """The copy, which is timed now, as the script says only after its time how many bytes it moves; `empty`; the repeat.
+
+        Their index is that of the first line: the steps of a script are those of its lines, and the repeat is a call of it.
+        """
+        limit_s, copies = self.settings.build_timeout_s, list[Contender]()
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, device=self.device.torch_device).to(getattr(torch, case.dtype))
 
         if call_bytes:
-            copies.append(
-                copy(count, case, call_bytes, timer=self.timer, steps=self.steps, normal=normal, limit_s=limit_s)
-            )
+            copies.append(copy(0, case, call_bytes, timer=self.timer, steps=self.steps, normal=normal, limit_s=limit_s))
             copies[0].sample = self.timer.ready([call.run for call in copies[0].calls], None)
             self._time(case, [control for control in copies if control.running], None)
-        measure = partial(self.bench.instruments.empty, self.timer, self.settings.cache)
-        return [*copies, empty(count, steps=self.steps, measure=measure, limit_s=limit_s), *self._repeat]
+        measure = partial(self.session.instruments.empty, self.timer, self.settings.cache)
+        return [*copies, empty(0, steps=self.steps, measure=measure, limit_s=limit_s), *self._repeat]
 
     # -- rows
 
-    def rows(self, case: Case, baseline: Closure | None, *, alone: bool = False) -> list[Row]:
-        """The rows of the closures, then those of the lines that ended before they had one, then the controls. A closure that
-        was timed `alone` has no controls and no ceilings."""
+    def rows(self, case: Case) -> list[Row]:
+        """The rows of the closures and of the lines that ended before they had one, then the controls. A closure that was timed
+        alone has no baseline, no ceilings, and no row of a control."""
         contenders = [*(closure.contender for closure in self.closures), *self.ended]
         contenders.sort(key=lambda contender: contender.index)
-        closures = {closure.contender.index: closure for closure in self.closures}
+        baseline = self.baseline
         counting = [closure for closure in (baseline, *self.closures) if closure and closure.work]
         work = dict([counting[0].work]) if counting and counting[0].work else {}
         call_bytes, flops = work.get("bytes", 0), work.get("flops")
@@ -202,7 +168,7 @@ class Stage:
                 closure.contender.moved_bytes = closure.work[1]
         timed = any(contender.rounds for contender in contenders)
         controls = self._controls(case, call_bytes) if timed else []
-        instruments = self.bench.instruments if timed and not alone else None
+        instruments = self.session.instruments if timed and not self.alone else None
         context = CaseContext(
             case,
             self.device,
@@ -213,12 +179,10 @@ class Stage:
             ceiling_tflops=instruments.tflops(case.dtype) if instruments and flops else None,
             peak_gbps=instruments.telemetry.peak_gbps if instruments else None,
             shorter=True,  # nobody knows the dtypes of all inputs
-            baseline=next(
-                (n for n, contender in enumerate(contenders) if baseline and contender is baseline.contender), None
-            ),
+            baseline=0 if baseline else None,
             unchecked=True,
             common={
-                "session": self.bench.session,
+                "session": self.session.number,
                 "cache": self.settings.cache,
                 "started_at": self._started_at,
                 "case_hash": digest(str(case.key)),
@@ -227,11 +191,12 @@ class Stage:
         )
         rows = make_rows(context, [*contenders, *controls])
         if not call_bytes:
-            rows = [_without_bytes(row, known=bool(flops)) for row in rows]
+            rows = [_without_bytes(row, counts_flops=bool(flops)) for row in rows]
+        closures = {id(closure.contender): closure for closure in self.closures}
         for contender, row in zip(contenders, rows, strict=False):
-            if contender.index in closures:
-                self._add_facts(row, closures[contender.index], baseline)
-        return rows[: len(contenders)] if alone else rows
+            if id(contender) in closures:
+                self._add_facts(row, closures[id(contender)], baseline)
+        return rows[: len(contenders)] if self.alone else rows
 
     def _add_facts(self, row: Row, closure: Closure, baseline: Closure | None) -> None:
         """What is known of a closure beside its time."""
@@ -245,20 +210,20 @@ class Stage:
         """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the
         one that is not the baseline, or else of the later one."""
         yield from closure.observation.noticed
-        if closure.call.timer == "do_bench_cudagraph":
+        if closure.call.graph:
             yield Noticed.GRAPH
         if closure is baseline:
             return
         if baseline and closure.output and baseline.output and closure.reuses != baseline.reuses:
             yield Noticed.REUSES_MEMORY if closure.reuses else Noticed.ALLOCATES
         earlier = self.closures[: self.closures.index(closure)]
-        for rival in ([baseline] if baseline else []) + earlier:
+        for rival in earlier:
             if closure.observation.kernels and rival.observation.kernels == closure.observation.kernels:
                 yield f"{Noticed.SAME_AS} {rival.contender.configuration_name}"
                 return
 
 
-def _without_bytes(row: Row, *, known: bool) -> Row:
-    """A row of a script that does not say how many bytes a call moves. `known`: it says how many operations."""
+def _without_bytes(row: Row, *, counts_flops: bool) -> Row:
+    """A row of a script that does not say how many bytes a call moves."""
     row = replace(row, gbps=None, gbps_p20=None, gbps_p80=None, copy_fraction=None)
-    return row if known else replace(row, sol=None)
+    return row if counts_flops else replace(row, sol=None)

@@ -96,13 +96,14 @@ def word(value: Any, words: Mapping[str, Any]) -> str:
     if LIKE_NUMBER.fullmatch(text) or text.lower() in ("true", "false"):
         text = f"'{text}'"  # a reader of the CSV would take it for a number or a boolean
     name, number = text, 1
-    while name in words and not _same(words[name], value):
+    while name in words and not same(words[name], value):
         number += 1
         name = f"{text}-{number}"
     return name
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of an argument are equal."""
     try:
         return a is b or (type(a) is type(b) and bool(a == b))
     except (ValueError, RuntimeError):  # arrays and tensors of several elements

@@ -1,0 +1,88 @@
+"""What a process measures closures with: its device, its settings, and the file to which it sends rows, if `kbench run` or
+`kbench exec` runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+
+from kbench.contract.origin import shipped
+from kbench.measure.catalog import describe_machine
+from kbench.measure.instruments import Instruments
+from kbench.measure.machine.device import Device
+from kbench.measure.scripts.observation import observe
+from kbench.protocol import PROGRAM, ROWS_FILE, Catalog, DeviceInfo, LineDone, Measure, Message, encode
+from kbench.results.timers import default_cache
+
+SETTINGS, NUMBER = "KBENCH_EXEC_SETTINGS", "KBENCH_EXEC_SESSION"
+"""The environment variables with how `kbench run` measures the lines of plots, as JSON, and the number of the session. The
+processes that a script starts inherit them."""
+
+
+class Session:
+    """What this process measures with.
+
+    settings   how the lines of plots are measured
+    number     of the session among those that measure the same script; by default that of the process
+    done       the lines that an earlier process of the same script has measured, by plot, point and line
+    plot_runs  lines of a plot are being measured
+    was_asked  there was something to measure
+    orders     how many calls outside of all plots each provider had
+    """
+
+    def __init__(self) -> None:
+        self.device = Device()
+        self.instruments = Instruments(self.device)
+        settings = json.loads(os.environ.get(SETTINGS, "{}"))
+        self.settings = Measure.model_validate({"cache": default_cache(self.device.type)} | settings)
+        self.number = int(os.environ.get(NUMBER, os.getpid()))
+        self.program = os.environ.get(PROGRAM, "program")
+        self._messages = Path(os.environ[ROWS_FILE]) if ROWS_FILE in os.environ else None
+        self.done: dict[tuple[str, str, str], LineDone] = {}
+        self.plot_runs = self.was_asked = self._begun = False
+        self._names = set(shipped())
+        self.orders: Counter[str] = Counter()
+        observe(lambda: None, (), self.device)  # torch's profiler has to start in the main thread first
+
+    def free_name(self, *names: str) -> str:
+        """The first name that neither an operator has, nor other results of this process."""
+        name = next(name for name in names if name not in self._names)
+        self._names.add(name)
+        return name
+
+    @cached_property
+    def calls_name(self) -> str:
+        """The name of the results of calls outside of all plots."""
+        return self.free_name(self.program, f"{self.program}-calls", f"{self.program}-other-calls")
+
+    def emit(self, message: Message) -> None:
+        """Append a message to the file that the parent reads, if there is one. A first message describes the machine."""
+        if not self._messages:
+            return
+        messages = [message]
+        if not self._begun:
+            self._begun = True
+            device = DeviceInfo(self.device.type, self.device.name, self.device.index, self.device.uuid)
+            machine = describe_machine(self.device, self.instruments.telemetry)
+            messages.insert(0, Catalog(device, (), {}, (), machine))
+        with self._messages.open("ab", buffering=0) as file:
+            file.write(b"".join(encode(sent, str(os.getpid())) for sent in messages))
+
+
+_sessions: dict[int, Session] = {}
+_making = threading.Lock()
+
+
+def this_session() -> Session:
+    """That of this process, made when it is first needed: it starts the device. A fork of a process has one of its own, which
+    describes the machine once more: its rows are another session."""
+    process = os.getpid()
+    if process not in _sessions:
+        with _making:  # one for all threads
+            if process not in _sessions:
+                _sessions[process] = Session()
+    return _sessions[process]
