@@ -6,24 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbench.analysis import Analysis, analyse
 from kbench.errors import ResultsError, UsageError
-from kbench.results.case import Case
 from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import Results, parse_source, read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-OWN = (
-    "file", "curve", "kind", "value", "low", "high", "suspect", "hollow", "claimed", "bytes", "x", "y", "margin", "tied",
-    "unclear", "winner", "word", "effect",
-)  # fmt: skip
-"""Columns that pictures and reports add to those of a results file. An axis of such a name is called `axis_<name>`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +20,7 @@ class ResultsFile:
     """A results file.
 
     label           its name in the picture
-    results         the rows that `where` chooses; their axes have other names if theirs are in OWN
+    results         the rows that `where` chooses
     configurations  the names of the configurations of all rows, whatever `where` chooses
     environment     the content of the environment file, empty where there is none
     warnings        what could not be read of the file and of its environment file, a line each
@@ -55,12 +44,6 @@ class ResultsFile:
     @property
     def axes(self) -> tuple[str, ...]:
         return self.results.axes
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        from kbench.results.frame import frame_of
-
-        return frame_of(self.results)
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -96,7 +79,7 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
         if chosen.terms and not file.results.provider_rows:
             left_out.append(path)
         else:
-            sources.append(replace(file, results=_renamed(file.results), where=where))
+            sources.append(replace(file, where=where))
     if not sources:
         raise UsageError(chosen.nothing(read_results(left_out[0])))
     labels = [source.label for source in sources]
@@ -113,27 +96,3 @@ def read_file(label: str, path: Path, where: RowFilter, *, expected: bool = Fals
     environment, note = read_environment(path, expected=expected)
     warnings = (*results.warnings, *filter(None, [note]))
     return ResultsFile(label, where.select(results), configurations, environment, warnings)
-
-
-def _renamed(results: Results) -> Results:
-    """The rows, in which an axis is renamed if its name is in OWN."""
-    names = unclaimed(results.axes)
-    if all(name == axis for axis, name in names.items()):
-        return results
-    cases = (
-        Case(row.case.operator, {names[axis]: value for axis, value in row.case.axes.items()}, row.case.dtype)
-        for row in results.rows
-    )
-    rows = [replace(row, case=case) for row, case in zip(results.rows, cases, strict=True)]
-    return replace(results, header=[names.get(name, name) for name in results.header], rows=rows)
-
-
-def unclaimed(axes: Sequence[str]) -> dict[str, str]:
-    """A name for each axis that is not in OWN: `axis_value` for an axis called `value`, and otherwise its own name."""
-    names: dict[str, str] = {}
-    for axis in axes:
-        name = axis
-        while name in OWN or (name != axis and name in axes):
-            name = f"axis_{name}"
-        names[axis] = name
-    return names

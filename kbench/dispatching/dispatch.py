@@ -18,7 +18,7 @@ from kbench.dispatching.regret import Loss, held_out_losses, measured_losses, re
 from kbench.dispatching.tree import Decision
 from kbench.errors import UsageError
 from kbench.files import replace
-from kbench.plotting.choice_map import ChoicePanel, Dot
+from kbench.plotting.maps import ChoicePanel, Dot
 from kbench.results.stamps import now
 
 MOST_MAPS = 9
@@ -78,7 +78,7 @@ class Dispatch:
         cannot be written."""
         contents: dict[Path, str | bytes] = {path: python_source(self.decision, self.evidence, self.header)}
         if self.panels:
-            from kbench.plotting.choice_map import choice_map
+            from kbench.plotting.maps import choice_map
 
             title = f"{self.evidence.operator}: the provider by shape"
             contents[path.with_suffix(".png")] = choice_map(self.panels, title, "\n".join(self.header[1:]))

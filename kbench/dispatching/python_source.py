@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kbench.analysis.files import ResultsFile
 from kbench.dispatching.evidence import Evidence
 from kbench.dispatching.tree import Branch, Decision, Is, Threshold, Tree
-from kbench.plotting.caption import machine_line, method_line
+from kbench.plotting.results import machine_line, method_line
 from kbench.results.case import Value
 from kbench.text.printable import printable
 from kbench.version import __version__

@@ -1,7 +1,7 @@
 """Pictures of results: lines, bars, maps of winners, changes between two files, and histories. And charts of text.
 
-`results` draws results files: `points` are their rows, `along` chooses what runs along x, and `pages` divides them into panels,
-which `lines`, `bars` and `heatmap` draw. `changes` draws a comparison, `history` a history, and `choice_map` a decision.
+`points` makes points and series from the rows of results files, `pages` divides them into panels, and `lines`, `bars` and
+`maps` draw these; `results` is their way from a file to a picture. `changes` draws a comparison, `history` a history.
 `terminal` prints lines, bars and maps as text. All share the page of `sheet`, the look of `style` and the spelling of `names`.
 """
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
-import pandas as pd
 from matplotlib.axes import Axes
 
-from kbench.plotting.look import Look
+from kbench.plotting.lines import files_of
 from kbench.plotting.names import four_digits, without_provider
-from kbench.plotting.points import ABSENT, VALUE, pool
+from kbench.plotting.pages import Look
+from kbench.plotting.points import Series
 from kbench.plotting.scales import limits
 from kbench.plotting.sheet import PAGE_WIDTHS, POINTS_PER_INCH, text_width, wrap
 from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT
@@ -52,6 +53,7 @@ class Bar:
 
     curve: str
     file: str
+    name: str
     value: float | None = None
     low: float = 0.0
     high: float = 0.0
@@ -59,12 +61,33 @@ class Bar:
     note: str = ""
 
 
+def bars_of(panel: Sequence[Series], look: Look) -> list[Bar]:
+    """The bars of a panel from top to bottom."""
+    names = {**look.names, **without_provider([series.curve for series in panel])[0]}
+    bars = []
+    for series in panel:
+        name = names[series.curve] if len(look.files) == 1 else f"{names[series.curve]} · {series.file}"
+        if series.values:
+            values = [point.value for point in series.points if point.value is not None]
+            lows, highs, hollow = zip(*(value[1:] for value in series.values.values()), strict=True)
+            bars.append(Bar(series.curve, series.file, name, median(values), min(lows), max(highs), any(hollow)))
+        else:
+            claims = list(series.claims.values())
+            outcomes = ", ".join(sorted({point.row.status.value for point in series.points}))
+            note = f"suspect: {four_digits(median(claims))}" if claims else outcomes
+            bars.append(Bar(series.curve, series.file, name, note=note))
+    sign = look.metric.sign
+    return sorted(
+        bars, key=lambda bar: (bar.value is None, -sign * (bar.value or 0.0), bar.curve, look.files.index(bar.file))
+    )
+
+
 @dataclass(frozen=True)
 class BarRows:
     """How the rows of all bars of a page look.
 
     columns  of panels on the page
-    inches   the height of a row
+    inches   the height of a panel with its title and axis
     size     the font size of names, in points
     width    the most of the width of a line of a name, in points
     """
@@ -75,24 +98,20 @@ class BarRows:
     width: float
 
     @classmethod
-    def of(cls, panels: Sequence[pd.DataFrame], look: Look, columns: int) -> BarRows:
+    def of(cls, panels: Sequence[Sequence[Bar]], columns: int) -> BarRows:
         """The rows for these panels. Many bars with long names have a single column of panels. Names that are too long for a
         line are smaller and have several."""
-        names = [bar_names(panel, look) for panel in panels]
-        many = max(map(len, names), default=0) > MANY_BARS
-        longest = max(
-            (text_width(name, SMALL_NAME if many else NAME) for panel in names for name in panel), default=0.0
-        )
+        names = [bar.name for panel in panels for bar in panel]
+        most = max(map(len, panels))
+        many = most > MANY_BARS
+        longest = max(text_width(name, SMALL_NAME if many else NAME) for name in names)
         width = BESIDE * POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns
         if many and longest > width:
             columns, width = 1, BESIDE * POINTS_PER_INCH * PAGE_WIDTHS[1]
         size = SMALL_NAME if many or longest > width else NAME
-        lines = max((1 + _broken(name, width, size).count("\n") for panel in names for name in panel), default=1)
-        return cls(columns, max(0.2 if many else 0.31, 0.17 * lines), size, width)
-
-    def height(self, panels: Sequence[pd.DataFrame], look: Look) -> float:
-        """The height of a panel of these, with its title and axis, in inches."""
-        return max(LEAST_INCHES, AROUND_INCHES + self.inches * max(len(bars(panel, look)) for panel in panels))
+        lines = max(1 + _broken(name, width, size).count("\n") for name in names)
+        row = max(0.2 if many else 0.31, 0.17 * lines)
+        return cls(columns, max(LEAST_INCHES, AROUND_INCHES + row * most), size, width)
 
 
 def _broken(name: str, width: float, size: float) -> str:
@@ -100,54 +119,29 @@ def _broken(name: str, width: float, size: float) -> str:
     return name if text_width(name, size) <= width else wrap(name.replace(",", ", "), width, size, indent="")
 
 
-def bars(panel: pd.DataFrame, look: Look) -> list[Bar]:
-    """The bars of a panel from top to bottom."""
-    shown = panel[panel["kind"] != ABSENT]
-    values = pool(shown[(shown["kind"] == VALUE) & ~shown["suspect"]], ["file", "curve"])
-    measured = [
-        Bar(curve, file, value, low, high, bool(hollow))
-        for (file, curve), value, low, high, hollow in values[["value", "low", "high", "hollow"]].itertuples()
-    ]
-    measured.sort(key=lambda bar: (-look.metric.sign * (bar.value or 0.0), bar.curve, look.files.index(bar.file)))
-    lost = []
-    for (file, curve), group in shown.groupby(["file", "curve"]):
-        if (file, curve) not in values.index:
-            suspect = group["claimed"].dropna().median()
-            outcomes = ", ".join(sorted(set(group["status"])))
-            note = f"suspect: {four_digits(suspect)}" if group["suspect"].any() else outcomes
-            lost.append(Bar(str(curve), str(file), note=note))
-    return measured + lost
-
-
-def bar_names(panel: pd.DataFrame, look: Look) -> list[str]:
-    """What to print for each bar of a panel, from top to bottom."""
-    drawn = bars(panel, look)
-    names = {**look.names, **without_provider([bar.curve for bar in drawn])[0]}
-    return [names[bar.curve] if len(look.files) == 1 else f"{names[bar.curve]} · {bar.file}" for bar in drawn]
-
-
-def extent_of(panel: pd.DataFrame, look: Look) -> tuple[float, float]:
-    """The range of the axis that suits the values of a panel."""
-    measured = [bar for bar in bars(panel, look) if bar.value is not None]
+def top_of(panel: Sequence[Series], bars: Sequence[Bar], look: Look) -> float:
+    """The end of the axis that suits the values of a panel."""
+    measured = [bar for bar in bars if bar.value is not None]
     _, top = limits([bar.value or 0.0 for bar in measured], [bar.high for bar in measured], log=False)
-    peak = look.peak(panel)
-    return 0.0, peak if peak and top > peak / 2 else top
+    peak = look.peak(files_of(panel))
+    return peak if peak and top > peak / 2 else top
 
 
-def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float, rows: BarRows) -> float | None:
+def draw(
+    axes: Axes, panel: Sequence[Series], bars: Sequence[Bar], look: Look, top: float, rows: BarRows
+) -> float | None:
     """Draw bars that begin at zero, each with its value beside it and its band as a whisker. Returns the distance of the title
     in points; None: the usual."""
-    theme, drawn, names = look.theme, bars(panel, look), bar_names(panel, look)
-    longest = max((max(bar.value, min(bar.high, top)) for bar in drawn if bar.value is not None), default=top)
+    theme, peak = look.theme, look.peak(files_of(panel))
+    longest = max((max(bar.value, min(bar.high, top)) for bar in bars if bar.value is not None), default=top)
     axes.set_xlim(0, max(1.03 * top, longest + VALUE_ROOM * top))
-    axes.set_ylim(len(drawn) - 0.4, -0.6)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.ticklabel_format(style="plain", axis="x", useOffset=False)
     if not SHORT_TICKS[0] <= top < SHORT_TICKS[1]:
         axes.locator_params(axis="x", nbins=FEW_TICKS)
     axes.set_xlabel(look.metric.label)
-    peak = look.peak(panel)
     if peak and peak <= top:
         axes.axvline(peak, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
         axes.annotate(
@@ -156,8 +150,9 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float, rows: BarRows)
         )  # fmt: skip
     if look.metric.ratio:
         axes.axvline(1, color=theme.quiet, linewidth=1.4, zorder=1)
-    axes.set_yticks(range(len(names)), [_broken(name, rows.width, rows.size) for name in names], fontsize=rows.size)
-    for place, bar in enumerate(drawn):
+    names = [_broken(bar.name, rows.width, rows.size) for bar in bars]
+    axes.set_yticks(range(len(names)), names, fontsize=rows.size)
+    for place, bar in enumerate(bars):
         _draw_bar(axes, place, bar, look, top, rows.size)
     return PEAK_PAD if peak and peak <= top else None
 

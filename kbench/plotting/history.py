@@ -24,10 +24,10 @@ from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
 from kbench.history.timeline import RunPoint, Series
-from kbench.plotting.change_axis import ChangeAxis
 from kbench.plotting.lines import spread
 from kbench.plotting.names import four_digits, natural_key, shorten, title_of
 from kbench.plotting.points import DECLINED, FAILED
+from kbench.plotting.scales import ChangeAxis
 from kbench.plotting.sheet import POINTS_PER_INCH, LegendEntry, grid, make_page, panel_width, wrap
 from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
 from kbench.text.words import plural
@@ -133,7 +133,7 @@ def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[
         ({name: value for name, value in where.items() if name not in shared}, cases[case])
         for where, case in zip(wheres, drawn, strict=True)
     ]
-    panels.sort(key=lambda panel: [natural_key(value) for value in panel[0].values()])
+    panels.sort(key=lambda panel: [natural_key(str(value)) for value in panel[0].values()])
     shown = [series for _, members in panels for series in members]
     return HistoryPage(
         report,

@@ -4,16 +4,17 @@ the sizes that fit into the cache, and the limits of the device."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from kbench.plotting.look import Look
-from kbench.plotting.names import four_digits, natural
-from kbench.plotting.points import ABSENT, COPY_CURVE, MARKED, VALUE, hollow_flags, pool
+from kbench.plotting.names import four_digits, natural, natural_key
+from kbench.plotting.pages import Look
+from kbench.plotting.points import COPY_CURVE, MARKED, VALUE, Point, Series, Value
 from kbench.plotting.scales import height_share, limits, scale_x, scale_y
 from kbench.plotting.sheet import LegendEntry, text_width
 from kbench.plotting.style import LIMIT_LINE, QUESTION_MARK, SMALL_PRINT, row_mark
@@ -43,64 +44,76 @@ Extent = tuple[float, float]
 
 
 class DrawnCurve(NamedTuple):
-    """A curve of a panel. `points` are its value, low and high by x."""
+    """A curve of a panel, with its values by x."""
 
     axes: Axes
     name: str
-    points: pd.DataFrame
+    values: dict[float, Value]
 
 
 def draw(
-    axes: Axes, panel: pd.DataFrame, look: Look, extent: Extent, strip: float, width: float, cache_edge: float | None
+    axes: Axes,
+    panel: Sequence[Series],
+    look: Look,
+    extent: Extent,
+    strip: float,
+    width: float,
+    cache_edge: float | None,
 ) -> list[DrawnCurve]:
     """Draw a panel between the limits `extent`, above a strip for marks. It is `width` points wide. `cache_edge` is that of
     `cache_edges`."""
-    values = panel[panel["kind"] == VALUE]
-    xs = sorted(panel.loc[panel["kind"] != ABSENT, "x"].dropna().unique())
+    xs = sizes_of(panel)
     scale_x(axes, xs, width)
     scale_y(axes, *extent, strip)
     axes.set_xlabel(look.x)
     axes.set_ylabel(look.metric.label)
     _draw_backdrop(axes, panel, look, extent, cache_edge)
-    curves: list[DrawnCurve] = []
-    for place, ((file, curve), group) in enumerate(values.groupby(["file", "curve"])):
-        if group["x"].isna().all():
-            _draw_level(axes, group, str(curve), look)
-        else:
-            line = pool(group, "x").reindex(xs)
-            _draw_curve(axes, line, str(curve), look, str(file), place)
-            name = f"{curve} · {file}" if len(look.files) > 1 else str(curve)
-            curves.append(DrawnCurve(axes, name, line[line["value"].notna()]))
-    _draw_suspects(axes, values, look, extent)
-    _draw_marks(axes, panel, look, xs, strip)
+    curves = []
+    for place, series in enumerate(panel):
+        if None in series.values:
+            _draw_level(axes, series.values[None], look.styles[series.curve].colour)
+        elif series.values:
+            _draw_curve(axes, series, look, xs, place)
+            name = f"{series.curve} · {series.file}" if len(look.files) > 1 else series.curve
+            curves.append(DrawnCurve(axes, name, series.line))
+    _draw_suspects(axes, panel, look, extent)
+    _draw_marks(axes, panel, look, strip)
     return curves
 
 
-def is_line(panel: pd.DataFrame) -> bool:
+def sizes_of(panel: Iterable[Series]) -> list[float]:
+    """All x of a panel, sorted."""
+    return sorted({point.x for series in panel for point in series.points if point.x is not None})
+
+
+def is_line(points: Iterable[Point]) -> bool:
     """Whether values stand at more than one x."""
-    return bool(panel.loc[panel["kind"] == VALUE, "x"].nunique() > 1)
+    return len({point.x for point in points if point.kind == VALUE} - {None}) > 1
 
 
-def wants_log(panel: pd.DataFrame, look: Look) -> bool:
+def wants_log(panel: Sequence[Series], look: Look) -> bool:
     """Whether a linear axis would press most of a panel flat.
 
     Times do so if they span more than SPAN_OF_TIMES, speeds if the best at each x span more than SPAN_OF_SPEEDS. A slow
     curve beside fast ones is no reason: the picture should show that it is slow.
     """
-    values = panel[(panel["kind"] == VALUE) & panel["value"].notna()]
-    if look.metric.ratio or values.empty:
+    points = [point for series in panel for point in series.points if point.value is not None]
+    if look.metric.ratio or not points:
         return False
     if look.metric.lower_is_better:
-        return bool(values["value"].max() > SPAN_OF_TIMES * values["value"].min() > 0)
-    best = values.groupby("x")["value"].max()
-    return bool(best.max() > SPAN_OF_SPEEDS * best.min() > 0)
+        values = [point.value or 0.0 for point in points]
+        return max(values) > SPAN_OF_TIMES * min(values) > 0
+    best: dict[float | None, float] = {}
+    for point in points:
+        best[point.x] = max(best.get(point.x, 0.0), point.value or 0.0)
+    best.pop(None, None)
+    return bool(best) and max(best.values()) > SPAN_OF_SPEEDS * min(best.values()) > 0
 
 
-def extent_of(panel: pd.DataFrame, look: Look, cache_edge: float | None, *, log: bool) -> Extent:
+def extent_of(panel: Sequence[Series], look: Look, cache_edge: float | None, *, log: bool) -> Extent:
     """The limits of y that suit the values of a panel, with headroom where something is named there."""
-    shown = panel[panel["kind"] == VALUE]
-    values, highs = shown["value"].dropna().tolist(), shown["high"].dropna().tolist()
-    bottom, top = limits(values, highs, log=log)
+    points = [point for series in panel for point in series.points if point.value is not None]
+    bottom, top = limits([point.value or 0.0 for point in points], [point.high for point in points], log=log)
     near = [level for level in levels(panel, look).values() if level < NEAR_LEVEL * top]
     top = max([top, *near, 1.04 if look.metric.ratio else 0.0])
     if near or cache_edge is not None:
@@ -109,19 +122,15 @@ def extent_of(panel: pd.DataFrame, look: Look, cache_edge: float | None, *, log:
     return bottom, top
 
 
-def strip_of(panel: pd.DataFrame) -> float:
+def strip_of(panel: Iterable[Series]) -> float:
     """The share of a panel's height that its marks need: a row for each curve that has any."""
-    return min(HIGHEST_STRIP, STRIP_ROW * int(_marked_rows(panel)["curve"].nunique()))
-
-
-def _marked_rows(panel: pd.DataFrame) -> pd.DataFrame:
-    return panel[panel["kind"].isin(MARKED) & panel["x"].notna()]
+    return min(HIGHEST_STRIP, STRIP_ROW * len({series.curve for series in panel if series.marks}))
 
 
 # -- behind the curves
 
 
-def _draw_backdrop(axes: Axes, panel: pd.DataFrame, look: Look, extent: Extent, cache_edge: float | None) -> None:
+def _draw_backdrop(axes: Axes, panel: Sequence[Series], look: Look, extent: Extent, cache_edge: float | None) -> None:
     theme = look.theme
     small: dict[str, Any] = {
         "textcoords": "offset points",
@@ -140,131 +149,146 @@ def _draw_backdrop(axes: Axes, panel: pd.DataFrame, look: Look, extent: Extent, 
         axes.axvspan(left, min(cache_edge, right), color=theme.shade, linewidth=0, zorder=0)
         # the last-level cache of a device is its L2; that of a host may be its L2 or its L3
         on_host = any(source.environment.device_type == "cpu" for source in look.sources)
-        mebibytes = (look.agreed("cache_bytes", panel["file"]) or 0) / 2**20
+        mebibytes = (look.agreed("cache_bytes", files_of(panel)) or 0) / 2**20
         label = f"fits in {'cache' if on_host else 'L2'} ({mebibytes:.0f} MiB)"
         axes.annotate(label, (0, 1), (5, -3), "axes fraction", va="top", **small)
 
 
-def cache_edges(panels: Sequence[pd.DataFrame], look: Look) -> list[float | None]:
+def files_of(panel: Iterable[Series]) -> set[str]:
+    """The labels of the files that a panel shows."""
+    return {series.file for series in panel}
+
+
+def cache_edges(panels: Sequence[Sequence[Series]], look: Look) -> list[float | None]:
     """The x up to which the bytes of a call fit into the cache, for each panel of a page. All are None if everything on the
     page fits: there is nothing to tell apart."""
     edges = [_resident_up_to(panel, look) for panel in panels]
     return [None] * len(edges) if all(edge == math.inf for edge in edges) else edges
 
 
-def _resident_up_to(panel: pd.DataFrame, look: Look) -> float | None:
+def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
     """The x up to which the bytes of a call fit into the cache.
 
     It is infinite where they always fit, and None where they never fit, do not grow with x, or the cache is not known.
     """
-    cache_bytes = look.agreed("cache_bytes", panel["file"]) if look.metric.timed else None
+    cache_bytes = look.agreed("cache_bytes", files_of(panel)) if look.metric.timed else None
     if not cache_bytes:
         return None
-    rows = panel[(panel["bytes"] > 0) & panel["x"].notna()]
-    sizes = rows.groupby("x")["bytes"].median()
-    if sizes.nunique() < 2 or not sizes.is_monotonic_increasing or sizes.iloc[0] > cache_bytes:
+    of_rows: dict[float, list[float]] = defaultdict(list)
+    for point in (point for series in panel for point in series.points):
+        if point.x is not None and point.row.gbps and point.row.ms:
+            of_rows[point.x].append(round(point.row.gbps * point.row.ms * 1e6))  # whole, without float noise
+    sizes = [(x, median(of_rows[x])) for x in sorted(of_rows)]
+    amounts = [amount for _, amount in sizes]
+    if len(set(amounts)) < 2 or amounts != sorted(amounts) or amounts[0] > cache_bytes:
         return None
-    beyond = sizes[sizes > cache_bytes]
-    if not len(beyond):
+    if amounts[-1] <= cache_bytes:
         return math.inf
-    last, first = sizes[sizes <= cache_bytes].index[-1], beyond.index[0]
-    part = (cache_bytes - sizes[last]) / (sizes[first] - sizes[last])
-    return float(last + part * (first - last))
+    first = next(place for place, amount in enumerate(amounts) if amount > cache_bytes)
+    (last_x, last_amount), (first_x, first_amount) = sizes[first - 1], sizes[first]
+    return last_x + (cache_bytes - last_amount) / (first_amount - last_amount) * (first_x - last_x)
 
 
-def levels(panel: pd.DataFrame, look: Look) -> dict[str, float]:
+def levels(panel: Sequence[Series], look: Look) -> dict[str, float]:
     """Limits of the device in the unit of the metric, by name with value: of its memory for GB/s, of its arithmetic for
     TFLOP/s. The large copy of the session is one only where there is no copy control."""
-    limits_by_name = {"theoretical": look.peak(panel)}
-    if look.metric.name == "gbps" and COPY_CURVE not in set(panel["curve"]):
-        limits_by_name["large copy"] = panel["ceiling_gbps"].dropna().median()
+    limits_by_name = {"theoretical": look.peak(files_of(panel))}
+    if look.metric.name == "gbps" and not any(series.curve == COPY_CURVE for series in panel):
+        limits_by_name["large copy"] = _median_of("ceiling_gbps", panel)
     if look.metric.name == "tflops":
-        limits_by_name["large matmul"] = panel["ceiling_tflops"].dropna().median()
+        limits_by_name["large matmul"] = _median_of("ceiling_tflops", panel)
     return {
         f"{name} {f'{level:.0f}' if level >= 100 else four_digits(level)}": level
         for name, level in limits_by_name.items()
-        if level and level > 0
+        if level
     }
+
+
+def _median_of(column: str, panel: Iterable[Series]) -> float:
+    values: list[float | None] = [getattr(point.row, column) for series in panel for point in series.points]
+    return median([value for value in values if value is not None] or [0.0])
 
 
 # -- curves
 
 
-def _draw_level(axes: Axes, group: pd.DataFrame, curve: str, look: Look) -> None:
+def _draw_level(axes: Axes, level: Value, colour: str) -> None:
     """Draw a curve without the parameter that runs along x, as a dashed line across the panel."""
-    colour = look.styles[curve].colour
-    pooled = pool(group, "curve").iloc[0]
-    axes.axhline(pooled["value"], color=colour, linestyle="--", linewidth=1.6)
-    axes.axhspan(pooled["low"], pooled["high"], color=colour, alpha=0.12, linewidth=0)
+    axes.axhline(level.value, color=colour, linestyle="--", linewidth=1.6)
+    axes.axhspan(level.low, level.high, color=colour, alpha=0.12, linewidth=0)
 
 
-def _draw_curve(axes: Axes, line: pd.DataFrame, curve: str, look: Look, file: str, place: int) -> None:
+def _draw_curve(axes: Axes, series: Series, look: Look, xs: Sequence[float], place: int) -> None:
     """Draw a line with its band. It breaks where the curve has no value at an x of another curve.
 
     About MARKERS_PER_LINE of its points have a marker, those of neighbouring curves (`place` is that of the curve) at different
     sizes, and every point that no line reaches. Three times as many hollow points have one.
     """
-    style, back = look.styles[curve], look.theme.background
-    if line["value"].isna().all():  # suspect values only
+    style, back, line = look.styles[series.curve], look.theme.background, series.line
+    order = 2 if series.curve == COPY_CURVE else 3
+    missing = Value(math.nan, math.nan, math.nan, hollow=False)
+    values, lows, highs, _ = zip(*(line.get(x, missing) for x in xs), strict=True)
+    axes.fill_between(xs, lows, highs, color=style.colour, alpha=0.15, linewidth=0, zorder=order)
+    axes.plot(xs, values, color=style.colour, linestyle=look.line(series.curve, series.file), zorder=order)
+    if not style.marker:
         return
-    order = 2 if curve == COPY_CURVE else 3
-    axes.fill_between(line.index, line["low"], line["high"], color=style.colour, alpha=0.15, linewidth=0, zorder=order)
-    axes.plot(line.index, line["value"], color=style.colour, linestyle=look.line(curve, file), zorder=order)
-    present, hollow = line["value"].notna(), line["hollow"].eq(True)
-    alone = present & ~present.shift(1, fill_value=False) & ~present.shift(-1, fill_value=False)
-    for most, chosen, face, edge, width in (
-        (MARKERS_PER_LINE, present & ~hollow, style.colour, back, 0.6),
-        (3 * MARKERS_PER_LINE, present & hollow, back, style.colour, 1.5),
+    present = [False, *(x in line for x in xs), False]
+    alone = [x for i, x in enumerate(xs, start=1) if present[i] and not (present[i - 1] or present[i + 1])]
+    for most, hollow, face, edge, width in (
+        (MARKERS_PER_LINE, False, style.colour, back, 0.6),
+        (3 * MARKERS_PER_LINE, True, back, style.colour, 1.5),
     ):
-        every = max(1, int(present.sum()) // most)
+        every = max(1, len(line) // most)
         offset = round(0.382 * place * every) % every  # the golden section spreads the markers of any number of curves
-        shown = line[chosen & ((pd.RangeIndex(len(line)) % every == offset) | alone)]
-        if len(shown) and style.marker:
+        chosen = {*xs[offset::every], *alone}
+        shown = [x for x, value in line.items() if value.hollow == hollow and x in chosen]
+        if shown:
             axes.plot(
-                shown.index, shown["value"], color=style.colour, linestyle="", markerfacecolor=face,
+                shown, [line[x].value for x in shown], color=style.colour, linestyle="", markerfacecolor=face,
                 markeredgecolor=edge, markeredgewidth=width, zorder=order + 0.5, **style.points,
             )  # fmt: skip
 
 
-def _draw_suspects(axes: Axes, values: pd.DataFrame, look: Look, extent: Extent) -> None:
+def _draw_suspects(axes: Axes, panel: Iterable[Series], look: Look, extent: Extent) -> None:
     """Draw a question mark at each claimed value. Values beyond the axis have it at the edge."""
     bottom, top = extent
-    edges = (1.1 * bottom, top / 1.1) if bottom > 0 else (0.03 * top, 0.97 * top)
-    for curve, group in values[values["suspect"] & values["x"].notna()].groupby("curve"):
-        claimed = group.groupby("x")["claimed"].median().clip(*edges)
-        colour = look.theme.readable(look.styles[str(curve)].colour)
-        axes.plot(claimed.index, claimed, color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
+    low, high = (1.1 * bottom, top / 1.1) if bottom > 0 else (0.03 * top, 0.97 * top)
+    for series in panel:
+        claims = {x: min(max(claim, low), high) for x, claim in series.claims.items() if x is not None}
+        if claims:
+            axes.plot(
+                [*claims], [*claims.values()], color=look.theme.readable(look.styles[series.curve].colour),
+                marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5,
+            )  # fmt: skip
 
 
-def _draw_marks(axes: Axes, panel: pd.DataFrame, look: Look, xs: list[float], strip: float) -> None:
+def _draw_marks(axes: Axes, panel: Sequence[Series], look: Look, strip: float) -> None:
     """Draw a row of marks per curve, in its colour, in the strip between the values and the axis."""
     if not strip:
         return
     axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
-    rows = _marked_rows(panel)
-    curves = natural(rows["curve"].unique())
+    curves = natural({series.curve for series in panel if series.marks})
     height = min(STRIP_ROW, strip / max(1, len(curves)))
-    for place, curve in enumerate(curves):
-        for kind, group in rows[rows["curve"] == curve].groupby("kind"):
-            at = sorted(group["x"].unique())
+    for series in panel:
+        for kind, xs in series.marks.items():
+            y = strip - (curves.index(series.curve) + 0.5) * height
             axes.plot(
-                at, [strip - (place + 0.5) * height] * len(at), color=look.styles[curve].colour, zorder=4,
-                transform=axes.get_xaxis_transform(), **row_mark(str(kind), height / STRIP_ROW),
+                xs, [y] * len(xs), color=look.styles[series.curve].colour, zorder=4,
+                transform=axes.get_xaxis_transform(), **row_mark(kind, height / STRIP_ROW),
             )  # fmt: skip
 
 
 # -- names
 
 
-def ends_of(panel: pd.DataFrame, look: Look) -> dict[str, float]:
+def ends_of(panel: Sequence[Series], look: Look) -> dict[str, float]:
     """The last value of each curve, if each can have its name at the end of its line in place of a legend: they are few, their
     names are short, and each reaches the end of the panel. Otherwise nothing."""
-    values = panel[(panel["kind"] == VALUE) & panel["value"].notna()]
-    at_end = pool(values[values["x"] == values["x"].max()], "curve")["value"]
-    ends = {str(curve): float(value) for curve, value in at_end.items()}
+    lines = {series.curve: series.line for series in panel}
+    end = max((max(line) for line in lines.values() if line), default=None)
+    ends = {curve: line[end].value for curve, line in lines.items() if end in line}
     too_long = any(text_width(look.names[curve], LABEL_SIZE) > LABEL_WIDTH for curve in ends)
-    everyone = set(panel.loc[panel["kind"] != ABSENT, "curve"])
-    if len(look.files) > 1 or len(ends) > MOST_LABELS or too_long or everyone != ends.keys():
+    if len(look.files) > 1 or len(ends) > MOST_LABELS or too_long or ends.keys() != lines.keys():
         return {}
     return ends
 
@@ -301,19 +325,21 @@ def _first(group: Sequence[float], apart: float) -> float:
     return max(0.0, sum(wish - place * apart for place, wish in enumerate(group)) / len(group))
 
 
-def curve_entries(panels: Sequence[pd.DataFrame], look: Look) -> list[LegendEntry]:
+def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[LegendEntry]:
     """Legend entries of the curves, the highest last value first, then of the files where there are several."""
-    everything = pd.concat(list(panels))
-    shown = everything[everything["kind"] != ABSENT].sort_values("x", kind="stable")
-    last = shown.groupby("curve")["value"].last()  # of those that are not missing
-    placed = shown[shown["value"].notna()].groupby("curve")["x"].max()
     several = len(look.files) > 1
+    members = [series for panel in panels for series in panel]
+    lasts: dict[str, float] = {}
+    for series in members:
+        lasts[series.curve] = max(lasts.get(series.curve, -math.inf), -math.inf if series.last is None else series.last)
+    across = {series.curve for series in members if None in series.values}
     entries: list[LegendEntry] = []
-    for curve in sorted(natural(last.index), key=lambda name: -last.fillna(-math.inf)[name]):
+    for curve in sorted(lasts, key=lambda curve: (-lasts[curve], natural_key(curve))):
         style = look.styles[curve]
-        level = curve in placed and math.isnan(placed[curve])
-        line: Any = "--" if level else "-" if several else style.line
-        handle = Line2D([], [], color=style.colour, linestyle=line, **({} if level else style.points))
+        if curve in across:
+            handle = Line2D([], [], color=style.colour, linestyle="--")
+        else:
+            handle = Line2D([], [], color=style.colour, linestyle="-" if several else style.line, **style.points)
         entries.append((look.names[curve], handle))
     for file in look.files if several else ():
         line = look.line(COPY_CURVE, file)
@@ -321,18 +347,28 @@ def curve_entries(panels: Sequence[pd.DataFrame], look: Look) -> list[LegendEntr
     return entries
 
 
-def mark_entries(of_lines: Sequence[pd.DataFrame], of_bars: Sequence[pd.DataFrame], look: Look) -> list[LegendEntry]:
+def mark_entries(
+    of_lines: Iterable[Sequence[Series]], of_bars: Iterable[Sequence[Series]], look: Look
+) -> list[LegendEntry]:
     """Legend entries of the marks. They are grey, because in the panels a mark has the colour of its provider. Bars have their
     statuses beside them: only hollow ones need more."""
     grey, back = look.theme.muted, look.theme.background
     entries: list[LegendEntry] = []
-    if flags := set[str]().union(*map(hollow_flags, [*of_lines, *of_bars])):
+    points = [point for panel in of_lines for series in panel for point in series.points]
+    bar_points = [point for panel in of_bars for series in panel for point in series.points]
+    if flags := hollow_flags([*points, *bar_points]):
         ring = Line2D([], [], color=grey, marker="o", linestyle="", markerfacecolor=back, markeredgewidth=1.5)
-        entries.append((" or ".join(sorted(flags)), ring))
-    if any(panel.loc[panel["kind"] == VALUE, "suspect"].any() for panel in of_lines):
+        entries.append((flags, ring))
+    if any(point.claimed is not None for point in points):
         question = Line2D([], [], color=grey, marker=QUESTION_MARK, linestyle="", markersize=9)
         entries.append(("suspect: implausible time", question))
     for kind in MARKED:
-        if statuses := {status for panel in of_lines for status in panel.loc[panel["kind"] == kind, "status"]}:
+        if statuses := {point.row.status.value for point in points if point.kind == kind}:
             entries.append((", ".join(sorted(statuses)), Line2D([], [], color=grey, **row_mark(kind))))
     return entries
+
+
+def hollow_flags(points: Iterable[Point]) -> str:
+    """`host-bound or overhead-bound`: the flags for which values are drawn hollow. The copy has no points."""
+    drawn = (point.hollow for point in points if point.value is not None and point.curve != COPY_CURVE)
+    return " or ".join(sorted(set[str]().union(*drawn)))

@@ -18,11 +18,9 @@ def natural(names: Iterable[Any]) -> list[str]:
     return sorted(map(str, names), key=natural_key)
 
 
-def natural_key(name: Any) -> list[tuple[bool, int, str]]:
-    """The sort key of `natural`. It compares numbers by their digits, because int() refuses thousands of digits."""
-    parts = re.split(r"([0-9]+)", str(name))
-    digits = [part.lstrip("0") if part.isdecimal() and part.isascii() else None for part in parts]
-    return [(d is None, len(d or ""), part if d is None else d) for part, d in zip(parts, digits, strict=True)]
+def natural_key(name: str) -> list[Any]:
+    """The sort key of `natural`: words and numbers in turn."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def without_provider(curves: Iterable[str]) -> tuple[dict[str, str], str]:
@@ -59,22 +57,17 @@ def size_text(value: float) -> str:
 
 def title_of(values: Mapping[str, Any]) -> str:
     """`softmax · float32 · M=4096`: values of BARE_COLUMNS without the column's name, missing values left out."""
-    present = {name: value for name, value in values.items() if not _missing(value)}
+    present = {name: value for name, value in values.items() if value != ""}
     return " · ".join(str(value) if name in BARE_COLUMNS else f"{name}={value}" for name, value in present.items())
 
 
 def combination_of(fixed: Mapping[str, Any]) -> str:
-    """`{"dtype": "float16", "M": 64, "eps": nan}` as a part of a file name: `float16-M64-no-eps`."""
+    """`{"dtype": "float16", "M": 64, "eps": ""}` as a part of a file name: `float16-M64-no-eps`."""
     parts = [
-        f"no-{name}" if _missing(value) else value if isinstance(value, str) else f"{name}{value}"
+        f"no-{name}" if value == "" else value if isinstance(value, str) else f"{name}{value}"
         for name, value in fixed.items()
     ]
     return file_name_part("-".join(parts))
-
-
-def _missing(value: Any) -> bool:
-    """Whether a file lacks the column of this value, which another file of the picture has."""
-    return str(value) in ("", "<NA>", "nan")
 
 
 def file_name_part(text: str) -> str:

@@ -1,4 +1,5 @@
-"""What is a panel and what is a picture of its own. No line ever joins rows that differ in more than x.
+"""What is a panel and what is a picture of its own, and what all panels share. No line ever joins rows that differ in more
+than x.
 
 A provider with its parameters is a line. Whatever else varies (dtype, an axis that does not run along x, a choice, the
 device, the timer) makes panels, and pictures where the panels are too many for one.
@@ -6,15 +7,19 @@ device, the timer) makes panels, and pictures where the panels are too many for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
-import pandas as pd
-
+from kbench.analysis.files import ResultsFile
+from kbench.analysis.metrics import Metric
 from kbench.errors import UsageError
-from kbench.plotting.points import ABSENT
-from kbench.results.case import value_order
+from kbench.plotting.names import natural_key, shorten
+from kbench.plotting.points import COPY_CURVE, Placed
+from kbench.plotting.style import LINES, Style, Theme, provider_of, styles
+from kbench.results.case import MODES
+from kbench.results.row import COLUMNS
 from kbench.text.suggest import unknown
 
 MAX_PANELS = 4
@@ -26,59 +31,121 @@ MAX_BY = 9
 MAX_PICTURES = 24
 """The most pictures of one call."""
 
+P = TypeVar("P", bound=Placed)
+
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(Generic[P]):
     """The points of one panel. `where` are the columns and values in which it differs from the panels beside it."""
 
     where: dict[str, Any]
-    points: pd.DataFrame
+    points: list[P]
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(Generic[P]):
     """The panels of one picture. `fixed` are the columns and values in which it differs from the other pictures."""
 
     fixed: dict[str, Any]
-    panels: list[Panel]
+    panels: list[Panel[P]]
 
     @property
-    def points(self) -> pd.DataFrame:
-        return pd.concat([panel.points for panel in self.panels])
+    def points(self) -> list[P]:
+        return [point for panel in self.panels for point in panel.points]
 
     def whole(self, columns: Sequence[str]) -> dict[str, Any]:
         """The columns among these that have one value on the whole page, with that value."""
         points = self.points
-        single = [name for name in columns if name in points and points[name].nunique(dropna=False) == 1]
-        return {name: points[name].iloc[0] for name in single}
+        values = {name: {point.where[name] for point in points if name in point.where} for name in columns}
+        return {name: members.pop() for name, members in values.items() if len(members) == 1}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the curves of all panels look, and what the axes of the panels are.
+
+    x       the name of what runs along x, "" for nothing
+    y       the name of the other axis of a map of winners, "" for none
+    paired  the axes that vary one to one with x
+    titled  the columns that a title names where a page has one value of them
+    styles  by curve
+    names   what to print for a curve
+    """
+
+    metric: Metric
+    theme: Theme
+    sources: Sequence[ResultsFile]
+    x: str
+    paired: Sequence[str]
+    titled: Sequence[str]
+    caption: str
+    y: str = ""
+    styles: dict[str, Style] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def of(self, curves: Iterable[str]) -> Look:
+        """The look with these curves.
+
+        Curves that are not shown take part in the choice of colours while there are enough colours, so that a provider
+        has the same colour in all pictures of a file.
+        """
+        shown = set(curves) - {COPY_CURVE}
+        everyone = shown.union(*(source.configurations for source in self.sources))
+        chosen = styles(everyone if len(everyone) <= len(self.theme.colours) else shown, self.theme)
+        chosen[COPY_CURVE] = Style(self.theme.quiet, "", "-")
+        return replace(self, styles=chosen, names=shorten(chosen))
+
+    def by_provider(self) -> Look:
+        """The look of a picture where the name of a curve stands beside each of its marks, so that the colour can be that of
+        its provider, whatever its parameters."""
+        curves = [curve for curve in self.styles if curve != COPY_CURVE]
+        providers = styles({provider_of(curve) for curve in curves}, self.theme)
+        return replace(self, styles={**self.styles, **{curve: providers[provider_of(curve)] for curve in curves}})
+
+    @property
+    def files(self) -> list[str]:
+        """The labels of the files."""
+        return [source.label for source in self.sources]
+
+    def line(self, curve: str, file: str) -> Any:
+        """The line style of a curve. With several files each file has its own, and a colour is a provider."""
+        return self.styles[curve].line if len(self.files) == 1 else LINES[self.files.index(file) % len(LINES)]
+
+    def agreed(self, quantity: str, files: Collection[str]) -> float | None:
+        """`peak_gbps` or `cache_bytes` of these files; None where they differ."""
+        values = {getattr(source, quantity) for source in self.sources if source.label in files}
+        return values.pop() if len(values) == 1 else None
+
+    def peak(self, files: Collection[str]) -> float | None:
+        """The theoretical bandwidth in GB/s. None where the picture does not show bandwidths."""
+        return self.agreed("peak_gbps", files) if self.metric.name == "gbps" else None
 
 
 def split_into_pages(
-    drawn: pd.DataFrame,
+    shown: Sequence[P],
     columns: Sequence[str],
     by: Sequence[str] = (),
     room: int = MAX_PANELS,
     room_by: int = MAX_BY,
-) -> list[Page]:
+) -> list[Page[P]]:
     """The pages for these points: panels for the columns that vary, and several pages where one page has no room for them.
 
     `by` names the columns that make the panels, at most `room_by` of them. Without it a page has up to `room` panels.
     Raises UsageError for too many panels or pictures; the message says how to have fewer.
     """
-    shown = drawn[drawn["kind"] != ABSENT]
-    varying = [name for name in columns if shown[name].nunique(dropna=False) > 1]
+    varying = [name for name in columns if len(_values(shown, name)) > 1]
     if strange := [name for name in by if name not in columns]:
-        if strange[0] in drawn:
+        if strange[0] in COLUMNS:
             raise UsageError(
                 f'--by: "{strange[0]}" cannot divide the rows into panels; choose from {", ".join(columns)}'
             )
         raise UsageError(f"--by: {unknown('column', strange[0], list(columns))}")
     if by:
         outer = [name for name in varying if name not in by]
-        pages = [_page(fixed, page, varying) for fixed, page in _groups(shown, outer)]
+        pages = [_page(fixed, points, varying) for fixed, points in _groups(shown, outer)]
         room = room_by
     else:
-        pages = [_page(fixed, page, varying) for fixed, page in _fitting(shown, varying, room)]
+        pages = [_page(fixed, points, varying) for fixed, points in _fitting(shown, varying, room)]
     most = max(len(page.panels) for page in pages)
     if most > room:
         raise UsageError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
@@ -87,24 +154,34 @@ def split_into_pages(
     return pages
 
 
-def _page(fixed: dict[str, Any], points: pd.DataFrame, varying: list[str]) -> Page:
-    inner = [name for name in varying if name not in fixed and points[name].nunique(dropna=False) > 1]
-    return Page(fixed, [Panel(where | _model_of(group, points), group) for where, group in _groups(points, inner)])
+def combinations(points: Iterable[Placed], names: Sequence[str]) -> set[tuple[Any, ...]]:
+    """The values that occur together in these columns."""
+    return {tuple(point.where[name] for name in names) for point in points}
 
 
-def _model_of(panel: pd.DataFrame, page: pd.DataFrame) -> dict[str, str]:
-    """The models of the points of a panel, if the whole page has more of them."""
-    if "model" not in page:
-        return {}
-    panel_models, all_models = (
-        dict.fromkeys(name for cell in rows["model"] for name in cell.split(", ")) for rows in (panel, page)
-    )
-    return {"model": ", ".join(panel_models)} if len(panel_models) < len(all_models) else {}
+def _values(points: Iterable[Placed], name: str) -> set[Any]:
+    return {point.where[name] for point in points}
 
 
-def _fitting(points: pd.DataFrame, varying: list[str], room: int) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def _page(fixed: dict[str, Any], points: Sequence[P], varying: list[str]) -> Page[P]:
+    inner = [name for name in varying if name not in fixed and len(_values(points, name)) > 1]
+    panels = []
+    for where, group in _groups(points, inner):
+        models = _models(group)
+        panels.append(
+            Panel(where | ({"model": ", ".join(models)} if len(models) < len(_models(points)) else {}), group)
+        )
+    return Page(fixed, panels)
+
+
+def _models(points: Iterable[Placed]) -> list[str]:
+    """The models of points, where their rows name some."""
+    return list(dict.fromkeys(name for point in points for name in point.where.get("model", "").split(", ")))
+
+
+def _fitting(points: Sequence[P], varying: list[str], room: int) -> Iterator[tuple[dict[str, Any], Sequence[P]]]:
     """Groups of at most `room` combinations, split on as few of the columns as possible, in their order."""
-    if not varying or len(points[varying].drop_duplicates()) <= room:
+    if not varying or len(combinations(points, varying)) <= room:
         yield {}, points
         return
     first, *others = varying
@@ -113,19 +190,26 @@ def _fitting(points: pd.DataFrame, varying: list[str], room: int) -> Iterator[tu
             yield {**fixed, **more}, page
 
 
-def _groups(points: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def _groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[P]]]:
     """The points by their values in some columns, in the order of these values."""
-    if not names:
-        yield {}, points
-        return
-    by = [points[name].map(value_order) if name == "mode" else points[name] for name in names]
-    for _, group in points.groupby(by, dropna=False):
-        yield {name: group[name].iloc[0] for name in names}, group
+    groups: dict[tuple[Any, ...], list[P]] = defaultdict(list)
+    for point in points:
+        groups[tuple(point.where[name] for name in names)].append(point)
+    for values in sorted(groups, key=lambda values: [_order(value) for value in values]):
+        yield dict(zip(names, values, strict=True)), groups[values]
 
 
-def _advice(points: pd.DataFrame, varying: list[str]) -> str:
+def _order(value: Any) -> tuple[bool, int, Any]:
+    """The sort key of values of a column: numbers by size, modes in their own order, other words as `natural` has them."""
+    if not isinstance(value, str):
+        return False, 0, value
+    return True, MODES.index(value) if value in MODES else len(MODES), natural_key(value)
+
+
+def _advice(points: Sequence[Placed], varying: list[str]) -> str:
     """How to narrow the choice, with an example from the file."""
-    counts = ", ".join(f"{points[name].nunique(dropna=False)} values of {name}" for name in varying)
-    most = max(varying, key=lambda name: points[name].nunique(dropna=False))
-    example = f"--where '{most}={points[most].iloc[0]}'"
-    return f" ({counts}); select rows with {example}, choose another horizontal axis with --x, or choose the panels with --by"
+    counts = {name: len(_values(points, name)) for name in varying}
+    most = max(varying, key=lambda name: counts[name])
+    listed = ", ".join(f"{count} values of {name}" for name, count in counts.items())
+    example = f"--where '{most}={points[0].where[most]}'"
+    return f" ({listed}); select rows with {example}, choose another horizontal axis with --x, or choose the panels with --by"

@@ -1,20 +1,23 @@
-"""From rows to points: which rows of results files are drawn, and as what.
+"""From rows to series: which rows of results files are drawn, as what, and where along x.
 
-A configuration is drawn as a curve. Each of its rows becomes a value or a mark: readers see where a time is missing.
+A configuration is drawn as a series. Each of its rows becomes a value or a mark: readers see where a time is missing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-import pandas as pd
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from statistics import median
+from typing import Any, NamedTuple, Protocol
 
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
-from kbench.errors import ResultsError
-from kbench.results.case import configuration_name
-from kbench.results.row import CONDITION_COLUMNS
+from kbench.errors import ResultsError, UsageError
+from kbench.results.case import LIKE_NUMBER, configuration_name, format_params
+from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.vocabulary import Control, Flag, Role, Status
 
 COPY_CURVE = "copy (control)"
@@ -26,38 +29,154 @@ VALUE, WRONG, FAILED, DECLINED, ABSENT = "value", "wrong", "failed", "declined",
 MARKED = (WRONG, FAILED, DECLINED)
 """Kinds of rows that have no value and are drawn as a mark."""
 
-KIND_OF_STATUS = {Status.WRONG.value: WRONG, Status.UNSUPPORTED.value: DECLINED} | {
-    status.value: FAILED for status in (Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED)
-}
+KIND_OF_STATUS = {Status.WRONG: WRONG, Status.UNSUPPORTED: DECLINED} | dict.fromkeys(
+    (Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED), FAILED
+)
 """The mark of a row without a value, by its status. Other statuses are ABSENT."""
 
-HOLLOW = (Flag.HOST_BOUND, Flag.OVERHEAD_BOUND)
+HOLLOW = {Flag.HOST_BOUND.value, Flag.OVERHEAD_BOUND.value}
 """Flags of times that depend more on the host or the timer than on the kernel. Their points are drawn hollow."""
 
+MANY_CURVES = 8
+"""With more curves a swept parameter runs along x. There are as many colours."""
 
-def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
-    """The rows of all providers and of the copy control, with these columns added:
+MOST_SIZES_NAMED = 12
+"""A caption that names the models of more sizes than this would be longer than the picture is high."""
 
-    file, curve       the line that the row belongs to
-    kind              VALUE, WRONG, FAILED, DECLINED or ABSENT
-    value, low, high  the metric and its 20th and 80th percentile, where the file has them; NaN in suspect rows
-    suspect, hollow   whether the row has the flag `suspect`, or one of HOLLOW
-    claimed           the value of a suspect row, NaN for all others
-    bytes             what a call has to move (gbps x ms)
 
-    Raises ResultsError when no provider has a value.
+class Placed(Protocol):
+    """What pictures divide into panels. `where` has the columns by which they do, "" for a column that a file lacks."""
+
+    @property
+    def where(self) -> Mapping[str, Any]: ...
+
+
+@dataclass
+class Point:
+    """A row in a picture.
+
+    where      what was measured, and how: file, operator, conditions, dtype, axes and models
+    kind       VALUE, WRONG, FAILED, DECLINED or ABSENT
+    value      the metric; None without one, and in suspect rows: theirs is `claimed`
+    low, high  the 20th and 80th percentile of the metric, where the file has them
+    hollow     the flags of HOLLOW that the row has
+    x          None for a curve that lacks the parameter that runs along x, and where nothing runs along x
     """
-    drawn = pd.concat([_points_of(source, metric) for source in sources], ignore_index=True)
-    words = drawn.select_dtypes(exclude=["number", "bool"]).columns
-    drawn[words] = drawn[words].fillna("")
-    drawn["model"] = drawn["model"].str.replace(";", ", ")
-    if not ((drawn["role"] == Role.PROVIDER) & (drawn["kind"] == VALUE)).any():
-        counts = drawn.loc[drawn["role"] == Role.PROVIDER, "status"].value_counts().sort_index()
-        outcomes = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
+
+    row: Row
+    file: str
+    curve: str
+    where: dict[str, Any]
+    kind: str
+    value: float | None = None
+    low: float = 0.0
+    high: float = 0.0
+    claimed: float | None = None
+    hollow: set[str] = field(default_factory=set)
+    x: float | None = None
+
+
+class Value(NamedTuple):
+    """The value of a series at one x: the median over its sessions, with the widest band."""
+
+    value: float
+    low: float
+    high: float
+    hollow: bool
+
+
+@dataclass(frozen=True)
+class Series:
+    """The rows of a configuration of a file in a panel."""
+
+    file: str
+    curve: str
+    points: Sequence[Point]
+
+    @cached_property
+    def values(self) -> dict[float | None, Value]:
+        """By x, in its order; suspect rows have none."""
+        return pool([point for point in self.points if point.value is not None])
+
+    @property
+    def line(self) -> dict[float, Value]:
+        """The values that have an x."""
+        return {x: value for x, value in self.values.items() if x is not None}
+
+    @property
+    def last(self) -> float | None:
+        """The value at the largest x."""
+        return [*self.values.values()][-1].value if self.values else None
+
+    @property
+    def claims(self) -> dict[float | None, float]:
+        """The values of suspect rows, by x."""
+        claims = _by_x(point for point in self.points if point.claimed is not None)
+        return {x: median(point.claimed or 0.0 for point in group) for x, group in claims.items()}
+
+    @property
+    def marks(self) -> dict[str, list[float]]:
+        """The places of rows without a value, by their kind."""
+        marks: dict[str, set[float]] = defaultdict(set)
+        for point in self.points:
+            if point.kind in MARKED and point.x is not None:
+                marks[point.kind].add(point.x)
+        return {kind: sorted(marks[kind]) for kind in sorted(marks)}
+
+
+def series_of(points: Iterable[Point]) -> list[Series]:
+    """The series of a panel, by file and name."""
+    groups: dict[tuple[str, str], list[Point]] = defaultdict(list)
+    for point in points:
+        groups[point.file, point.curve].append(point)
+    return [Series(file, curve, groups[file, curve]) for file, curve in sorted(groups)]
+
+
+def pool(points: Iterable[Point]) -> dict[float | None, Value]:
+    """A value for each x."""
+    return {
+        x: Value(
+            median(point.value or 0.0 for point in group),
+            min(point.low for point in group),
+            max(point.high for point in group),
+            any(point.hollow for point in group),
+        )
+        for x, group in _by_x(points).items()
+    }
+
+
+def _by_x(points: Iterable[Point]) -> dict[float | None, list[Point]]:
+    groups: dict[float | None, list[Point]] = defaultdict(list)
+    for point in points:
+        groups[point.x].append(point)
+    return {x: groups[x] for x in sorted(groups, key=lambda x: -math.inf if x is None else x)}
+
+
+# -- from rows to points
+
+
+def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
+    """The rows of all providers and, if the metric has it, of the copy control. Raises ResultsError if no provider has a
+    value."""
+    points = []
+    axes = axes_of(sources)
+    for source in sources:
+        for row in source.rows:
+            is_copy = row.role is Role.CONTROL and row.provider == Control.COPY and metric.has_copy
+            if row.role is Role.PROVIDER or is_copy:
+                points.append(_point(row, source.label, axes, metric, is_copy=is_copy))
+    rows = [point.row for point in points if point.row.role is Role.PROVIDER]
+    if not any(point.kind == VALUE and point.row.role is Role.PROVIDER for point in points):
+        counts = Counter(row.status.value for row in rows)
+        outcomes = ", ".join(f"{counts[status]} {status}" for status in sorted(counts)) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
-        advice = _advice(set(counts.index))
-        raise ResultsError(f"{where}: no row has {metric.name} to plot ({outcomes}); {advice}")
-    return drawn
+        raise ResultsError(f"{where}: no row has {metric.name} to plot ({outcomes}); {_advice({*counts})}")
+    return points
+
+
+def axes_of(sources: Sequence[ResultsFile]) -> list[str]:
+    """The axes, scalars and choices of all files."""
+    return list(dict.fromkeys(axis for source in sources for axis in source.axes))
 
 
 def _advice(statuses: set[str]) -> str:
@@ -71,73 +190,158 @@ def _advice(statuses: set[str]) -> str:
     return "see the column `reason`"
 
 
-def curves_of(rows: pd.DataFrame) -> pd.Series[str]:
-    """The curve of each row, COPY_CURVE for the copy control, "" for the other controls."""
-    copy = (rows["role"] == Role.CONTROL) & (rows["provider"] == Control.COPY)
-    names = [configuration_name(*pair) for pair in zip(rows["provider"], rows["params"], strict=True)]
-    curves = pd.Series(names, rows.index, dtype="str")
-    return curves.mask(rows["role"] != Role.PROVIDER, "").mask(copy, COPY_CURVE)
+def _point(row: Row, file: str, axes: Sequence[str], metric: Metric, *, is_copy: bool) -> Point:
+    where: dict[str, Any] = {
+        "file": file,
+        "operator": row.case.operator,
+        "dtype": row.case.dtype,
+        "model": row.model.replace(";", ", "),
+    }
+    where |= {name: getattr(row, name) for name in CONDITION_COLUMNS}
+    where |= {axis: row.case.axes.get(axis, "") for axis in axes}
+    curve = COPY_CURVE if is_copy else row.configuration_name
+    value: float | None = getattr(row, metric.column)
+    if value is None or not _drawable(value, row, metric):
+        return Point(row, file, curve, where, KIND_OF_STATUS.get(row.status, ABSENT))
+    value *= metric.scale
+    flags = set(row.flags) if metric.timed else set()
+    point = Point(row, file, curve, where, VALUE, hollow=flags & HOLLOW)
+    if Flag.SUSPECT in flags:
+        point.claimed = value
+        return point
+    ends = [getattr(row, f"{metric.column}_{end}", None) for end in ("p20", "p80")]
+    spread = [value, *(end * metric.scale for end in ends if end is not None)]
+    point.value, point.low, point.high = value, min(spread), max(spread)
+    return point
 
 
-def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
-    """The kind of each row: VALUE where it has the metric, else the mark of its status, else ABSENT."""
-    values = rows[metric.column]
-    enough = values >= 0 if metric.may_be_zero else values > 0
-    if metric.timed:  # an edited row can have a speed and no time
-        enough &= (rows["ms"] > 0) & (rows["ms"] < math.inf)
-    has_value = enough & (values < math.inf) & rows["status"].isin([status.value for status in metric.statuses])
-    return rows["status"].map(KIND_OF_STATUS).fillna(ABSENT).mask(has_value, VALUE)
+def _drawable(value: float, row: Row, metric: Metric) -> bool:
+    """Whether a picture shows the value. An edited row can have a speed and no time."""
+    enough = value > 0 or (metric.may_be_zero and value == 0)
+    timed = not metric.timed or (row.ms is not None and 0 < row.ms < math.inf)
+    return enough and value < math.inf and timed and row.status in metric.statuses
 
 
-def fixed_columns(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[str]:
+def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
     """The columns whose values must be equal along a line: what was measured, and how.
 
     Device, timer and cache are among them where they vary within a file. Files may differ in them, because each file has
     lines of its own. Failed rows do not count: after the loss of a worker a row has only planned values, or none.
     """
-    by_file = drawn[drawn["status"].map(KIND_OF_STATUS) != FAILED].groupby("file")
-    how = [name for name in CONDITION_COLUMNS if (by_file[name].nunique() > 1).any()]
-    return ["operator", *how, "dtype", *dict.fromkeys(axis for source in sources for axis in source.axes)]
+    measured = [point for point in points if KIND_OF_STATUS.get(point.row.status) != FAILED]
+    conditions = []
+    for name in CONDITION_COLUMNS:
+        values = {(point.file, point.where[name]) for point in measured if point.where[name]}
+        if len(values) > len({file for file, _ in values}):
+            conditions.append(name)
+    return ["operator", *conditions, "dtype", *axes]
 
 
-def hollow_flags(panel: pd.DataFrame) -> set[str]:
-    """The flags of HOLLOW that values of a panel have. The copy has no points, so its flags are not among them."""
-    flags = panel.loc[panel["hollow"] & panel["value"].notna() & (panel["curve"] != COPY_CURVE), "flags"]
-    return {flag for text in flags for flag in text.split(";")} & set(HOLLOW)
+# -- along x
 
 
-def pool(drawn: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
-    """One point per value of `by`: the median over sessions and the widest band."""
-    return drawn.groupby(by, dropna=False).agg(
-        value=("value", "median"),
-        low=("low", "min"),
-        high=("high", "max"),
-        claimed=("claimed", "median"),
-        hollow=("hollow", "any"),
-    )
+def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | None, *, parameters: bool) -> str:
+    """Give each point its x. Return the name of the axis or, with `parameters`, the parameter that x is; "" for none.
+
+    `chosen` is the user's choice, otherwise it is the axis that `most_values` names. A swept parameter takes its place where
+    there are MANY_CURVES and it has at least as many values. The rows of a curve without the parameter become ABSENT if they
+    have no value: there is no place for their marks. Raises UsageError where `chosen` cannot run along x.
+    """
+    values = [point for point in points if point.kind == VALUE]
+    sizes = {name: numbers for name, numbers in numbers_of(values, axes).items() if name in numbers_of(points, axes)}
+    swept = _swept_numbers(points) if parameters else {}
+    if chosen is not None and chosen not in (*sizes, *swept):
+        raise no_such_x(chosen, axes, [*sizes, *swept])
+    name = chosen or most_values(sizes)
+    curves = {point.curve for point in values if point.row.role is Role.PROVIDER}
+    if not chosen and len(curves) > MANY_CURVES and swept:
+        parameter = max(swept, key=lambda name: len(swept[name]))
+        name = parameter if len(swept[parameter]) >= max(2, len(sizes.get(name, ()))) else name
+    for point in points:
+        if name in swept:
+            _place_by_parameter(point, name)
+        elif name and point.where[name] != "":
+            point.x = float(point.where[name])
+    return name
 
 
-def _points_of(source: ResultsFile, metric: Metric) -> pd.DataFrame:
-    curves = curves_of(source.frame)
-    shown = (curves != "") & ((curves != COPY_CURVE) | metric.has_copy | (source.frame["role"] == Role.PROVIDER))
-    rows = source.frame[shown]
-    kind = kinds_of(rows, metric)
-    has_value = kind == VALUE
-    ends = (metric.column, f"{metric.column}_p20", f"{metric.column}_p80")
-    spread = metric.scale * rows[[name for name in ends if name in rows]]
-    value = metric.scale * rows[metric.column].where(has_value)
-    flags = rows["flags"].map(lambda flags: set(flags.split(";")) if metric.timed else set())
-    suspect = flags.map(lambda raised: Flag.SUSPECT in raised).astype(bool) & has_value
-    drawn: pd.DataFrame = rows.assign(
-        file=source.label,
-        curve=curves[shown],
-        kind=kind,
-        value=value.mask(suspect),
-        low=spread.min(axis=1).where(has_value & ~suspect),
-        high=spread.max(axis=1).where(has_value & ~suspect),
-        claimed=value.where(suspect),
-        suspect=suspect,
-        hollow=flags.map(lambda raised: not raised.isdisjoint(HOLLOW)).astype(bool),
-        bytes=(rows["gbps"] * rows["ms"] * 1e6).round(),  # whole, without float noise
-    )
-    return drawn
+def _swept_numbers(points: Iterable[Point]) -> dict[str, set[str]]:
+    """The values of every parameter that some row sets to a number."""
+    numbers: dict[str, set[str]] = defaultdict(set)
+    for params in {point.row.params for point in points}:
+        for name, value in _parameters_of(params).items():
+            if LIKE_NUMBER.fullmatch(value):
+                numbers[name].add(value)
+    return {name: numbers[name] for name in sorted(numbers)}
+
+
+def _place_by_parameter(point: Point, name: str) -> None:
+    params = _parameters_of(point.row.params)
+    if LIKE_NUMBER.fullmatch(params.get(name, "")):
+        point.x = float(params[name])
+        point.curve = configuration_name(point.row.provider, format_params({**params, name: "*"}))
+    elif point.kind in MARKED:
+        point.kind = ABSENT
+
+
+@cache
+def _parameters_of(text: str) -> dict[str, str]:
+    """The parameters in a `params` cell of a results file, such as `num_warps=4,num_stages=1`."""
+    return {name: value for name, _, value in (item.partition("=") for item in text.split(",")) if name}
+
+
+def numbers_of(points: Iterable[Placed], axes: Iterable[str]) -> dict[str, set[float]]:
+    """The values of the axes and scalars that hold numbers, not words or booleans."""
+    members = list(points)
+    values = {axis: {point.where[axis] for point in members} - {""} for axis in axes}
+    return {axis: numbers for axis, numbers in values.items() if numbers and all(map(_is_number, numbers))}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def most_values(numbers: Mapping[str, Collection[float]]) -> str:
+    """The name with the most values, of equals the last; "" if there is none. Whole numbers that vary come before others: they
+    are sizes."""
+
+    def rank(name: str) -> tuple[bool, bool, int, int]:
+        whole = all(isinstance(number, int) for number in numbers[name])
+        return len(numbers[name]) > 1, whole, len(numbers[name]), [*numbers].index(name)
+
+    return max(numbers, key=rank, default="")
+
+
+def no_such_x(chosen: str, axes: Collection[str], possible: Sequence[str]) -> UsageError:
+    """The error for an axis that cannot run along x: it is none of `axes`, or holds no numbers."""
+    problem = f"{chosen!r} holds no numbers" if chosen in axes else f"unknown axis {chosen!r}"
+    advice = f"choose from {', '.join(possible)}" if possible else "no axis holds numbers"
+    return UsageError(f"--x: {problem}; {advice}")
+
+
+def companions(points: Iterable[Placed], axes: Sequence[str], x: str) -> dict[str, str]:
+    """Axes that vary one to one with x, and a sentence about each.
+
+    They appear where a sweep lists pairs, for instance of sizes whose product is constant. They make no panels.
+    """
+    members, sentences = list(points), {}
+    for axis in axes if x in axes else ():
+        pairs = {(point.where[x], point.where[axis]) for point in members}
+        one_to_one = len(pairs) == len({size for size, _ in pairs}) == len({value for _, value in pairs})
+        if axis != x and one_to_one and len(pairs) > 2:
+            ends = [f"{axis}={value} at {x}={size}" for size, value in (min(pairs), max(pairs))]
+            sentences[axis] = f"{axis} varies with {x}: {', '.join(ends)}"
+    return sentences
+
+
+def models_along(points: Iterable[Point], x: str) -> str:
+    """The models that each size along x belongs to: `N=3584: gemma-2-9b; N=4096: llama-3-8b, qwen3-8b`. "" if the sizes do not
+    tell models apart, as numbers of tokens do not."""
+    models: dict[Any, dict[str, None]] = defaultdict(dict)
+    for point in points:
+        if point.where["model"] and x in point.where:
+            models[point.where[x]].update(dict.fromkeys(point.where["model"].split(", ")))
+    most = max(Counter(name for names in models.values() for name in names).values(), default=0)
+    if not 1 < len(models) <= MOST_SIZES_NAMED or most > len(models) / 2:
+        return ""
+    return "; ".join(f"{x}={size}: {', '.join(models[size])}" for size in sorted(models))

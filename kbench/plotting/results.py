@@ -1,24 +1,33 @@
-"""Pictures of results files: lines, bars and maps of winners."""
+"""Pictures of results files: lines, bars and maps of winners, with the caption that says what is seen."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 from matplotlib.figure import Figure
 
-from kbench.analysis.files import OWN, ResultsFile
-from kbench.analysis.metrics import default_metric, metric_by_name
+from kbench.analysis.files import ResultsFile
+from kbench.analysis.metrics import Metric, default_metric, metric_by_name
 from kbench.errors import UsageError
-from kbench.plotting import bars, heatmap, lines
-from kbench.plotting.along import along, companions, models_along
-from kbench.plotting.caption import caption, labelled
-from kbench.plotting.look import Look
-from kbench.plotting.names import title_of, without_provider
-from kbench.plotting.pages import MAX_BY, MAX_PANELS, Page, Panel, split_into_pages
-from kbench.plotting.points import fixed_columns, points
+from kbench.plotting import bars, lines, maps
+from kbench.plotting.names import natural, shorten, title_of, without_provider
+from kbench.plotting.pages import MAX_BY, MAX_PANELS, Look, Page, Panel, split_into_pages
+from kbench.plotting.points import (
+    ABSENT,
+    MARKED,
+    VALUE,
+    Point,
+    axes_of,
+    companions,
+    fixed_columns,
+    models_along,
+    place_along_x,
+    points_of,
+    series_of,
+)
 from kbench.plotting.sheet import (
     PAGE_WIDTHS,
     POINTS_PER_INCH,
@@ -30,12 +39,18 @@ from kbench.plotting.sheet import (
     wrap,
 )
 from kbench.plotting.style import theme_by_name
+from kbench.results.row import COLUMNS
+from kbench.results.vocabulary import Flag, Role, Status
+from kbench.text.printable import printable
 from kbench.text.suggest import unknown
 
 PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 
 MOST_CURVES = 200
 """More curves take minutes to draw, and no reader can tell them apart."""
+
+MOST_NAMES = 8
+"""Providers that a list in the caption names."""
 
 FLATTENED = 4
 """Panels share a scale where the highest top is at most this many times the lowest."""
@@ -45,12 +60,6 @@ BESIDE_WIDTH = 170
 
 LINES_INCHES, LINES_IN_COLUMNS_INCHES, AROUND_LINES_INCHES = 4.1, 3.3, 0.75
 """The height of a panel of lines with its title and axis, and what these two take of it."""
-
-CELL_INCHES, AROUND_CELLS_INCHES, LEAST_CELLS_INCHES, PAIRED_AXIS_INCHES = 0.46, 0.85, 1.25, 0.2
-"""A row of cells of a map of winners, its title and axis, its least height, and the line of an axis that goes with x."""
-
-MANY_SIZES = 16
-"""A map of winners with more columns has the largest page width."""
 
 
 @dataclass(frozen=True)
@@ -81,148 +90,142 @@ class Choices:
         return default_metric(source.rows for source in sources)
 
 
-Drawn = tuple[Page, Figure, list[lines.DrawnCurve]]
+Drawn = tuple[Page[Point] | Page[maps.Cell], Figure, list[lines.DrawnCurve]]
 """A page, its figure, and its curves."""
 
 
 def draw_results(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Drawn]:
     """The pictures of files for these choices, in the style of matplotlib that is set. Raises as `pages_of` does."""
-    for page, look, text in pages_of(sources, choices):
-        if choices.kind == "heatmap":
-            yield page, _draw_heatmaps(page, look, text), []
-        else:
-            yield page, *_draw_page(page, look, text, bars_only=choices.kind == "bars")
+    if choices.kind == "heatmap":
+        for page_of_cells, look in pages_of_winners(sources, choices):
+            yield page_of_cells, maps.draw_winners(page_of_cells, look), []
+        return
+    for page, look in pages_of(sources, choices):
+        yield page, *_draw_page(page, look, bars_only=choices.kind == "bars")
 
 
 def pages_of(
     sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool = False
-) -> Iterator[tuple[Page, Look, str]]:
-    """The pages of files for these choices, each with its look and its caption. `as_text`: they have no bands and no shades.
+) -> Iterator[tuple[Page[Point], Look]]:
+    """The pages of lines or bars for these choices, each with its look. `as_text`: they have no bands.
 
     Raises UsageError for an unknown choice and for more than fits into a picture, ResultsError where there is no value to
     draw.
     """
-    kind = choices.kind
-    if kind not in PICTURE_KINDS:
-        raise UsageError(f"--kind: {unknown('kind', kind, PICTURE_KINDS)}")
-    metric = metric_by_name("ms" if kind == "heatmap" else choices.metric_of(sources))
-    axes = list(dict.fromkeys(axis for source in sources for axis in source.axes))
-    # see `load_sources`
-    chosen_axis = f"axis_{choices.x}" if choices.x in OWN and f"axis_{choices.x}" in axes else choices.x
-    drawn, x = along(points(sources, metric), axes, chosen_axis, parameters=kind == "lines")
-    if (count := drawn["curve"].nunique()) > MOST_CURVES:
+    if choices.kind not in PICTURE_KINDS:
+        raise UsageError(f"--kind: {unknown('kind', choices.kind, PICTURE_KINDS)}")
+    of_bars, axes = choices.kind == "bars", axes_of(sources)
+    metric = metric_by_name(choices.metric_of(sources))
+    points, x = _placed(sources, metric, choices.x, parameters=not of_bars)
+    shown = [point for point in points if point.kind != ABSENT]
+    columns = fixed_columns(points, axes)
+    paired = {} if of_bars else companions(points, axes, x)
+    meaning = [*paired.values(), "" if of_bars else models_along(points, x)]
+    text = caption(sources, points, metric, meaning, bands=not as_text)
+    look = Look(metric, theme_by_name(choices.theme), sources, x, list(paired), [*columns, "model"], text)
+    look = look.of(point.curve for point in shown)
+    beside = [name for name in columns if (name != x or of_bars) and name not in paired]
+    beside += ["file"] if "file" in choices.by else []
+    for page in split_into_pages(shown, beside, choices.by, MAX_BY if of_bars else MAX_PANELS):
+        yield page, look
+
+
+def pages_of_winners(
+    sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool = False
+) -> Iterator[tuple[Page[maps.Cell], Look]]:
+    """The pages of maps of winners for these choices, each with its look. `as_text`: they have no shades. Raises as `pages_of`
+    does."""
+    metric = metric_by_name("ms")
+    points, x = _placed(sources, metric, choices.x, parameters=False)
+    axes = axes_of(sources)
+    paired = companions(points, axes, x)
+    cells, y = maps.cells_of(sources, x, paired, choices.by)
+    noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
+    signs = maps.SIGNS if as_text else f"{maps.SIGNS} · {maps.SHADES}"
+    text = caption(sources, points, None, [*noise, signs, *paired.values(), models_along(points, x)])
+    beside = [name for name in fixed_columns(points, axes) if name not in (x, y, *paired)]
+    look = Look(metric, theme_by_name(choices.theme), sources, x, list(paired), beside, text, y)
+    look = look.of(cell.curve for cell in cells)
+    for page in split_into_pages(cells, ["file", *beside], choices.by):
+        yield page, look
+
+
+def _placed(
+    sources: Sequence[ResultsFile], metric: Metric, chosen: str | None, *, parameters: bool
+) -> tuple[list[Point], str]:
+    """The points of files, and the name of what runs along x."""
+    points = points_of(sources, metric)
+    x = place_along_x(points, axes_of(sources), chosen, parameters=parameters)
+    if (count := len({point.curve for point in points})) > MOST_CURVES:
         message = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
         raise UsageError(f"{message}; choose some with --where provider=NAME")
-    columns = fixed_columns(drawn, sources)
-    paired = companions(drawn, axes, x) if kind != "bars" else {}
-    meaning = [*paired.values(), models_along(drawn, x) if kind != "bars" else ""]
-    titled = list(dict.fromkeys([*columns, "model"]))  # the caption names the device
-    look = Look(metric, theme_by_name(choices.theme), sources, x, list(paired), titled)
-    if kind == "heatmap":
-        meaning = [heatmap.SIGNS if as_text else f"{heatmap.SIGNS} · {heatmap.SHADES}", *meaning]
-        yield from _pages_of_winners(drawn, look, choices, axes, columns, meaning)
-        return
-    look = look.of(drawn)
-    beside = [name for name in columns if (name != x or kind == "bars") and name not in paired]
-    beside += ["file"] if "file" in choices.by else []
-    text = caption(sources, drawn, metric, meaning, bands=not as_text)
-    for page in split_into_pages(drawn, beside, choices.by, MAX_BY if kind == "bars" else MAX_PANELS):
-        yield page, look, text
+    return points, x
 
 
-def _pages_of_winners(
-    drawn: pd.DataFrame,
-    look: Look,
-    choices: Choices,
-    axes: Sequence[str],
-    columns: Sequence[str],
-    meaning: Sequence[str],
-) -> Iterator[tuple[Page, Look, str]]:
-    sources = look.sources
-    cells, y = heatmap.winners_of(sources, axes, look.x, look.paired, choices.by)
-    apart = (look.x, y, *look.paired)
-    titled = [name for name in look.titled if name not in apart]
-    look = Look(look.metric, look.theme, sources, look.x, look.paired, titled, y).of(cells)
-    noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
-    text = caption(sources, drawn, None, [*noise, *meaning])
-    for page in split_into_pages(cells, [name for name in ["file", *columns] if name not in apart], choices.by):
-        yield page, look, text
+# -- a page of lines and bars
 
 
-def _draw_page(page: Page, look: Look, text: str, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
+def _draw_page(page: Page[Point], look: Look, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
     """A page of lines. A panel where nothing runs along x has bars, and all panels have them with `bars_only`."""
-    of_lines = [panel.points for panel in page.panels if not bars_only and lines.is_line(panel.points)]
-    of_bars = [panel.points for panel in page.panels if bars_only or not lines.is_line(panel.points)]
+    series = [series_of(panel.points) for panel in page.panels]
+    are_lines = [not bars_only and lines.is_line(panel.points) for panel in page.panels]
+    of_lines = [members for members, is_line in zip(series, are_lines, strict=True) if is_line]
+    of_bars = [members for members, is_line in zip(series, are_lines, strict=True) if not is_line]
     look = look if of_lines else look.by_provider()
-    rows = bars.BarRows.of(of_bars, look, grid(len(page.panels))[0])
-    columns = rows.columns
-    height = rows.height(of_bars, look) if of_bars else 0.0
-    height = max(height, (LINES_INCHES if columns == 1 else LINES_IN_COLUMNS_INCHES) if of_lines else 0.0)
-    strip = max(map(lines.strip_of, of_lines), default=0.0)
-    log = any(lines.wants_log(points, look) for points in of_lines)  # the same for all panels of a page
-    edges = lines.cache_edges(of_lines, look)
-    extents = [lines.extent_of(points, look, edge, log=log) for points, edge in zip(of_lines, edges, strict=True)]
-    frames = iter(zip(_shared(extents, look), edges, strict=True))
-    tops = iter(_shared([bars.extent_of(points, look) for points in of_bars], look))
-
-    ends = lines.ends_of(of_lines[0], look) if of_lines and len(page.panels) == 1 else {}
+    columns, height = grid(len(page.panels))[0], 0.0
+    if of_bars:
+        bar_lists = [bars.bars_of(members, look) for members in of_bars]
+        rows = bars.BarRows.of(bar_lists, columns)
+        columns, height = rows.columns, rows.inches
+        tops = [bars.top_of(members, drawn, look) for members, drawn in zip(of_bars, bar_lists, strict=True)]
+        bar_panels = iter(zip(bar_lists, _shared([(0.0, top) for top in tops], look), strict=True))
+    ends: dict[str, float] = {}
+    if of_lines:
+        height = max(height, LINES_INCHES if columns == 1 else LINES_IN_COLUMNS_INCHES)
+        strip = max(map(lines.strip_of, of_lines))
+        log = any(lines.wants_log(members, look) for members in of_lines)  # the same for all panels of a page
+        edges = lines.cache_edges(of_lines, look)
+        extents = [lines.extent_of(members, look, edge, log=log) for members, edge in zip(of_lines, edges, strict=True)]
+        line_panels = iter(zip(_shared(extents, look), edges, strict=True))
+        ends = lines.ends_of(of_lines[0], look) if len(page.panels) == 1 else {}
     curves = lines.curve_entries(of_lines, look) if of_lines and not ends else []
     beside = bool(curves) and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
-    _, provider = without_provider(curve for points in of_bars for curve in points["curve"])
-    text += f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
+    _, provider = without_provider(member.curve for members in of_bars for member in members)
+    note = f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
     figure, grid_axes = make_page(
         len(page.panels),
         columns,
         height * math.ceil(len(page.panels) / columns),
         title_of(page.whole(look.titled)),
-        text,
+        look.caption + note,
         [[] if beside else curves, lines.mark_entries(of_lines, of_bars, look)],
         look.theme,
     )
     title_width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns * (1 - bars.BESIDE if of_bars else 0.8)
     drawn_curves: list[lines.DrawnCurve] = []
-    for axes, panel in zip(grid_axes, page.panels, strict=True):
-        bar, pad = bars_only or not lines.is_line(panel.points), None
-        if bar:
-            _, top = next(tops)
-            pad = bars.draw(axes, panel.points, look, top, rows)
-        else:
-            extent, edge = next(frames)
-            drawn_curves += lines.draw(axes, panel.points, look, extent, strip, panel_width(columns), edge)
+    for axes, panel, members, is_line in zip(grid_axes, page.panels, series, are_lines, strict=True):
+        pad = None
+        if is_line:
+            extent, edge = next(line_panels)
+            drawn_curves += lines.draw(axes, members, look, extent, strip, panel_width(columns), edge)
             points_high = (height - AROUND_LINES_INCHES) * (1 - strip) * POINTS_PER_INCH
             lines.draw_names(axes, ends, look, extent, points_high)
-        axes.set_title(wrap(title_of(_where(panel, page, look, bar)), title_width, 12), loc="left", pad=pad)
+        else:
+            drawn, (_, top) = next(bar_panels)
+            pad = bars.draw(axes, members, drawn, look, top, rows)
+        where = panel.where if is_line else {**panel.where, **_single_x(panel, page, look)}
+        axes.set_title(wrap(title_of(where), title_width, 12), loc="left", pad=pad)
     if beside:
         legend_beside(figure, curves)
     return figure, drawn_curves
 
 
-def _draw_heatmaps(page: Page, look: Look, text: str) -> Figure:
-    """A page of maps of winners. The panels stand below each other where names would not fit into the cells otherwise."""
-    panels = [panel.points for panel in page.panels]
-    columns, rows = grid(len(panels))
-    if not all(heatmap.has_room(panel, look, panel_width(columns), heatmap.TEXT_SIZES[0]) for panel in panels):
-        columns, rows = 1, len(panels)
-    many = columns == 1 and max(panel["x"].nunique() for panel in panels) > MANY_SIZES
-    wide = max(PAGE_WIDTHS) if many else columns
-    cells = [max(panel["y"].nunique() for panel in panels[i * columns : (i + 1) * columns]) for i in range(rows)]
-    body = sum(max(LEAST_CELLS_INCHES, CELL_INCHES * count + AROUND_CELLS_INCHES) for count in cells)
-    body += PAIRED_AXIS_INCHES * len(look.paired) * rows
-    title = f"fastest: {title_of(page.whole(look.titled))}"
-    legend = heatmap.legend(page.points, look)
-    figure, grid_axes = make_page(len(panels), columns, body, title, text, [legend], look.theme, wide, cells)
-    for axes, panel in zip(grid_axes, page.panels, strict=True):
-        heatmap.draw(axes, panel.points, look, panel_width(columns, wide))
-        axes.set_title(title_of(panel.where), loc="left")
-    return figure
-
-
-def _where(panel: Panel, page: Page, look: Look, bar: bool) -> dict[str, object]:
-    """What the title of a panel says. Bars on a page with lines are at one x, which their axis does not show."""
-    sizes = panel.points["x"].dropna().unique()
-    if bar and look.x not in panel.where and len(sizes) == 1 < page.points["x"].nunique():
-        return {**panel.where, look.x: f"{sizes[0]:g}"}
-    return panel.where
+def _single_x(panel: Panel[Point], page: Page[Point], look: Look) -> dict[str, str]:
+    """The x of bars on a page with lines, whose axis does not show it."""
+    sizes, others = ({point.x for point in points} - {None} for points in (panel.points, page.points))
+    if look.x in panel.where or len(sizes) != 1 or len(others) == 1:
+        return {}
+    return {look.x: f"{sizes.pop():g}"}
 
 
 def _shared(extents: list[tuple[float, float]], look: Look) -> list[tuple[float, float]]:
@@ -230,6 +233,80 @@ def _shared(extents: list[tuple[float, float]], look: Look) -> list[tuple[float,
     tops = [top for _, top in extents]
     if any(bottom > 0 for bottom, _ in extents):  # logarithmic
         return extents
-    if extents and not look.metric.lower_is_better and max(tops) <= FLATTENED * min(tops):
+    if not look.metric.lower_is_better and max(tops) <= FLATTENED * min(tops):
         return [(0.0, max(tops))] * len(extents)
     return extents
+
+
+# -- the caption
+
+
+def caption(
+    sources: Sequence[ResultsFile],
+    points: Sequence[Point],
+    metric: Metric | None,
+    meaning: Sequence[str],
+    *,
+    bands: bool = True,
+) -> str:
+    """The lines under a picture: the machine, the method, and the rows that the picture does not show.
+
+    `metric` is None where the picture shows winners. `meaning` are lines of the picture's own. `bands` says whether the
+    picture has bands.
+    """
+    text = [labelled(source, machine_line(source), sources) for source in sources]
+    text += [method_line(sources, metric if bands else None), *meaning]
+    rows = [point for point in points if point.row.role is Role.PROVIDER]
+    lost: dict[str, list[Point]] = defaultdict(list)
+    for point in rows:
+        if point.kind not in (VALUE, *MARKED):
+            lost[point.row.status.value].append(point)
+    outcomes = []
+    for status in sorted(lost):
+        outcome = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else status
+        outcomes.append(f"{len(lost[status])} {outcome} ({_list({point.curve for point in lost[status]})})")
+    if outcomes:
+        text.append(f"not drawn: {sum(map(len, lost.values()))} of {len(rows)} rows: {'; '.join(outcomes)}")
+    text += [warning for source in sources for warning in source.warnings]
+    return "\n".join(printable(line) for line in text if line)
+
+
+def labelled(source: ResultsFile, line: str, sources: Sequence[ResultsFile]) -> str:
+    """A line on a file, after the label of the file if there are several."""
+    return f"{source.label}: {line}" if len(sources) > 1 else line
+
+
+def machine_line(source: ResultsFile) -> str:
+    """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, without the parts that are not known."""
+    measured = [row for row in source.rows if row.status in (Status.OK, Status.CHECKED)]
+    devices = natural({row.device for row in measured if row.device}) or [source.environment.device or ""]
+    driver, versions = source.environment.driver, source.environment.packages
+    dates = sorted({row.started_at[:10] for row in measured if row.started_at})
+    parts = [
+        ", ".join(devices),
+        f"driver {driver}" if driver else "",
+        *(f"{name} {versions[name]}" for name in ("torch", "triton") if versions.get(name)),
+        " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def method_line(sources: Sequence[ResultsFile], metric: Metric | None = None) -> str:
+    """`timer do_bench · cache cold · median of 3 sessions`, and how many rows are noisy."""
+    timed = [row for source in sources for row in source.rows if row.status is Status.OK]
+    sessions = max(len({row.session for row in source.rows}) for source in sources)
+    used = {name: sorted({getattr(row, name) for row in timed} - {""}) for name in ("timer", "cache")}
+    parts = [f"{name} {'/'.join(words)}" for name, words in used.items() if words]
+    parts += [f"median of {sessions} sessions"] if sessions > 1 else []
+    parts += ["band: p20 to p80"] if metric and f"{metric.column}_p20" in COLUMNS else []
+    providers = [row for row in timed if row.role is Role.PROVIDER]
+    noisy = sum(Flag.NOISY in row.flags for row in providers)
+    parts += [f"{noisy} of {len(providers)} rows noisy"] if noisy else []
+    return " · ".join(parts)
+
+
+def _list(curves: Iterable[str]) -> str:
+    names = natural(curves)
+    short = shorten(names)
+    shown = ", ".join(short[name] for name in names[:MOST_NAMES])
+    return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")

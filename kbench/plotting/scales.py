@@ -1,11 +1,15 @@
-"""The scales of x and y: logarithmic where sizes grow by factors, from zero where heights are compared."""
+"""Scales. x is logarithmic where sizes grow by factors, y begins at zero where heights are compared. And an axis of changes."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from kbench.plotting.sheet import text_width
@@ -14,7 +18,7 @@ TICK_SIZE, TICK_GAP = 12, 12
 """Font size of ticks, and the least space between two of them along x, in points."""
 
 
-def scale_x(axes: Axes, values: list[float], width: float) -> None:
+def scale_x(axes: Axes, values: Sequence[float], width: float) -> None:
     """Make x log2 where the sizes grow by factors, linear where they grow by steps.
 
     Each size has a tick where there is room in `width` points. The limits leave a little space on both sides.
@@ -40,7 +44,7 @@ def _stepped_text(size: float) -> str:
     return f"{size:g}" if size < 1e6 else short(size)
 
 
-def ticks(values: list[float], most: int) -> list[float]:
+def ticks(values: Sequence[float], most: int) -> Sequence[float]:
     """All values. Where they are too many: multiples of a power of two, or else every n-th value."""
     if len(values) <= most:
         return values
@@ -48,7 +52,7 @@ def ticks(values: list[float], most: int) -> list[float]:
     return next((sizes for sizes in multiples if 2 <= len(sizes) <= most), values[:: math.ceil(len(values) / most)])
 
 
-def _apart(values: list[float], room: int) -> list[float]:
+def _apart(values: Sequence[float], room: int) -> Sequence[float]:
     """The values whose labels do not touch each other, always with the last value."""
     if len(values) < 3:
         return values
@@ -61,7 +65,7 @@ def _apart(values: list[float], room: int) -> list[float]:
     return chosen[::-1]
 
 
-def logarithmic(values: list[float]) -> bool:
+def logarithmic(values: Sequence[float]) -> bool:
     """Whether sorted sizes are powers of two, or of a wide range and grow more evenly by factors than by steps."""
     if _powers(values):
         return True
@@ -72,7 +76,7 @@ def logarithmic(values: list[float]) -> bool:
     return max(factors) / min(factors) < max(steps) / min(steps)
 
 
-def _powers(values: list[float]) -> bool:
+def _powers(values: Sequence[float]) -> bool:
     return all(value > 0 and math.log2(value).is_integer() for value in values)
 
 
@@ -115,7 +119,7 @@ def height_share(value: float, extent: tuple[float, float]) -> float:
     return math.log(value / bottom) / math.log(top / bottom) if bottom > 0 else value / top
 
 
-def limits(values: list[float], highs: list[float], *, log: bool) -> tuple[float, float]:
+def limits(values: Sequence[float], highs: list[float], *, log: bool) -> tuple[float, float]:
     """The range for `scale_y`. It leaves room for bands above the values, at most a quarter: longer bands are cut."""
     if not values:
         return 0.0, 1.0
@@ -123,3 +127,106 @@ def limits(values: list[float], highs: list[float], *, log: bool) -> tuple[float
     if log and least > 0:
         return least / 1.25, most * 1.25
     return 0.0, 1.05 * (min(max([*highs, most]), 1.25 * most) or 1.0)
+
+
+# -- an axis of changes
+
+LONGEST_IN_PERCENT = math.log(1.6)
+"""An axis that ends before this is labelled in percent, a longer one in factors."""
+
+END_ROOM = 1.15
+"""The axis is this much longer than its changes need."""
+
+FEW_CHANGES, NEVER_FAR = 10, math.log(1.25)
+"""Up to so many changes, and up to this size, no change is an outlier: the axis reaches all of them."""
+
+SHORTEST_SIDE = 0.08
+"""The shorter side of the axis has at least this share of the length of the longer side."""
+
+FACTORS = ((1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
+"""Ticks in a decade, the finest first."""
+
+
+@dataclass(frozen=True)
+class ChangeAxis:
+    """An axis of changes, with its ends as logarithms of a ratio: twice as slow and twice as fast are equally far from 1."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, effects: Sequence[float], ends: Sequence[float], margin: float) -> ChangeAxis:
+        """An axis for all changes and the ends of their intervals, except outliers, which would press the others flat.
+
+        `margin` is a share; each side reaches at least twice as far. Outliers are drawn at the edge with their values.
+        """
+        edge, usual = math.log1p(margin), math.inf
+        if len(effects) > FEW_CHANGES:
+            usual = max(NEVER_FAR, 3 * float(np.quantile(np.abs(effects), 0.9)))
+        sides = []
+        for sign in (-1, 1):
+            most = max(sign * effect for effect in effects if sign * effect <= usual)
+            longest = max((sign * end for end in ends if sign * end <= usual), default=0.0)
+            sides.append(END_ROOM * max(2 * edge, most, min(longest, 2 * (most + edge))))  # a wide interval is cut
+        below, above = (max(side, SHORTEST_SIDE * max(sides)) for side in sides)
+        return cls(-below, above)
+
+    @property
+    def in_percent(self) -> bool:
+        return max(-self.low, self.high) <= LONGEST_IN_PERCENT
+
+    def label(self, axis: Axis, most: int) -> None:
+        """Give an axis of matplotlib about `most` ticks at most."""
+        if self.in_percent:
+            ends = [100 * math.expm1(end) for end in (self.low, self.high)]
+            ratios: Iterable[float] = (
+                1 + step / 100 for step in MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(*ends)
+            )
+        else:
+            ratios = self._factors((self.high - self.low) / most)
+        shown = [ratio for ratio in ratios if ratio > 0 and self.low <= math.log(ratio) <= self.high]
+        axis.set_major_locator(FixedLocator([math.log(ratio) for ratio in shown]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_ticklabels([self._tick_text(ratio) for ratio in shown])
+
+    def _factors(self, apart: float) -> list[float]:
+        """Round factors whose logarithms lie at least `apart` from each other."""
+        decades = range(math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10)) + 1)
+        for steps in FACTORS:
+            factors = [step * 10.0**power for power in decades for step in steps]
+            if all(math.log(b / a) >= apart for a, b in itertools.pairwise(factors)):
+                return factors
+        every = math.ceil(apart / math.log(10))
+        return [10.0**power for power in decades if power % every == 0]
+
+    def _tick_text(self, ratio: float) -> str:
+        """A ratio at a tick: `+4 %`, or `2x` on an axis of factors."""
+        if not self.in_percent:
+            return _factor_text(ratio)
+        change = 100 * (ratio - 1)
+        return f"{change:+.3g} %".replace("-", "\N{MINUS SIGN}") if abs(change) > 1e-6 else "0"
+
+    def text(self, effect: float) -> str:
+        """A change beside its mark: `+4.6 %`, or `46x` on an axis of factors."""
+        if not self.in_percent:
+            return _factor_text(math.exp(effect))
+        change = f"{100 * math.expm1(effect):+.1f} %".replace("-", "\N{MINUS SIGN}")
+        return "0.0 %" if change[1:] == "0.0 %" else change
+
+    def within(self, effect: float) -> float:
+        """The position of an effect, at the edge where it lies beyond the axis."""
+        return min(max(effect, 0.97 * self.low), 0.97 * self.high)
+
+    def outside(self, effect: float) -> bool:
+        """Whether an effect lies beyond the axis."""
+        return effect < self.low or effect > self.high
+
+    def cut_ends(self, low: float, high: float) -> list[tuple[float, int]]:
+        """The edges beyond which an interval goes on, each with the direction back into the axis."""
+        ends = ((self.low, 1, low < self.low), (self.high, -1, high > self.high))
+        return [(edge, back) for edge, back, is_cut in ends if is_cut]
+
+
+def _factor_text(ratio: float) -> str:
+    """`46x`, `1.5x`, `0.02x`"""
+    return f"{ratio:.0f}x" if 999.5 <= ratio < 1e6 else f"{ratio:.3g}x".replace("e+", "e")

@@ -17,10 +17,10 @@ from markupsafe import Markup
 
 from kbench.files import replace
 from kbench.history.report import HistoryOptions, check_history
-from kbench.plotting.inline import colour_variables
 from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content
 from kbench.reporting.history_content import history_content
+from kbench.reporting.inline import colour_variables
 from kbench.reporting.table import TONED_COLUMNS, TONES
 from kbench.version import __version__
 

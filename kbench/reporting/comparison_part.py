@@ -7,7 +7,7 @@ from typing import Any
 from kbench.comparison import report
 from kbench.comparison.model import Comparison
 from kbench.plotting import Choices, plot_changes
-from kbench.plotting.inline import inline_svg
+from kbench.reporting.inline import inline_svg
 from kbench.reporting.table import page_table
 
 

@@ -15,8 +15,8 @@ from kbench.comparison.compare import compare_results
 from kbench.comparison.model import CompareOptions, Comparison
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot
-from kbench.plotting.inline import inline_svg
 from kbench.reporting.comparison_part import comparison_part
+from kbench.reporting.inline import inline_svg
 from kbench.reporting.machine import measurement, runs
 from kbench.reporting.table import PageTable, number, page_table
 from kbench.results.reader import parse_source

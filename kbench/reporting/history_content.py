@@ -13,7 +13,7 @@ from kbench.history.report import HistoryReport
 from kbench.history.report_text import baseline_text, day, head, method_line, moved_text, notes
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history
-from kbench.plotting.inline import inline_svg
+from kbench.reporting.inline import inline_svg
 from kbench.reporting.table import PageTable, number, page_table
 from kbench.text.numbers import format_change, interval, microseconds
 

@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from kbench.plotting.heatmap import winners_of
 
 from kbench import summary
 from kbench.analysis import Outcome
 from kbench.analysis.files import load_sources
-from kbench.plotting.heatmap import winners_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
 FILES = sorted(RESULTS.rglob("*.csv"))

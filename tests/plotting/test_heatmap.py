@@ -9,7 +9,7 @@ from drawing import Draw, caption, case, drawn_row, labels, legend, panels, titl
 from matplotlib.patches import Rectangle
 
 from kbench.errors import ResultsError
-from kbench.plotting.heatmap import TIE_HATCH
+from kbench.plotting.maps import TIE_HATCH
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 

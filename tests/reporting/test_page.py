@@ -13,8 +13,8 @@ from report_rows import ENVIRONMENT, IMAGE, report_row, rivals, save_results
 from kbench import reporting
 from kbench.analysis.files import load_sources
 from kbench.plotting import Choices, plot
-from kbench.plotting.inline import inline_svg
 from kbench.reporting.content import content
+from kbench.reporting.inline import inline_svg
 from kbench.reporting.table import page_table
 from kbench.results.row import Row
 

@@ -59,12 +59,11 @@ def inline_svg(picture: Picture) -> str:
 def _circles(picture: Picture) -> str:
     height = picture.figure.get_figheight() * POINTS_PER_INCH
     circles = []
-    for axes, name, points in picture.curves:
-        numbers = points.reset_index()[["x", "value", "low", "high"]].to_numpy(dtype=float)
-        places = axes.transData.transform(numbers[:, :2])
-        for (x, value, low, high), (across, up) in zip(numbers, places, strict=True):
-            band = f" ({four_digits(low)} to {four_digits(high)})" if high > low else ""
-            text = f"{name} · {axes.get_xlabel()}={size_text(x)}\n{axes.get_ylabel()}: {four_digits(value)}{band}"
+    for axes, name, values in picture.curves:
+        places = axes.transData.transform([(x, value.value) for x, value in values.items()])
+        for (x, value), (across, up) in zip(values.items(), places, strict=True):
+            band = f" ({four_digits(value.low)} to {four_digits(value.high)})" if value.high > value.low else ""
+            text = f"{name} · {axes.get_xlabel()}={size_text(x)}\n{axes.get_ylabel()}: {four_digits(value.value)}{band}"
             circles.append(
                 f'<circle cx="{across:.1f}" cy="{height - up:.1f}" r="6"><title>{escape(text)}</title></circle>'
             )

@@ -1,0 +1,313 @@
+"""Maps. Of winners: for each case the fastest curve, its margin, and whether the difference is more than noise. Of choices:
+areas in the colour of what is chosen there, and dots in the colour of what is best."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from kbench.analysis.files import ResultsFile
+from kbench.analysis.standings import places
+from kbench.analysis.winners import Winner
+from kbench.errors import ResultsError, UsageError
+from kbench.plotting.names import BARE_COLUMNS, natural, size_text, title_of
+from kbench.plotting.pages import Look, Page
+from kbench.plotting.points import axes_of, most_values, numbers_of
+from kbench.plotting.scales import short, ticks
+from kbench.plotting.sheet import PAGE_WIDTHS, LegendEntry, grid, make_page, panel_width, settle, text_width
+from kbench.plotting.style import LIGHT, mix, styled, styles
+from kbench.text.words import plural
+
+SIGNS = "1.10x: the runner-up takes 10 % longer · ~: a tie · ?: too noisy to tell"
+SHADES = "fainter: a closer runner-up"
+"""What cells say, and what their colours say, for the caption."""
+
+FULL_COLOUR = 0.5
+"""A winner has its full colour where the runner-up takes at least this much longer: 0.5 is 50 %."""
+
+PALEST = 0.55
+"""The share of its colour that a winner with no margin keeps."""
+
+TIE_HATCH = "////"
+TICK_SIZE = 10.5
+"""Font size of the sizes along x, in points."""
+
+TICK_WIDTH = 42
+"""Room for a size along x, in points."""
+
+TEXT_SIZES = (11, 9)
+"""Font sizes of text in cells, in points: the first at which all of it fits, without the names if need be, or none."""
+
+GAP_WIDTH = 8
+"""The least width of a cell with a gap beside it, in points."""
+
+CELL_INCHES, AROUND_CELLS_INCHES, LEAST_CELLS_INCHES, PAIRED_AXIS_INCHES = 0.46, 0.85, 1.25, 0.2
+"""A row of cells, its title and axis, its least height, and the line of an axis that goes with x."""
+
+MANY_SIZES = 16
+"""A map with more columns has the largest page width."""
+
+MAP_INCHES, STRIP_INCHES = 3.4, 1.5
+"""The height of a panel of choices, and of one without y."""
+
+PALE = 0.45
+"""The share of the background in the colour of an area of choices, so that dots stand out."""
+
+# -- winners
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A case in a map of winners. `y` is a size or a dtype, "" in a map without y."""
+
+    winner: Winner
+    where: dict[str, Any]
+    x: float
+    y: Any
+
+    @property
+    def curve(self) -> str:
+        return self.winner.configuration_name
+
+    @property
+    def undecided(self) -> bool:
+        return bool(self.winner.tied or self.winner.unclear)
+
+    @property
+    def margin(self) -> str:
+        """`1.27x`, `~` for a tie, `?` where it cannot be told, `alone` where there is no runner-up."""
+        if self.undecided:
+            return "?" if self.winner.unclear else "~"
+        ratio = self.winner.margin
+        return "alone" if math.isinf(ratio) else f"{ratio:.2f}x" if ratio < 9.95 else f"{ratio:.0f}x"
+
+
+def cells_of(
+    sources: Sequence[ResultsFile], x: str, paired: Collection[str], by: Collection[str]
+) -> tuple[list[Cell], str]:
+    """A cell per case, and the name of the column that is y.
+
+    It is the other axis with the most values. Where no other axis varies it is the dtype, and "" where the dtype does not
+    vary either. Axes in `paired` and columns in `by` are never y: the ones go with x, the others make panels.
+
+    Raises UsageError where x is no axis, ResultsError where no provider was timed.
+    """
+    axes = axes_of(sources)
+    if x not in axes:
+        raise UsageError("--kind heatmap needs an axis with whole numbers; choose one with --x, or use --kind bars")
+    winners = [(source.label, winner) for source in sources for winner in source.analysis.winners]
+    if not winners:
+        paths = ", ".join(str(source.path) for source in sources)
+        raise ResultsError(f"{paths}: every row is suspect or has no time; see the columns `reason` and `flags`")
+    cells = []
+    for file, winner in winners:
+        case, key = winner.case, winner.key
+        where: dict[str, Any] = {"file": file, "operator": case.operator, "dtype": case.dtype}
+        where |= {"device": key.device, "timer": key.timer, "cache": key.cache}
+        where |= {axis: case.axes.get(axis, "") for axis in axes}
+        cells.append(Cell(winner, where, float(where[x]), ""))
+    free = [name for name in reversed(axes) if name not in (x, *paired, *by)]
+    varying = {name: sizes for name, sizes in numbers_of(cells, free).items() if len(sizes) > 1}
+    y = most_values(varying)
+    if not y and "dtype" not in by and len({cell.where["dtype"] for cell in cells}) > 1:
+        y = "dtype"
+    return [Cell(cell.winner, cell.where, cell.x, cell.where.get(y, "")) for cell in cells], y
+
+
+def draw_winners(page: Page[Cell], look: Look) -> Figure:
+    """A page of maps of winners. The panels stand below each other where names would not fit into the cells otherwise."""
+    panels = [panel.points for panel in page.panels]
+    columns, rows = grid(len(panels))
+    if not all(_has_room(panel, look, panel_width(columns), TEXT_SIZES[0]) for panel in panels):
+        columns, rows = 1, len(panels)
+    many = columns == 1 and max(len({cell.x for cell in panel}) for panel in panels) > MANY_SIZES
+    wide = max(PAGE_WIDTHS) if many else columns
+    heights = [
+        max(len({cell.y for cell in panel}) for panel in panels[row * columns : (row + 1) * columns])
+        for row in range(rows)
+    ]
+    body = sum(max(LEAST_CELLS_INCHES, CELL_INCHES * count + AROUND_CELLS_INCHES) for count in heights)
+    body += PAIRED_AXIS_INCHES * len(look.paired) * rows
+    title = f"fastest: {title_of(page.whole(look.titled))}"
+    legend = _legend(page.points, look)
+    figure, grid_axes = make_page(len(panels), columns, body, title, look.caption, [legend], look.theme, wide, heights)
+    for axes, panel in zip(grid_axes, page.panels, strict=True):
+        _draw_winners(axes, panel.points, look, panel_width(columns, wide))
+        axes.set_title(title_of(panel.where), loc="left")
+    return figure
+
+
+def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> None:
+    """Draw a cell per case, with larger y above. `width` of the panel, in points, decides whether cells have text."""
+    theme = look.theme
+    xs, ys = sorted({cell.x for cell in panel}), _ys(panel)
+    axes.set_xlim(-0.5, len(xs) - 0.5)
+    axes.set_ylim(-0.5, len(ys) - 0.5)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    _label_x(axes, panel, look, xs, ticks(xs, max(2, int(width // TICK_WIDTH))))
+    axes.set_yticks(range(len(ys)), [y if isinstance(y, str) else size_text(y) for y in ys])
+    axes.set_ylabel("" if look.y in BARE_COLUMNS else look.y)
+    room = width / len(xs)
+    with_names = [size for size in TEXT_SIZES if _has_room(panel, look, width, size)]
+    sizes = with_names or [size for size in TEXT_SIZES if text_width("1.00x", size) < room]
+    dark, light = sorted((theme.ink, theme.background), key=_brightness)
+    for cell in panel:
+        column, line = xs.index(cell.x), ys.index(cell.y)
+        full = min(1.0, (cell.winner.margin - 1) / FULL_COLOUR)
+        face = mix(theme.background, look.styles[cell.curve].colour, PALEST + (1 - PALEST) * full)
+        hatch: dict[str, Any] = {"hatch": TIE_HATCH, "edgecolor": theme.background} if cell.undecided else {}
+        axes.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=face, linewidth=0, **hatch))
+        if sizes:
+            plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if cell.undecided else None  # no hatch behind text
+            text = f"{look.names[cell.curve]}\n{cell.margin}" if with_names else cell.margin
+            ink = dark if _brightness(face) > 0.5 else light
+            axes.text(column, line, text, ha="center", va="center", fontsize=sizes[0], color=ink, bbox=plate)
+    if room >= GAP_WIDTH:
+        axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)
+    axes.hlines([i - 0.5 for i in range(1, len(ys))], -0.5, len(xs) - 0.5, color=theme.background, linewidth=2)
+
+
+def _brightness(colour: str) -> float:
+    """How bright a colour looks, from 0 to 1."""
+    red, green, blue = to_rgb(colour)
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+def _label_x(axes: Axes, panel: Sequence[Cell], look: Look, xs: list[float], shown: Sequence[float]) -> None:
+    """Label x with a line of sizes, and below it a line for each axis that goes with x, with its name before it."""
+    sizes = {cell.x: [cell.where[name] for name in look.paired] for cell in panel}
+    axes.set_xticks(
+        [xs.index(x) for x in shown], ["\n".join(map(short, [x, *sizes[x]])) for x in shown], fontsize=TICK_SIZE
+    )
+    if not look.paired:
+        axes.set_xlabel(look.x)
+        return
+    axes.annotate(
+        "\n".join([look.x, *look.paired]), (0, 0), (-8, -3.5), "axes fraction", "offset points", ha="right", va="top",
+        fontsize=TICK_SIZE, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _ys(panel: Sequence[Cell]) -> list[Any]:
+    """The values of y from bottom to top: sizes in growing order, words in falling order."""
+    values = {cell.y for cell in panel}
+    return natural(values)[::-1] if any(isinstance(value, str) for value in values) else sorted(values)
+
+
+def _has_room(panel: Sequence[Cell], look: Look, width: float, size: float) -> bool:
+    """Whether every cell is wide enough for every winner's name and margin in this font size."""
+    longest = max(text_width(text, size) for text in {"1.00x", *(look.names[cell.curve] for cell in panel)})
+    return longest < 0.95 * width / len({cell.x for cell in panel})
+
+
+def _legend(cells: Sequence[Cell], look: Look) -> list[LegendEntry]:
+    """Legend entries: the curves that lead a case, those with most wins first, each with its wins and ties.
+
+    The last entry explains the hatch and counts the ties and the cases that are too noisy to tell.
+    """
+    sole, shared, _ = places([cell.winner for cell in cells])
+    entries: list[LegendEntry] = []
+    for curve in sorted({cell.curve for cell in cells}, key=lambda curve: (-sole[curve], -shared[curve], curve)):
+        counted = f"{sole[curve]} + {plural(shared[curve], 'tie')}" if shared[curve] else str(sole[curve])
+        entries.append((f"{look.names[curve]} {counted}", Patch(color=look.styles[curve].colour)))
+    signs = [cell.margin for cell in cells]
+    names = {"~": "tie", "?": "unclear"}
+    counts = [f"{sign} {name} ({signs.count(sign)})" for sign, name in names.items() if sign in signs]
+    if counts:
+        edge = look.theme.background
+        patch = Patch(facecolor=look.theme.quiet, hatch=TIE_HATCH, edgecolor=edge, linewidth=0)
+        entries.append((", ".join(counts), patch))
+    return entries
+
+
+# -- choices
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A measured place and the provider that is best there."""
+
+    x: float
+    y: float
+    best: str
+
+
+@dataclass(frozen=True)
+class ChoicePanel:
+    """`chosen` has a list for each of `ys`, with the provider at each of `xs`. Sizes are above 0. `y_name` is "" for a strip
+    of one row."""
+
+    title: str
+    x_name: str
+    y_name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    chosen: Sequence[Sequence[str]]
+    dots: Sequence[Dot]
+
+
+def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes:
+    """The map as the bytes of a PNG."""
+    areas = {name for panel in panels for row in panel.chosen for name in row}
+    names = sorted(areas | {dot.best for panel in panels for dot in panel.dots})
+    colours = {name: style.colour for name, style in styles(names, LIGHT).items()}
+    with styled(LIGHT):
+        columns, rows = grid(len(panels))
+        entries: list[LegendEntry] = [
+            (name, Patch(color=mix(colours[name], LIGHT.background, PALE))) for name in sorted(areas)
+        ]
+        entries.append(("dot: fastest there (measured)", _marker(LIGHT.ink)))
+        entries += [(name, _marker(colours[name])) for name in names if name not in areas]
+        body = rows * (MAP_INCHES if panels[0].y_name else STRIP_INCHES)
+        figure, grid_axes = make_page(len(panels), columns, body, title, caption, [entries], LIGHT)
+        for axes, panel in zip(grid_axes, panels, strict=True):
+            _draw_choices(axes, panel, colours)
+        settle(figure)
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _marker(colour: str) -> Line2D:
+    """A dot of the legend."""
+    return Line2D([], [], marker="o", linestyle="", markeredgecolor=LIGHT.background, color=colour, markersize=7)
+
+
+def _draw_choices(axes: Axes, panel: ChoicePanel, colours: dict[str, str]) -> None:
+    names = list(colours)
+    indices = np.array([[names.index(name) for name in row] for row in panel.chosen])
+    ys = panel.ys if panel.y_name else [0.5, 1.5]
+    cells = indices if panel.y_name else np.vstack([indices, indices])
+    pale = ListedColormap([mix(colours[name], LIGHT.background, PALE) for name in names])
+    axes.pcolormesh(
+        panel.xs, ys, cells, cmap=pale, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest", rasterized=True
+    )
+    for dot in panel.dots:
+        axes.plot(dot.x, dot.y, "o", color=colours[dot.best], markeredgecolor=LIGHT.background, markersize=6.5)
+    axes.grid(visible=False)
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(panel.xs[0], panel.xs[-1])
+    axes.set_xlabel(panel.x_name)
+    if panel.y_name:
+        axes.set_yscale("log", base=2)
+        axes.set_ylim(panel.ys[0], panel.ys[-1])
+        axes.set_ylabel(panel.y_name)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axis.set_minor_locator(NullLocator())
+    if not panel.y_name:
+        axes.set_yticks([])
+    axes.set_title(panel.title, loc="left")
