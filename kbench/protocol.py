@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from kbench.contract.tensor import Layout, total_bytes
-from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import LaunchedCall
+from kbench.launches.launched_call import DeviceLimits, LaunchedCall
 from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value, configuration_name, format_params
 from kbench.results.environment import Machine
 from kbench.results.row import Row

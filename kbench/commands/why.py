@@ -99,7 +99,7 @@ def _show_reasons(rows: list[RowFacts], as_json: bool) -> None:
 
 
 def _show_command(facts: RowFacts) -> ExitStatus:
-    from kbench.why.ncu import ncu_command
+    from kbench.why.page import ncu_command
 
     if command := ncu_command(facts):
         terminal.write_text(f"{command}\n")
@@ -142,7 +142,7 @@ def _show_code(rows: Sequence[RowFacts], language: Language, path: Path) -> Exit
 
 
 def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], language: Language) -> None:
-    from kbench.why.difference import changed_lines, opcode_counts
+    from kbench.why.instructions import changed_lines, opcode_counts
 
     for facts, listing in zip(rows, pair, strict=True):
         description = _describe(listing, language) if listing and listing.lines else "no code of such a kernel"

@@ -211,7 +211,7 @@ class Side:
             conditions={name: tuple(sorted({getattr(row, name) for row in timed})) for name in CONDITIONS},
             suspect=any(Flag.SUSPECT in row.flags for row in timed),
             weight=weight_of(rows),
-            ran=RanKernels.of((row.code, row.kernels, row.sm_mhz) for row in timed),
+            ran=RanKernels.of(timed),
         )
 
     @property

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.launches.code_files import save_code
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
+from kbench.launches.machine_code import save_code
 from kbench.protocol import CallRecorded
 from kbench.results.environment import Environment, environment_path
 from kbench.results.row import Row, csv_header

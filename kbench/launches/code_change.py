@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from kbench.launches.launched_call import UNSURE, machine_code_of
+from kbench.results.row import Row
 
 CLOCK_MOVED = 0.01
 """Clocks that differ by more than this share are said to have moved."""
@@ -36,14 +38,13 @@ class RanKernels:
     sm_mhz: float | None = None
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, int | None, float | None]]) -> RanKernels:
-        """From `code`, `kernels` and `sm_mhz` of each row."""
-        codes, kernels, clocks = zip(*rows, strict=True) if (rows := list(rows)) else ((), (), ())
-        known_clocks = [clock for clock in clocks if clock]
+    def of(cls, rows: Sequence[Row]) -> RanKernels:
+        """What these rows ran."""
+        clocks = [row.sm_mhz for row in rows if row.sm_mhz]
         return cls(
-            frozenset(filter(None, codes)),
-            frozenset(int(count) for count in kernels if count is not None),
-            sum(known_clocks) / len(known_clocks) if known_clocks else None,
+            frozenset(row.code for row in rows if row.code),
+            frozenset(row.kernels for row in rows if row.kernels is not None),
+            fmean(clocks) if clocks else None,
         )
 
     @property

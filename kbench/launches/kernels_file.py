@@ -18,8 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import Kernel, LaunchedCall
+from kbench.launches.launched_call import DeviceLimits, Kernel, LaunchedCall
 
 
 @dataclass

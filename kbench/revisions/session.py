@@ -10,8 +10,8 @@ from pathlib import Path
 from kbench import files
 from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
 from kbench.execute.writer import move_aside
-from kbench.launches.code_files import code_folder
 from kbench.launches.kernels_file import kernels_path
+from kbench.launches.machine_code import code_folder
 from kbench.results.environment import environment_path
 from kbench.revisions import process
 from kbench.revisions.process import Ended

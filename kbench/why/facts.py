@@ -11,9 +11,8 @@ from typing import Any
 
 from kbench.analysis.chosen_row import find_row
 from kbench.errors import UsageError
-from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
-from kbench.launches.launched_call import KernelLaunch, LaunchedCall
+from kbench.launches.launched_call import DeviceLimits, KernelLaunch, LaunchedCall, Occupancy, launch_occupancy
 from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
 from kbench.results.row import COLUMNS, Row

@@ -1,10 +1,15 @@
-"""Takes the instructions of one kernel out of what cuobjdump prints, or out of a file of PTX. Addresses become labels, and what
-only helps debuggers is left out, so that two versions of a kernel can be compared."""
+"""Takes the instructions of a kernel out of what cuobjdump prints, or out of a file of PTX, and compares those of two kernels.
+Addresses become labels, and what only helps debuggers is left out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+CONTEXT = 2
+"""Equal lines around a difference."""
 
 _FUNCTION = re.compile(r"\s*Function : (\S+)")
 _SASS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.+?)\s*;\s*/\*")
@@ -12,6 +17,7 @@ _ARCHITECTURE = re.compile(r"\s*code for (\S+)")
 _JUMP = re.compile(r"(?:@!?U?P\w+ )?(?:BRA|BRX|JMP|BSSY|CALL|RET|WARPSYNC)\b")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _ENTRY = re.compile(r"(?:\.visible |\.weak )?\.(?:entry|func)\b.*?([\w$]+)\(")
+_REGISTER = re.compile(r"%\w+|\bU?[RPB]\d+(?:\.reuse)?\b|\.L\d+|\$L\w+")
 _FOR_DEBUGGERS = re.compile(r"\s*(\.loc\b|//|$)|\$L__(tmp|func_begin|func_end)\w*:")
 
 
@@ -71,3 +77,33 @@ def _labelled(instructions: Iterable[tuple[int, str]]) -> list[str]:
         named = _ADDRESS.sub(lambda match: labels.get(match[0], match[0]), text) if _JUMP.match(text) else text
         lines.append(f"    {' '.join(named.split())}")
     return lines
+
+
+def opcode_counts(listings: Sequence[Sequence[str]]) -> list[list[str]]:
+    """For each kind of instruction how often the listings have it; those with the largest differences first."""
+    counts = [Counter(filter(None, map(opcode, lines))) for lines in listings]
+    kinds = sorted(set().union(*counts), key=lambda kind: (-_spread([count[kind] for count in counts]), kind))
+    return [[kind, *(str(count[kind]) for count in counts)] for kind in kinds]
+
+
+def changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """The differences as `diff -u` writes them. Lines that differ only in the names of registers and labels count as equal:
+    compilers rename them with every change."""
+    matcher = SequenceMatcher(None, [_plain(line) for line in old], [_plain(line) for line in new], autojunk=False)
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        first, last = group[0], group[-1]
+        yield f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@"
+        for kind, a, b, c, d in group:
+            if kind == "equal":
+                yield from (f"  {line}" for line in new[c:d])
+                continue
+            yield from (f"- {line}" for line in old[a:b])
+            yield from (f"+ {line}" for line in new[c:d])
+
+
+def _plain(line: str) -> str:
+    return " ".join(_REGISTER.sub("_", line).split())
+
+
+def _spread(counts: Sequence[int]) -> int:
+    return max(counts) - min(counts)

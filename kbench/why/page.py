@@ -1,8 +1,10 @@
-"""`kbench why` as text, and as JSON."""
+"""`kbench why` as text and as JSON, and the command that measures a row again under NVIDIA Nsight Compute."""
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from math import prod
@@ -11,7 +13,6 @@ from typing import Any
 from kbench.launches.launched_call import KernelLaunch, LaunchedCall
 from kbench.text.numbers import microseconds
 from kbench.why.facts import RowFacts
-from kbench.why.ncu import ncu_command
 from kbench.why.reasons import find_reasons
 
 IN_JSON = (
@@ -19,6 +20,9 @@ IN_JSON = (
     "kernels", "code", "peak_bytes", "energy_mj",
 )  # fmt: skip
 """The columns of the results that the JSON repeats."""
+
+CALLS_BEFORE = 50
+"""So many calls of a run are not counted under Nsight Compute: they build the provider, check it and warm it up."""
 
 
 def case_line(facts: RowFacts) -> str:
@@ -131,3 +135,20 @@ def _as_json(facts: RowFacts) -> dict[str, Any]:
 def _launch_as_json(launch: KernelLaunch, facts: RowFacts) -> dict[str, Any]:
     occupancy = facts.occupancy(launch)
     return asdict(launch) | {"occupancy": asdict(occupancy) if occupancy else None}
+
+
+def ncu_command(facts: RowFacts) -> str:
+    """The shell command; it counts in the kernels of one call. Empty if it is not known which kernels those are, or which
+    config measured the row."""
+    if not facts.call or not facts.call.launches or not facts.config:
+        return ""
+    launches = sum(launch.times for launch in facts.call.launches)
+    symbols = sorted({re.escape(launch.kernel.symbol) for launch in facts.call.launches})
+    kernels = ["--kernel-name-base", "mangled", "--kernel-name", f"regex:^({'|'.join(symbols)})$"]
+    call = ["--launch-skip", str(CALLS_BEFORE * launches), "--launch-count", str(launches)]
+    cache = "none" if facts.row.cache == "warm" else "all"
+    how = ["--target-processes", "all", "--clock-control", "none", "--cache-control", cache, "--set", "full"]
+    case = {"dtype": facts.row.case.dtype, **facts.row.case.axes}
+    sets = [word for name, value in case.items() for word in ("--set", f"{name}={value}")]
+    run = ["kbench", "run", facts.config, "--only", facts.name, *sets, "--no-plot", "--out", "counted"]
+    return shlex.join(["ncu", *kernels, *call, *how, *run])

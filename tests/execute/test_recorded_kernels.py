@@ -13,9 +13,8 @@ from stand_in import Silent, StandIn, task
 
 from kbench.execute.executor import Finished
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.kernels_file import kernels_path
-from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
+from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded, CatalogRequest
 from kbench.results.reader import read_results
 

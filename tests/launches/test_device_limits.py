@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbench.launches.device_limits import DeviceLimits, launch_occupancy
-from kbench.launches.launched_call import Kernel, KernelLaunch
+from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, launch_occupancy
 
 H200 = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
 

@@ -11,11 +11,17 @@ from measure.test_machine_code import elf
 
 from kbench.errors import ResultsError
 from kbench.execute.writer import KernelsWriter
-from kbench.launches.code_digest import code_digest
-from kbench.launches.code_files import find_code
-from kbench.launches.device_limits import DeviceLimits, launch_occupancy
 from kbench.launches.kernels_file import kernels_path, read_kernels
-from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation, machine_code_of
+from kbench.launches.launched_call import (
+    DeviceLimits,
+    Kernel,
+    KernelLaunch,
+    LaunchedCall,
+    MemoryOperation,
+    launch_occupancy,
+    machine_code_of,
+)
+from kbench.launches.machine_code import code_digest, find_code
 from kbench.protocol import CallRecorded
 
 ROWS = Kernel("rows(float*)", "_Z4rowsPf", 40, 0, 16, "aaaaaaaaaaaa", "machine code")

@@ -10,8 +10,8 @@ import pytest
 import torch
 from triton.runtime.cache import get_cache_manager
 
-from kbench.launches.code_digest import code_digest
 from kbench.launches.launched_call import MACHINE_CODE
+from kbench.launches.machine_code import code_digest
 from kbench.measure.launches import machine_code
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 

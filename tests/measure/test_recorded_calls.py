@@ -10,8 +10,7 @@ from in_process import MadeUpInstruments, case_run, matrices
 from torch import Tensor
 
 from kbench import Operator
-from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
+from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import ENERGY, Telemetry, energy_mj, telemetry_columns

@@ -14,11 +14,11 @@ from making import write_rows
 from why.test_why import H200, NAME, timed
 
 from kbench.execute.writer import KernelsWriter
-from kbench.launches.code_digest import code_digest
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
+from kbench.launches.machine_code import code_digest
 from kbench.protocol import CallRecorded
-from kbench.why import disassembler
-from kbench.why.disassembler import find_cuobjdump
+from kbench.why import listing
+from kbench.why.listing import find_cuobjdump
 
 pytest.importorskip("triton")
 
@@ -108,7 +108,7 @@ def test_the_difference_between_two_rows(why: Why, language: str, added: str) ->
 
 
 def test_without_the_tool_it_says_how_to_get_it(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disassembler, "find_cuobjdump", lambda: None)
+    monkeypatch.setattr(listing, "find_cuobjdump", lambda: None)
     ended = why("--code", "sass")
     assert ended.returncode == 3 and "are not installed; pip install triton" in " ".join(ended.stderr.split())
     assert why("--code", "ptx").returncode == 0, "Triton keeps the PTX as text"

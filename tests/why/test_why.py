@@ -12,8 +12,7 @@ import pytest
 from making import row, write_rows
 
 from kbench.execute.writer import KernelsWriter
-from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
+from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 from kbench.why.facts import find_facts

@@ -8,8 +8,7 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import MemoryOperation
+from kbench.launches.launched_call import DeviceLimits, MemoryOperation
 
 _KERNEL, _MEMCPY, _MEMSET, _CHILD = 0, 1, 2, 4
 """The types of nodes that do something: CUgraphNodeType."""

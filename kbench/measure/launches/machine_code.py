@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from kbench.contract.provider import REQUIREMENTS
-from kbench.launches.code_digest import code_digest, elf_table
 from kbench.launches.launched_call import BY_NAME, MACHINE_CODE
+from kbench.launches.machine_code import code_digest, elf_table
 from kbench.results.stamps import digest
 
 DEVICE_CODE = ".nv_fatbin"

@@ -18,8 +18,7 @@ from typing import Any, Protocol
 import torch
 
 from kbench.kernels import cuda_driver
-from kbench.launches.device_limits import DeviceLimits
-from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
+from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.measure.launches.graph_nodes import KernelNode, device_limits, read_graph
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.machine.capture import captured

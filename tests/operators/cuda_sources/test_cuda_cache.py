@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbench.kernels import cuda_extension
-from kbench.why.disassembler import dump_code
+from kbench.why.listing import dump_code
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")]
 
