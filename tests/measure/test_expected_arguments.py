@@ -18,12 +18,7 @@ scaled = Operator(
     scalars={"eps": 0.5},
     reference=lambda x, w, *, eps: x * w + eps,
     gradients=("x",),
-    tolerance=4,
 )
-
-
-def right(x: Any, w: Any, *, eps: float) -> Any:
-    return x * w + eps
 
 
 @scaled.provider("one-input")
@@ -38,52 +33,40 @@ def no_buffer(x: Any, w: Any, *, eps: float) -> Any: ...
 def no_value(x: Any, w: Any, *, eps: float, block: int) -> Any: ...
 
 
-@scaled.provider("fails-inside")
-def fails_inside(x: Any, w: Any, *, eps: float) -> Any:
-    return one_input(x, w, eps=eps)  # type: ignore[call-arg]
-
-
-scaled.provider("backward")(right)
+for name in ("backward", "full"):
+    scaled.provider(name)(lambda x, w, *, eps: x * w + eps)
 
 
 @scaled.backward("backward")
 def kernel(d_y: Any) -> Any: ...
 
 
-scaled.provider("full")(right)
-
-
 @scaled.full("full")
 def both(d_y: Any) -> Any: ...
 
 
-FORWARD = {
-    "one-input": (one_input, "kbench calls it as one_input(x, w, eps=...)"),
-    "no-buffer": (no_buffer, "kbench calls it as no_buffer(x, w, eps=..., y=...)"),
-    "no-value": (no_value, "give block a default, or values in the config"),
-}
+@pytest.mark.parametrize(
+    ("provider", "mode", "function", "advice"),
+    [
+        ("one-input", "forward", one_input, "kbench calls it as one_input(x, w, eps=...)"),
+        ("no-buffer", "forward", no_buffer, "kbench calls it as no_buffer(x, w, eps=..., y=...)"),
+        ("no-value", "forward", no_value, "give block a default, or values in the config"),
+        ("backward", "backward", kernel, "kbench calls it as kernel(d_y, x, w)"),
+        ("full", "full", both, "kbench calls it as both(d_y, x, w)"),
+    ],
+)
+def test_the_reason_names_the_function_its_place_and_what_to_do(
+    provider: str, mode: str, function: Any, advice: str
+) -> None:
+    row = measured(scaled, [provider], N=4, mode=mode)[provider]
+    assert row.status.value == "error" and row.reason.startswith(f"{function.__name__}: ")
+    assert row.reason.endswith(f" at test_expected_arguments.py:{function.__code__.co_firstlineno}; {advice}")
 
 
-@pytest.fixture(scope="module")
-def reasons() -> dict[str, str]:
-    """The reasons of all rows in mode forward."""
-    return {name: row.reason for name, row in measured(scaled, [*FORWARD, "fails-inside"], N=4).items()}
+def test_a_wrong_call_inside_of_a_provider_is_its_own() -> None:
+    @scaled.provider("fails-inside")
+    def fails_inside(x: Any, w: Any, *, eps: float) -> Any:
+        return one_input(x, w, eps=eps)  # type: ignore[call-arg]
 
-
-@pytest.mark.parametrize("name", FORWARD)
-def test_the_reason_names_the_function_and_the_arguments_that_it_gets(reasons: dict[str, str], name: str) -> None:
-    function, advice = FORWARD[name]
-    place = f"test_expected_arguments.py:{function.__code__.co_firstlineno}"
-    assert reasons[name].startswith(f"{function.__name__}: ") and reasons[name].endswith(f"{place}; {advice}")
-
-
-@pytest.mark.parametrize(("name", "mode", "function"), [("backward", "backward", kernel), ("full", "full", both)])
-def test_a_backward_kernel_is_named_with_its_own_place(name: str, mode: str, function: Any) -> None:
-    reason = measured(scaled, [name], N=4, mode=mode)[name].reason
-    place = f"test_expected_arguments.py:{function.__code__.co_firstlineno}"
-    assert f"{place}; " in reason and reason.endswith(f"kbench calls it as {function.__name__}(d_y, x, w)")
-
-
-def test_a_wrong_call_inside_of_a_provider_is_its_own(reasons: dict[str, str]) -> None:
-    reason = reasons["fails-inside"]
+    reason = measured(scaled, ["fails-inside"], N=4)["fails-inside"].reason
     assert "one_input() takes 1 positional argument" in reason and "kbench calls" not in reason

@@ -1,30 +1,260 @@
-"""Modes backward and full of operators with gradients of one shape, unused inputs, no dimension, or outputs in place."""
+"""Modes backward and full: right gradients are right, however they are made. Everything else is `wrong`, with a reason."""
 
 from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
 
 import pytest
 import torch
 from in_process import matrices, measured, said
+from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.registry import operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.results.row import Row
 
-product = matrices("modes-product", lambda a, b: a * b, "a b", gradients=("a", "b"))
-product.provider("right")(lambda a, b: a * b)
-product.provider("swapped")(lambda a, b: a * b)
-product.backward("swapped")(lambda dy, a, b: (dy * a, dy * b))
-product.provider("one-tensor")(lambda a, b: a * b)
-product.backward("one-tensor")(lambda dy, a, b: (dy * b,) * 2)
+MATRIX = Declared("M", "N")
+
+
+# -- two outputs, and an input without a gradient
+
+
+def _exact(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    h = x + residual
+    return h / (h.square().mean(-1, keepdim=True) + eps).sqrt() * weight, h
+
+
+norm = Operator(
+    "modes-norm",
+    axes=("M", "N"),
+    inputs={"x": MATRIX, "residual": MATRIX, "weight": Declared("N")},
+    outputs={"y": MATRIX, "h": MATRIX},
+    scalars={"eps": 1e-6},
+    reference=_exact,
+    rows="M",
+    gradients=("x", "weight"),
+)
+
+
+@norm.provider("autograd")
+def forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    h = x + residual
+    v = h.float()
+    return (v * (v.square().mean(-1, keepdim=True) + eps).rsqrt() * weight).to(x.dtype), h
+
+
+def gradients(
+    dy: Tensor, dh: Tensor, x: Tensor, residual: Tensor, weight: Tensor, *, eps: float
+) -> tuple[Tensor, Tensor]:
+    h, dy = (x + residual).float(), dy.float()
+    r = (h.square().mean(-1, keepdim=True) + eps).rsqrt()
+    g = dy * weight
+    dx = r * g - h * r**3 * (g * h).mean(-1, keepdim=True) + dh
+    return dx.to(x.dtype), (dy * h * r).sum(0).to(x.dtype)
+
+
+def kernel(name: str, backward: Callable[..., object], saves: object = None) -> None:
+    """A provider with the right forward function and this backward kernel."""
+    norm.provider(name)(forward)
+    norm.backward(name, saves=saves)(backward)  # type: ignore[arg-type]
+
+
+def changed(name: str, change: Callable[..., object]) -> None:
+    """A backward kernel whose right gradients are changed: `change(dx, dw, dy, dh, x, residual, weight)`."""
+    kernel(name, lambda *tensors, eps: change(*gradients(*tensors, eps=eps), *tensors))
+
+
+def saving(*inputs: Tensor, eps: float) -> tuple[object, Tensor]:
+    """The forward function, which also saves for the backward kernel."""
+    return forward(*inputs, eps=eps), inputs[0]
+
+
+def saving_wrongly(*inputs: Tensor, eps: float) -> tuple[object, None]:
+    return (forward(*inputs, eps=eps)[0], inputs[0] + 1), None
+
+
+turns = itertools.count()
+kernel("saves-an-output", lambda dy, dh, *inputs, eps: gradients(dy, dh, *inputs[:3], eps=eps), ("h",))
+kernel("saves-more", lambda dy, dh, *inputs, eps: gradients(dy, dh, *inputs[:3], eps=eps), saving)
+kernel("saves-a-wrong-output", lambda *tensors, eps: gradients(*tensors[:5], eps=eps), saving_wrongly)
+changed("second-output-left-out", lambda dx, dw, dy, dh, *rest: (dx - dh, dw))
+changed("scales-d_y", lambda dx, dw, dy, dh, *rest: (dx, dw, dy.mul_(2))[:2])
+changed("every-other-call", lambda dx, dw, *rest: (dx, dw if next(turns) % 2 == 0 else dw * 3))
+norm.provider("detaches-the-weight")(lambda x, residual, weight, *, eps: forward(x, residual, weight.detach(), eps=eps))
+
+
+@norm.provider("half-differentiable")
+def half_differentiable(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    y, h = forward(x, residual, weight, eps=eps)
+    return y, h.detach()
+
+
+@norm.provider("wrong-forward")
+def wrong_forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    y, h = forward(x, residual, weight, eps=eps)
+    return y + 1, h  # with the right gradients
+
+
+SAID = {
+    "autograd": "ok",
+    "saves-an-output": "ok",
+    "saves-more": "ok",
+    "second-output-left-out": r"wrong gradient of x: every element wrong",
+    "scales-d_y": r"wrong changed its input gradient of y in place",
+    "every-other-call": r"wrong (correct at the first call, then )?gradient of weight: every element wrong",
+    "detaches-the-weight": r"wrong gradient of weight: every element zero",
+    "half-differentiable": r"unsupported output h of its forward function is not differentiable",
+}
+
+
+@pytest.fixture(scope="module", params=["backward", "full"])
+def rows(request: pytest.FixtureRequest) -> dict[str, Row]:
+    return measured(norm, M=5, N=6, mode=request.param)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", SAID)
+def test_right_gradients_are_timed_and_what_is_wrong_with_others_is_said(rows: dict[str, Row], provider: str) -> None:
+    assert re.match(SAID[provider], said(rows[provider])), said(rows[provider])
+    assert bool(rows[provider].ms) is (SAID[provider] == "ok")
+
+
+def test_a_wrong_output_counts_in_full_only(rows: dict[str, Row]) -> None:
+    row = rows["wrong-forward"]
+    if row.case.mode == "full":
+        assert said(row).startswith("wrong y: every element wrong")
+        assert said(rows["saves-a-wrong-output"]).startswith("wrong h: every element wrong")
+    else:
+        assert said(row) == said(rows["saves-a-wrong-output"]) == "ok"
+
+
+# -- two gradients of the same shape, in new memory and in that of other tensors
+
+product = matrices("modes-product", lambda x, w: x * x * w, "x w", gradients=("x", "w"), rows="M")
+for name in ("over-x", "over-dy", "saving", "undeclared", "swapped", "one-tensor"):
+    product.provider(name)(lambda x, w: x * x * w)
+product.backward("swapped")(lambda dy, x, w: (x * x * dy, 2 * x * w * dy))
+product.backward("one-tensor")(lambda dy, x, w: (2 * x * w * dy,) * 2)
+
+
+@product.backward("over-x", mutates="x")
+def over_x(dy: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    d_w = x * x * dy
+    x.mul_(2).mul_(w).mul_(dy)
+    return d_w
+
+
+@product.backward("over-dy", mutates={"gradient of y": "w"})
+def over_dy(dy: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    d_x = 2 * x * w * dy
+    dy.mul_(x).mul_(x)
+    return d_x
+
+
+@product.backward("undeclared")
+def undeclared(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    d_w = over_x(dy, x, w)
+    return x.clone(), d_w
+
+
+@product.backward("saving", saves=("y",), mutates={"w": "x"})
+def saving_y(dy: Tensor, x: Tensor, w: Tensor, saved: tuple[Tensor]) -> Tensor:
+    torch.mul(saved[0] / x * 2, dy, out=w)
+    return x * x * dy
 
 
 @pytest.mark.parametrize("mode", ["backward", "full"])
-def test_gradients_of_the_same_shape_that_are_swapped_are_wrong(mode: str) -> None:
-    found = measured(product, M=4, N=8, mode=mode)
-    assert said(found["right"]) == "ok"
-    assert said(found["swapped"]).startswith("wrong gradient of a: every element wrong; first at [0, 0]")
-    assert said(found["one-tensor"]).startswith("wrong gradient of b: every element wrong; first at [0, 0]")
+def test_gradients_of_one_shape_have_an_order_and_may_lie_where_the_kernel_declares(mode: str) -> None:
+    reasons = {name: said(row) for name, row in measured(product, M=8, N=16, mode=mode).items()}
+    assert [name for name, reason in reasons.items() if reason == "ok"] == ["over-x", "over-dy", "saving"]
+    assert reasons["undeclared"] == "wrong changed its input x in place; work on a copy, or declare it with mutates="
+    assert reasons["swapped"].startswith("wrong gradient of x: every element wrong; first at [0, 0]")
+    assert reasons["one-tensor"].startswith("wrong gradient of w: every element wrong; first at [0, 0]")
 
+
+both = matrices("modes-both", lambda x, w: x * x * w, "x w", gradients=("x", "w"), rows="M")
+for name in ("new", "over-x", "undeclared", "wrong-output", "wrong-gradient", "one-value", "too-few"):
+    both.provider(name)(lambda x, w: x * x * w)
+
+
+@both.full("over-x", mutates="x")
+@both.full("undeclared")
+def both_over_x(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    y = x * x * w
+    return y, over_x(dy, x, w)
+
+
+both.full("new")(lambda dy, x, w: (x * x * w, (2 * x * w * dy, x * x * dy)))
+both.full("wrong-output")(lambda dy, x, w: (x * w, (2 * x * w * dy, x * x * dy)))
+both.full("wrong-gradient")(lambda dy, x, w: (x * x * w, (x * w * dy, x * x * dy)))
+both.full("one-value")(lambda dy, x, w: x * x * w)
+both.full("too-few")(lambda dy, x, w: (x * x * w, 2 * x * w * dy))
+
+
+def test_one_call_for_both_passes() -> None:
+    reasons = {name: said(row) for name, row in measured(both, M=8, N=16, mode="full").items()}
+    assert [name for name, reason in reasons.items() if reason == "ok"] == ["new", "over-x"]
+    assert reasons["wrong-output"].startswith("wrong y: ")
+    assert reasons["wrong-gradient"].startswith("wrong gradient of x: ")
+    assert reasons["one-value"] == "wrong returned Tensor, expected (outputs, gradients)"
+    assert reasons["too-few"] == "wrong returned 1 value, expected 2: gradient of x, gradient of w"
+    assert reasons["undeclared"].startswith("wrong ")
+
+
+# -- a backward pass that works once
+
+square = matrices("modes-once", lambda x: x * x, gradients=("x",))
+square.provider("autograd")(lambda x: x * x)
+
+
+class SavesItsGradient(torch.autograd.Function):
+    """Computes the gradient in the forward pass, and scales it in place in the backward pass. Losses do this to save memory."""
+
+    @staticmethod
+    def forward(ctx: object, x: Tensor, tells_autograd: bool) -> Tensor:
+        ctx.save_for_backward(2 * x)  # type: ignore[attr-defined]
+        ctx.tells_autograd = tells_autograd  # type: ignore[attr-defined]
+        return x * x
+
+    @staticmethod
+    def backward(ctx: object, dy: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        (gradient if ctx.tells_autograd else gradient.data).mul_(dy)  # type: ignore[attr-defined]
+        return gradient, None
+
+
+square.provider("in-torch")(lambda x: SavesItsGradient.apply(x, True))
+square.provider("in-a-kernel")(lambda x: SavesItsGradient.apply(x, False))
+
+
+@square.provider("broken")
+def broken(x: Tensor) -> Tensor:
+    y = x.exp()
+    z = y * y
+    y.add_(1)  # autograd needs y
+    return z
+
+
+ONCE = {
+    "in-torch": "unsupported its backward pass changes in place what its forward pass saved, so it cannot be called twice; "
+    "measure it in mode full",
+    "in-a-kernel": "wrong correct at the first call, then returned the same memory for two calls: the later result overwrites "
+    "the earlier one; if its backward pass changes in place what its forward pass saved, measure it in mode full",
+    "broken": "error RuntimeError: one of the variables needed for gradient computation has been modified",
+}
+
+
+def test_a_backward_pass_that_works_once_is_for_mode_full() -> None:
+    backward = measured(square, M=8, N=16, mode="backward")
+    assert all(said(backward[name]).startswith(reason) for name, reason in ONCE.items())
+    full = measured(square, ["autograd", "in-torch", "in-a-kernel"], M=8, N=16, mode="full")
+    assert {said(row) for row in full.values()} == {"ok"}
+
+
+# -- gradients that came in, without a dimension, of a function in place, and of short rows
 
 total = matrices(
     "modes-sum",
@@ -43,8 +273,7 @@ total.backward("kernel")(lambda dy, x, b, *, beta: (dy, dy * beta))
 @pytest.mark.parametrize("beta", [0.5, 0.0])
 def test_a_gradient_may_be_the_one_that_came_in(mode: str, beta: float) -> None:
     """Autograd returns the gradient of y as that of x, without a copy. An input that is not used has gradient zero."""
-    found = measured(total, M=4, N=8, mode=mode, beta=beta)
-    assert [row.status for row in found.values()] == ["ok", "ok"]
+    assert [row.status for row in measured(total, M=4, N=8, mode=mode, beta=beta).values()] == ["ok", "ok"]
 
 
 mean = Operator(
@@ -69,19 +298,11 @@ def test_values_without_a_dimension(mode: str, wrong: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mutates", "out"])
-def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
+@pytest.mark.parametrize("ways", [{"mutates": {"x": "y"}}, {"out": ("y",)}], ids=["mutates", "out"])
+def test_a_kernel_beside_an_in_place_forward_gives_gradients(ways: dict[str, object], no_operators: None) -> None:
     """In mode backward kbench does not call the forward function, unless the kernel saves its outputs. In mode full a function
     that saves is called in its place."""
-    twice = Operator(
-        f"modes-twice-{name}",
-        axes=("N",),
-        inputs={"x": Declared("N")},
-        outputs={"y": Declared("N")},
-        reference=lambda x: x * 2,
-        gradients=("x",),
-    )
-    ways = {"mutates": {"x": "y"}} if name == "mutates" else {"out": ("y",)}
+    twice = matrices("modes-twice", lambda x: x * 2, gradients=("x",))
     saved: dict[str, object] = {
         "nothing": None,
         "output": ["y"],
@@ -92,12 +313,10 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
         twice.provider(provider, **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
     for provider, saves in saved.items():
         twice.backward(provider, saves=saves)(lambda dy, x, *saved: dy * 2)  # type: ignore[arg-type]
-    assert said(measured(twice, ["nothing"], N=8, mode="forward")["nothing"]) == "ok"
-
     refused = "unsupported its forward function works in place or writes into buffers, so kbench computes no gradients with it"
     remedy = f"{refused}; return new tensors, or register "
     saving = remedy + "its backward kernel with a function as saves="
-    backward, full = (measured(twice, N=8, mode=mode) for mode in ("backward", "full"))
+    backward, full = (measured(twice, M=2, N=4, mode=mode) for mode in ("backward", "full"))
     for mode in (backward, full):
         assert said(mode["function"]) == "ok" and said(mode["output"]) == saving
     assert said(backward["nothing"]) == "ok" and said(full["nothing"]) == saving
@@ -109,5 +328,5 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
 @pytest.mark.parametrize("length", [1, 3])
 def test_softmax_of_many_short_rows_has_gradients_that_are_right(length: int) -> None:
     """Where one probability is nearly 1, its rounding decides what is left of the gradient."""
-    found = measured(operator("softmax"), ["torch-native"], dtype="bfloat16", mode="backward", M=4096, N=length)
-    assert said(found["torch-native"]) == "ok"
+    rows = measured(operator("softmax"), ["torch-native"], dtype="bfloat16", mode="backward", M=4096, N=length)
+    assert said(rows["torch-native"]) == "ok"
