@@ -38,6 +38,14 @@ def test_the_rows_of_a_case_say_how_well_they_are_known() -> None:
     assert all(row.precision and row.precision >= TICK_MS / 2 / row.ms for row in three.values() if row.ms)
 
 
+def test_stages_are_measured_once_for_all_providers_of_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = [{"alloc_ms": 1.0, "h2d_ms": 2.0, "d2h_ms": 3.0}]
+    monkeypatch.setattr(measured, "measure_stages", lambda *arguments: stages.pop())
+    run = case_run(operator("softmax"), ["torch-native", "torch-eager"], M=8, N=64)
+    run.settings = run.settings.model_copy(update={"stages": True})
+    assert [row.h2d_ms for row in run.run() if row.role == "provider"] == [2.0, 2.0]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("timer", ["do_bench", "graph"])
 def test_nothing_takes_less_than_an_empty_kernel(timer: str) -> None:

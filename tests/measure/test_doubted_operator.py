@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from in_process import case_run, matrices
 from torch import Tensor
-
-from kbench.contract.operator import Operator
-
-
-def made(name: str, tolerance: float, **providers: object) -> Operator:
-    operator = matrices(
-        name,
-        lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
-        tolerance=tolerance,
-        scale=lambda case, reference, x: reference,
-        output_ulps=0.5,
-    )
-    for provider, function in providers.items():
-        operator.provider(provider)(function)  # type: ignore[type-var]
-    return operator
-
-
-def reasons(operator: Operator, baseline: int | None = 0) -> dict[str, str]:
-    run = case_run(operator, M=8, N=256)
-    run.baseline = baseline
-    return {row.provider: row.reason for row in run.run() if row.role == "provider"}
 
 
 def right(x: Tensor) -> Tensor:
@@ -36,29 +18,33 @@ def also_right(x: Tensor) -> Tensor:
     return x.exp() / x.exp().sum(-1, keepdim=True)
 
 
-DOUBT = "so the tolerance of operator doubted-narrow may be too narrow"
+NARROW, WRONG = (
+    "so the tolerance of operator doubted may be too narrow",
+    "so the reference of operator doubted may be wrong",
+)
 
 
-def test_the_baseline_that_is_off_by_little_doubts_the_tolerance() -> None:
-    found = reasons(made("doubted-narrow", 0.1, torch=right, zeros=torch.zeros_like))
-    assert found["torch"].endswith(f"; the baseline fails, {DOUBT}")
-    assert DOUBT not in found["zeros"]
-
-
-def test_others_that_fail_beside_a_right_one_do_not() -> None:
-    found = reasons(made("doubted-not", 64, torch=right, zeros=torch.zeros_like), None)
-    assert found["torch"] == ""
-    assert found["zeros"] and "baseline" not in found["zeros"] and "every provider" not in found["zeros"]
-
-
-def test_without_a_baseline_all_of_them_have_to_fail() -> None:
-    found = reasons(made("doubted-all", 0.3, first=right, second=also_right), None)
-    assert all(
-        "; every provider fails, so the tolerance of operator doubted-all may be too narrow" in reason
-        for reason in found.values()
-    )
-
-
-def test_a_baseline_that_is_far_off_doubts_the_reference() -> None:
-    found = reasons(made("doubted-reference", 64, torch=torch.sigmoid))
-    assert "the baseline fails, so the reference of operator " in found["torch"]
+@pytest.mark.parametrize(
+    ("tolerance", "functions", "baseline", "doubts"),
+    [
+        pytest.param(0.1, (right, torch.zeros_like), 0, [f"the baseline fails, {NARROW}", ""], id="off by little"),
+        pytest.param(64, (torch.sigmoid,), 0, [f"the baseline fails, {WRONG}"], id="far off"),
+        pytest.param(64, (right, torch.zeros_like), None, ["", ""], id="one is right"),
+        pytest.param(0.3, (right, also_right), None, [f"every provider fails, {NARROW}"] * 2, id="all fail"),
+    ],
+)
+def test_the_operator_is_doubted_if_the_baseline_or_every_provider_fails(
+    no_operators: None,
+    tolerance: float,
+    functions: tuple[Callable[[Tensor], Tensor], ...],
+    baseline: int | None,
+    doubts: list[str],
+) -> None:
+    scale = {"scale": lambda case, reference, x: reference, "output_ulps": 0.5}
+    operator = matrices("doubted", also_right, tolerance=tolerance, **scale)
+    for number, function in enumerate(functions):
+        operator.provider(f"provider-{number}")(function)
+    run = case_run(operator, M=8, N=256)
+    run.baseline = baseline
+    for row, doubt in zip(run.run(), doubts, strict=False):
+        assert row.reason.endswith(f"; {doubt}") if doubt else "operator doubted" not in row.reason

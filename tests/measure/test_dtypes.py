@@ -11,11 +11,7 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.contract.tensor import integers, normal
 from kbench.measure.correctness.check import changed_input, equal
-from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.elements import ulp
-from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device, poison_value
 from kbench.results.case import FLOATING
 
@@ -55,39 +51,6 @@ def test_poison_is_told_from_values(dtype: str) -> None:
     for again in (False, True):
         Device().poison((3, 0, 2), of(dtype), again)
         Device().poison((3, 2), of(dtype), again)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "value", "expected"),
-    [
-        ("float8_e4m3fn", 1.0, 2.0**-3),
-        ("float8_e4m3fn", 448.0, 32.0),
-        ("float64", 1.0, 2.0**-52),
-    ],
-)
-def test_ulp(dtype: str, value: float, expected: float) -> None:
-    x = torch.tensor([value], dtype=torch.float64)
-    assert ulp(x, of(dtype)).item() == expected
-    if value:
-        assert (x - expected).to(of(dtype)).double().item() == value - expected  # a neighbour
-
-
-@pytest.mark.parametrize(
-    ("dtype", "fill", "low", "high"),
-    [
-        ("float8_e4m3fn", normal(2.0, 0.1), 1, 3),
-        ("int8", integers(128, low=-128), -128, 127),
-        ("uint8", integers(256), 0, 255),
-    ],
-)
-def test_fills(dtype: str, fill: object, low: float, high: float) -> None:
-    name = f"dtypes-fill-{dtype}-{low}-{high}-{type(fill).__name__}".replace(".", "o").replace("-", "_")
-    made = Operator(
-        name, ("N",), {"x": Declared("N", 8, dtype=dtype, fill=fill)}, {"y": Declared("N", 8)}, lambda x: x  # type: ignore[arg-type]
-    )  # fmt: skip
-    (x,) = Inputs(Definition(made, made.case(N=64)), Device(), 0).draw("timed")
-    assert x.dtype == of(dtype) and tuple(x.shape) == (64, 8)
-    assert low <= x.double().min().item() < x.double().max().item() <= high
 
 
 @pytest.mark.parametrize("layout", ["expanded", "kept"])

@@ -12,12 +12,14 @@ import threading
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from in_process import matrices, measured, said
 from warm_processes import WarmProcesses
 
+import kbench
 from kbench.contract.operator import Operator
 from kbench.measure.tampering.guard import Guard, ProviderChanges
 
@@ -116,6 +118,16 @@ def test_a_compiler_that_pip_has_put_elsewhere_may_look_at_frames(
 
     wanted = "ok" if installed else f"tampered inspected its callers with sys._getframe at {name}.py:3"
     assert said(measured(twice, M=4, N=8)["compiled"]).startswith(wanted)
+
+
+def test_a_file_beside_the_package_whose_name_begins_like_it_is_no_code_of_kbench() -> None:
+    twice = operator("guard-beside")
+    beside = f"{Path(kbench.__file__).parent}_mine.py"
+    names: dict[str, Any] = {}
+    exec(compile("import sys\ndef call(x):\n    sys._getframe(1)\n    return x * 2\n", beside, "exec"), names)
+    twice.provider("beside")(names["call"])
+    reason = "tampered inspected its callers with sys._getframe at kbench_mine.py:3"
+    assert said(measured(twice, M=4, N=8)["beside"]).startswith(reason)
 
 
 def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:

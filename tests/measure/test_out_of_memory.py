@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.measure.machine.device import drop_locals, out_of_memory
+from kbench.measure.machine.device import Device, drop_locals, out_of_memory
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,13 @@ def test_memory_has_run_out(error: BaseException) -> None:
 )
 def test_other_failures(error: BaseException) -> None:
     assert not out_of_memory(error)
+
+
+def test_memory_that_is_too_large_to_be_poisoned_is_left_as_it_is() -> None:
+    """The allocator of a host raises a plain RuntimeError."""
+    with pytest.raises(RuntimeError):
+        torch.full((2**50,), 1.0)
+    Device().poison((2**50,), torch.float32)
 
 
 class Held:
