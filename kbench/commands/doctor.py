@@ -60,7 +60,7 @@ def _print_missing(catalog: Catalog) -> None:
         missing["no answer from NVML (nvidia-ml-py)"] = ["clock, power and throttle readings"]
     print("unavailable here:" if missing else "nothing is missing")
     for reason, enables in missing.items():
-        terminal.console().print(f"  {', '.join(enables)}: {reason}", markup=False)
+        terminal.print_paragraph(f"{reason}: {', '.join(enables)}", indent=2)
 
 
 def _disturbances(catalog: Catalog) -> list[Disturbance]:

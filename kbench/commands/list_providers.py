@@ -55,11 +55,14 @@ def list_providers(
 
 
 def read_catalog(plugins: Sequence[str]) -> Catalog:
-    """The catalog of this machine, from a worker that has loaded these plug-ins too."""
+    """The catalog of this machine, from a worker that has loaded these plug-ins too. Raises UsageError."""
+    from kbench.config.load import plugin_fault
     from kbench.execute.worker import Worker
     from kbench.protocol import CatalogRequest
 
-    with Worker(CatalogRequest(tuple(str(Path(p).resolve()) for p in plugins)), terminal.note) as worker:
+    if faults := [f"--plugin {plugin}: {why}" for plugin in plugins if (why := plugin_fault(Path(plugin)))]:
+        raise UsageError("\n".join(faults))
+    with Worker(CatalogRequest(tuple(str(Path(plugin).resolve()) for plugin in plugins)), terminal.note) as worker:
         return worker.catalog
 
 

@@ -191,10 +191,11 @@ def load_config(
     if profile not in (None, "none", *profiles):
         where = SourceLocation(f"--profile {profile}")
         issues.append(ConfigIssue(where, unknown("profile", profile, [*profiles, "none"])))
-    listed = document.entries["plugins"].elements if "plugins" in document.entries else []
-    files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
+    listed = document.entries["plugins"].value if "plugins" in document.entries else []
+    named = [node for node in listed if isinstance(node.value, str)] if isinstance(listed, list) else []
+    files = [(node.where, path.parent / str(node.value)) for node in named]
     files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
-    issues += [ConfigIssue(where, why) for where, file in files if (why := _plugin_fault(file))]
+    issues += [ConfigIssue(where, why) for where, file in files if (why := plugin_fault(file))]
     points = None
     try:
         points = None if shapes is None else read_shapes(shapes)
@@ -245,7 +246,7 @@ def _change(argument: str) -> Node:
     return Node({section: Node({name: value}, where, where)}, where, where)
 
 
-def _plugin_fault(path: Path) -> str:
+def plugin_fault(path: Path) -> str:
     """What is wrong with the path of a plug-in; "" if nothing is."""
     if not path.is_file():
         return f"no such file: {path}; name a Python file"

@@ -13,9 +13,6 @@ from kbench.explain.glossary import ALIASES, HEADS, WORDS
 from kbench.results.row import COLUMNS
 from kbench.results.vocabulary import Control, EdgeInput, Flag, Status
 
-ALSO_A_VERDICT = Verdict.SUSPECT.value
-"""The only word of two kinds: a flag and a verdict. The paragraph on the flag explains both."""
-
 KINDS: dict[str, dict[str, str]] = {
     "status": {str(status): status.explanation for status in Status},
     "flag": {str(flag): flag.explanation for flag in Flag},
@@ -23,9 +20,9 @@ KINDS: dict[str, dict[str, str]] = {
     "edge input": {str(edge): edge.explanation for edge in EdgeInput},
     "column": {name: column.explanation for name, column in COLUMNS.items()},
     "word": WORDS,
-    "verdict": {str(verdict): verdict.explanation for verdict in Verdict if verdict is not Verdict.SUSPECT},
+    "verdict": {str(verdict): verdict.explanation for verdict in Verdict},
 }
-"""Everything that can be explained, by kind."""
+"""Everything that can be explained, by kind. `suspect` is a flag and a verdict; the paragraph on the flag explains both."""
 
 
 class Explained(NamedTuple):
@@ -43,14 +40,13 @@ def find_explanation(word: str) -> Explained | None:
         if head.fullmatch(key):
             key = name
     key = ALIASES.get(key, key)
-    for kind, texts in KINDS.items():
-        for name, text in texts.items():
-            if name.casefold() == key:
-                kinds = f"{kind} and verdict" if name == ALSO_A_VERDICT else kind
-                return Explained(name, kinds, " ".join(text.split()))
-    return None
+    kinds = {kind: name for kind, texts in KINDS.items() for name in texts if name.casefold() == key}
+    if not kinds:
+        return None
+    kind, name = next(iter(kinds.items()))
+    return Explained(name, " and ".join(kinds), " ".join(KINDS[kind][name].split()))
 
 
 def explained_words() -> dict[str, list[str]]:
     """Every word that has a paragraph, by its kind."""
-    return {kind: [*texts, *([ALSO_A_VERDICT] if kind == "verdict" else [])] for kind, texts in KINDS.items()}
+    return {kind: list(texts) for kind, texts in KINDS.items()}

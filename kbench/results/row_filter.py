@@ -168,9 +168,9 @@ def _values(row: Row, column: str) -> list[Any]:
 
 
 def _few(values: set[Any]) -> str:
-    if values == {""}:
-        return "is empty in all of them"
     words = [str(value) or "empty" for value in sorted(values, key=lambda value: (isinstance(value, str), value))]
+    if len(words) == 1:
+        return f"is {words[0]} in all of them"
     return f"is one of {', '.join(words if len(words) <= 12 else [*words[:10], '...', words[-1]])}"
 
 

@@ -18,6 +18,7 @@ M, N = 6, 20
 double = matrices("memory-double", lambda x: x * 2, rows="M")
 sums = matrices("memory-sums", lambda x: (x.cumsum(1), x.cumsum(1) - x), outputs="inclusive exclusive", rows="M")
 double.provider("right")(lambda x: x * 2)
+double.provider("expanded")(lambda x: (x[:1] * 2).expand_as(x))
 
 
 @double.provider("two-buffers", factory=True)
@@ -56,6 +57,7 @@ TWO_CALLS = f"wrong {LATER}returned the same memory for two calls: the later res
 def test_an_output_stays_in_memory_when_the_function_is_called_again() -> None:
     rows = measured(double, M=M, N=N)
     assert said(rows["right"]) == "ok" and said(rows["two-buffers"]) == TWO_CALLS
+    assert said(rows["expanded"]).startswith("wrong returned a tensor whose elements share memory, ")
 
 
 def test_named_tuples_and_halves_of_one_buffer_are_right() -> None:

@@ -174,7 +174,9 @@ def test_a_file_without_modes_has_forward_rows(results: Results) -> None:
     assert len(chosen(results, "mode=forward")) == len(chosen(results, "mode!=backward,full")) == 24
     where = RowFilter.parse("N=256,mode=backward")
     assert not where.select(results).provider_rows
-    assert where.nothing(results).endswith("no row has mode=backward among those with N=256; mode is one of forward")
+    assert where.nothing(results).endswith(
+        "no row has mode=backward among those with N=256; mode is forward in all of them"
+    )
 
 
 def test_brackets_in_the_value_of_a_parameter_belong_to_the_name(tmp_path: Path) -> None:
