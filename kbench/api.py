@@ -88,16 +88,15 @@ def run(
 
 
 def load(path: str | Path) -> pd.DataFrame:
-    """The rows of a results CSV, controls included, indexed by the line of the file on which each begins.
+    """The rows of a results CSV, controls included, indexed by the line of the file on which each stands.
 
-    Numbers are float64 with NaN for what is not known, `session` is int64, axes are Int64 or text, `samples` and
-    `device_index` Int64, `deterministic` boolean, and `round_ms` tuples of floats. `flags` is text, several between
-    semicolons. Raises ResultsError for a file that is not one.
+    Numbers are float64 with NaN for what is not known, axes are Int64, float64, bool or text, `session` is int64, other whole
+    numbers are Int64, `deterministic` is boolean, and `round_ms` has tuples of floats. `flags` is text, several between
+    semicolons. `attrs["path"]` is the path of the file. Raises ResultsError for a file that is not one.
     """
-    from kbench.results.frame import frame_of
     from kbench.results.reader import read_results
 
-    return frame_of(read_results(path))
+    return read_results(path).frame()
 
 
 def compare(

@@ -10,14 +10,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ResultsError
 from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.cells import Kind, axis_kind, is_plausible
-from kbench.results.row import COLUMNS, CONDITION_COLUMNS, IDENTITY_COLUMNS, Row, axis_columns, csv_header
+from kbench.results.row import COLUMNS, CONDITION_COLUMNS, IDENTITY_COLUMNS, LINE, Row, axis_columns, csv_header
 from kbench.results.vocabulary import Role
 from kbench.text.words import list_words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REPAIR = "repair or delete the line"
 
@@ -60,6 +63,28 @@ class Results:
     def only(self, keeps: Sequence[bool]) -> Results:
         """Some of the rows: `kept` says for each row whether it stays."""
         return replace(self, rows=list(compress(self.rows, keeps)), lines=list(compress(self.lines, keeps)))
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame: see `kbench.load`."""
+        import pandas as pd
+
+        index = pd.Index(list(self.lines), name=LINE, dtype="int64")
+        columns = {}
+        for name in csv_header(self.axes):
+            values = [row.value(name) for row in self.rows]
+            if name in ("role", "status"):
+                values = list(map(str, values))
+            elif name == "flags":
+                values = [";".join(flags) for flags in values]
+            dtype = COLUMNS[name].cells.dtype if name in COLUMNS else _axis_dtype(values)
+            columns[name] = pd.Series(values, index, dtype)
+        frame = pd.DataFrame(columns, index)
+        frame.attrs.update(path=str(self.path))
+        return frame
+
+
+def _axis_dtype(values: Sequence[Any]) -> str:
+    return {bool: "bool", int: "Int64", float: "float64"}.get(type(values[0]), "str") if values else "str"
 
 
 def read_results(path: Path | str) -> Results:

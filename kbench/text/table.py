@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from rich.cells import cell_len
 
@@ -30,8 +32,7 @@ class Table:
     @property
     def width(self) -> int:
         """The width of the printed table in columns of the terminal."""
-        columns = zip(self.header, *self.rows, strict=True)
-        return sum(max(map(cell_len, column)) for column in columns) + GAP * (len(self.header) - 1)
+        return sum(self._sizes(None)) + GAP * (len(self.header) - 1)
 
     def without(self, least: Sequence[str], width: int | None) -> Table:
         """The table without some of the columns `least`. It drops them one by one until the table fits the width."""
@@ -62,17 +63,46 @@ class Table:
         """The place of the last column with this head: an axis, which comes first, may have the name of another column."""
         return len(self.header) - 1 - self.header[::-1].index(head)
 
-    def lines(self) -> list[str]:
-        """The heads and the rows in columns. Cells are not wrapped. A CJK character takes two columns of the terminal.
+    def lines(self, window: int | None = None) -> list[str]:
+        """The heads and the rows in columns. A CJK character takes two columns of the terminal. If the table is wider than the
+        window, cells of text are wrapped between words; no cell is cropped."""
+        rows = [self.header, *self.rows]
+        sizes = self._sizes(window)
+        lines = []
+        for row in rows:
+            cells = [
+                [cell] if cell_len(cell) <= size else _wrapped(cell, size)
+                for cell, size in zip(row, sizes, strict=True)
+            ]
+            lines += [self._line(parts, sizes) for parts in zip_longest(*cells, fillvalue="")]
+        return lines
 
-        rich.table needs ten times as long for thousands of rows, most of it to wrap cells.
-        """
-        columns = []
-        for cells in zip(self.header, *self.rows, strict=True):
-            size = max(map(cell_len, cells))
-            blanks = [" " * (size - cell_len(cell)) for cell in cells]
-            to_the_right = cells[0] in self.right
-            columns.append(
-                [blank + cell if to_the_right else cell + blank for cell, blank in zip(cells, blanks, strict=True)]
-            )
-        return [(" " * GAP).join(cells).rstrip() for cells in zip(*columns, strict=True)]
+    def _sizes(self, window: int | None) -> list[int]:
+        """The widths of the columns. In a window that is too narrow, the widest columns of text become narrower, down to their
+        longest words."""
+        columns = list(zip(self.header, *self.rows, strict=True))
+        sizes = [max(map(cell_len, column)) for column in columns]
+        excess = 0 if window is None else sum(sizes) + GAP * (len(sizes) - 1) - window
+        if excess <= 0:
+            return sizes
+        least = [max((cell_len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+        for _ in range(excess):
+            places = [
+                place
+                for place, head in enumerate(self.header)
+                if head not in self.right and sizes[place] > least[place]
+            ]
+            if places:
+                sizes[max(places, key=sizes.__getitem__)] -= 1
+        return sizes
+
+    def _line(self, parts: Sequence[str], sizes: Sequence[int]) -> str:
+        cells = []
+        for head, part, size in zip(self.header, parts, sizes, strict=True):
+            blanks = " " * (size - cell_len(part))
+            cells.append(blanks + part if head in self.right else part + blanks)
+        return (" " * GAP).join(cells).rstrip()
+
+
+def _wrapped(cell: str, size: int) -> list[str]:
+    return textwrap.wrap(cell, size, break_long_words=False, break_on_hyphens=False)

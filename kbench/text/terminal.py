@@ -12,10 +12,8 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
-
 from kbench.text.streams import Stream
-from kbench.text.table import GAP, Table
+from kbench.text.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,31 +101,5 @@ def print_paragraph(text: str, *, indent: int = 0) -> None:
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Collection[str] = ()) -> None:
     """Print a table to stdout. Columns named in `numeric` are right-aligned. If the table is too wide for the terminal, its
     text is wrapped between words. Nothing is cropped."""
-    table, window = Table(tuple(header), list(rows), numeric), _window()
-    if window is None or table.width <= window:
-        head, *lines = table.lines()
-        print("\n".join([f"\x1b[1m{head}\x1b[0m" if colours() else head, *lines]))
-    else:
-        _print_wrapped(table, window)
-
-
-def _print_wrapped(table: Table, window: int) -> None:
-    from rich import table as rich_table
-    from rich.text import Text
-
-    wrapped = rich_table.Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
-    lines = [list(table.header), *map(list, table.rows)]
-    for place, name in enumerate(table.header):
-        longest_word = max((cell_len(word) for line in lines for word in line[place].split()), default=0)
-        wrapped.add_column(no_wrap=name in table.right, min_width=longest_word)
-        if name in table.right:  # by hand: rich would drop the blanks with which numbers without a mark end
-            size = max(len(line[place]) for line in lines)
-            for line in lines:
-                line[place] = line[place].rjust(size)
-    for number, line in enumerate(lines):
-        wrapped.add_row(*map(Text, line), style="" if number or not colours() else "bold")
-    out = console()
-    with out.capture() as captured:
-        out.print(wrapped, width=window, crop=False)
-    for printed in captured.get().rstrip("\n").split("\n"):
-        print(printed.rstrip())
+    head, *lines = Table(tuple(header), list(rows), numeric).lines(_window())
+    print("\n".join([f"\x1b[1m{head}\x1b[0m" if colours() else head, *lines]))
