@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import UsageError
+from kbench.text.words import split_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,7 +205,7 @@ def _prepare_functions(
 
 def _words(words: str | Sequence[str]) -> list[str]:
     """A list of words. Commas inside a word separate words, as on the command line."""
-    return [word.strip() for text in _several(words) for word in text.split(",") if word.strip()]
+    return [word for text in _several(words) for word in split_words(text)]
 
 
 def _several(words: str | Path | Sequence[str | Path]) -> list[str]:

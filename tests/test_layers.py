@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "__init__": "api contract errors kernels measure/scripts results version",
     "__main__": "cli interrupts",
     "analysis": "errors results text",
-    "api": "comparison config errors execute notebook plotting reporting results",
+    "api": "comparison config errors execute notebook plotting reporting results text",
     "cli": "commands errors interrupts text version",
     "clocks": "errors nvml protocol results",
     "commands": (

@@ -20,12 +20,11 @@ from kbench.commands.options import (
     Strict,
     parse_duration,
     parse_share,
-    split_words,
 )
 from kbench.commands.outputs import export_targets, report_gate, write_outputs
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
-from kbench.text.words import plural
+from kbench.text.words import plural, split_words
 
 
 def ab(

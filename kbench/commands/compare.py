@@ -15,10 +15,10 @@ from kbench.commands.options import (
     Strict,
     check_not_read,
     parse_share,
-    split_words,
 )
 from kbench.commands.outputs import export_targets, report_gate, write_outputs
 from kbench.errors import ExitStatus
+from kbench.text.words import split_words
 
 
 def compare(

@@ -7,9 +7,10 @@ from typing import Annotated, Optional
 
 import typer
 
-from kbench.commands.options import Margin, PictureFormats, RowTerms, Theme, parse_share, split_words
+from kbench.commands.options import Margin, PictureFormats, RowTerms, Theme, parse_share
 from kbench.errors import ExitStatus
 from kbench.text import terminal
+from kbench.text.words import split_words
 
 HistoryDir = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with results files, at any depth.")]
 

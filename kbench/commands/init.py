@@ -76,16 +76,11 @@ def _print_next(arguments: Sequence[str]) -> None:
     print(f"\nnext:\n{check}  # are the providers correct?\n{run.ljust(len(check))}  # how fast are they?")
 
 
-def _refuse(existing: Sequence[Path]) -> None:
-    """Raises UsageError if there are files that the command would overwrite."""
-    message = "exists already, and kbench init overwrites nothing; choose another folder with --dir"
-    if existing:
-        raise UsageError("\n".join(f"{path}: {message}" for path in existing))
-
-
 def _write(texts: Mapping[Path, str]) -> None:
     """Write new files, all in one folder. Raises UsageError if one of them exists."""
-    _refuse([path for path in texts if os.path.lexists(path)])
+    message = "exists already, and kbench init overwrites nothing; choose another folder with --dir"
+    if existing := [path for path in texts if os.path.lexists(path)]:
+        raise UsageError("\n".join(f"{path}: {message}" for path in existing))
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:

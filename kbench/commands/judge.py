@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.options import Profile, Sets, split_words
+from kbench.commands.options import Profile, Sets
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
-from kbench.text.words import plural
+from kbench.text.words import plural, split_words
 
 
 def judge(
@@ -66,7 +66,6 @@ def judge(
     3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without
     --min-speedup, a provider that is right and trusted passes, even if it could not be timed.
     """
-    from kbench.config.resolve import split_names
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out
     from kbench.judging.verdict_text import verdict_lines
@@ -79,7 +78,7 @@ def judge(
     if file.suffix != ".py":
         raise UsageError(f"{file}: not a Python file; its name must end in .py")
     options = JudgeOptions(
-        against, split_words(provider), split_names(baseline or ""), sets or (), profile, shapes, min_speedup, out
+        against, split_words(provider), split_words(baseline), sets or (), profile, shapes, min_speedup, out
     )
     try:
         judged = find_out(file, options, terminal.note)

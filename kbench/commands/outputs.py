@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.commands.options import split_words
 from kbench.comparison.verdict import Verdict
 from kbench.errors import ExitStatus, UsageError
 from kbench.files import replace, writing
 from kbench.text import terminal
 from kbench.text.suggest import unknown
+from kbench.text.words import split_words
 
 if TYPE_CHECKING:
     from kbench.comparison.model import Comparison

@@ -15,9 +15,9 @@ from kbench.commands.options import (
     Theme,
     newest_results,
     parse_share,
-    split_words,
 )
 from kbench.errors import ExitStatus, UsageError
+from kbench.text.words import split_words
 
 
 def plot(

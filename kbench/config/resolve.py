@@ -17,10 +17,10 @@ from kbench.contract.models import TOKENS
 from kbench.contract.sizes import SizeError, axes_of, evaluate
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, Measure, OperatorInfo
-from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, Case
+from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
 from kbench.text.suggest import as_written, candidates, nearest, unknown
-from kbench.text.words import list_words
+from kbench.text.words import list_words, split_words
 
 MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""
@@ -272,7 +272,7 @@ class Resolver:
         chosen: dict[str, Configuration] = {}
         for option in options:
             where = SourceLocation(f"--only {option}")
-            names = split_names(option)
+            names = split_words(option)
             if not names:
                 self.report(where, "expected providers or configurations, for example triton,cuda")
             for name in names:
@@ -289,11 +289,6 @@ class Resolver:
                 chosen.update((configuration.name, configuration) for configuration in matches)
         listed = [configuration for configuration in configurations if not options or configuration.name in chosen]
         return (*listed, *(configuration for configuration in chosen.values() if configuration not in listed))
-
-
-def split_names(text: str) -> list[str]:
-    """The names of providers and configurations in the value of an option: `triton[block=64,warps=4],cuda` has two."""
-    return [name.strip() for name in COMMA_OUTSIDE.split(text) if name.strip()]
 
 
 def _names(configurations: Sequence[Configuration]) -> list[str]:

@@ -97,7 +97,3 @@ def format_params(params: Mapping[str, Value]) -> str:
 def configuration_name(provider: str, params: str) -> str:
     """The name of a configuration: `triton-row[num_warps=4]`."""
     return f"{provider}[{params}]" if params else provider
-
-
-COMMA_OUTSIDE = re.compile(r",(?!(?:[^\[\]]|\[[^\[\]]*\])*\])")
-"""A comma outside of the brackets of a configuration's name. Its values may have brackets too: `triton[tile=[8,8],warps=4]`."""

@@ -17,11 +17,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kbench.errors import UsageError
-from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, LIKE_NUMBER
+from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER
 from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, IDENTITY_COLUMNS, Row
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import as_written, unknown
+from kbench.text.words import COMMA_OUTSIDE
 
 PROVIDER_COLUMNS = ("provider", "params", "status", "flags")
 """Terms on these columns choose among the providers of a case and keep its controls, unless another term names `role`."""
