@@ -24,7 +24,6 @@ from kbench.measure.machine.telemetry import Telemetry
 from kbench.plugins import Running, unwatched
 from kbench.protocol import (
     Catalog,
-    DeviceInfo,
     OperatorInfo,
     PluginError,
     ProviderInfo,
@@ -68,7 +67,7 @@ def make_catalog(
         if info is not None:
             operators[name] = replace(info, providers=_providers(operator, device, failures, running))
     return Catalog(
-        device=DeviceInfo(device.type, device.name, device.index, device.uuid),
+        device=device.info,
         devices=tuple(devices(device.type)),
         operators=operators,
         plugin_errors=tuple(failures),

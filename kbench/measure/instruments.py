@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.machine.settling import SettledClock
-from kbench.measure.machine.telemetry import Quantities, find_telemetry
+from kbench.measure.machine.telemetry import Quantities, SettledClock, find_telemetry
 from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.timer import Timer
 

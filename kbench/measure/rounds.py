@@ -10,8 +10,7 @@ from statistics import median
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.machine.settling import SettledClock
-from kbench.measure.machine.telemetry import ENERGY, ENERGY_ROUND_MS, Quantities, Telemetry
+from kbench.measure.machine.telemetry import ENERGY, ENERGY_ROUND_MS, Quantities, SettledClock, Telemetry
 from kbench.measure.steps import Steps
 from kbench.protocol import Measure, RoundTimed, Sampling
 from kbench.results.vocabulary import Control, Status

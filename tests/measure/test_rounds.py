@@ -18,8 +18,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.settling import SettledClock
-from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.machine.telemetry import SettledClock, Telemetry
 from kbench.measure.rounds import Rounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges

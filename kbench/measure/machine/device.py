@@ -88,14 +88,10 @@ class Device:
         return _host_name()
 
     @property
-    def index(self) -> int | None:
-        """The number that selects this device on its host; None for the host itself. See `devices`."""
-        return devices(self.type)[self.torch_device.index or 0].index if self.accelerated else None
-
-    @property
-    def uuid(self) -> str:
-        """Identifies this device among all others; empty if the device does not report it."""
-        return devices(self.type)[self.torch_device.index or 0].uuid if self.accelerated else ""
+    def info(self) -> DeviceInfo:
+        return (
+            devices(self.type)[self.torch_device.index or 0] if self.accelerated else DeviceInfo(self.type, self.name)
+        )
 
     @cached_property
     def cache_bytes(self) -> int | None:

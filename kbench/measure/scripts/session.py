@@ -15,7 +15,7 @@ from kbench.measure.catalog import describe_machine
 from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.scripts.observation import observe
-from kbench.protocol import PROGRAM, ROWS_FILE, Catalog, DeviceInfo, LineDone, Measure, Message, encode
+from kbench.protocol import PROGRAM, ROWS_FILE, Catalog, LineDone, Measure, Message, encode
 from kbench.results.timers import default_cache
 
 SETTINGS, NUMBER = "KBENCH_EXEC_SETTINGS", "KBENCH_EXEC_SESSION"
@@ -66,9 +66,8 @@ class Session:
         messages = [message]
         if not self._begun:
             self._begun = True
-            device = DeviceInfo(self.device.type, self.device.name, self.device.index, self.device.uuid)
             machine = describe_machine(self.device, self.instruments.telemetry)
-            messages.insert(0, Catalog(device, (), {}, (), machine))
+            messages.insert(0, Catalog(self.device.info, (), {}, (), machine))
         with self._messages.open("ab", buffering=0) as file:
             file.write(b"".join(encode(sent, str(os.getpid())) for sent in messages))
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ from kbench.measure.scripts.closures import Closure, held_tensors
 from kbench.measure.scripts.observation import lies_in, observe
 from kbench.measure.scripts.session import Session
 from kbench.measure.steps import Steps
-from kbench.measure.timing.plain import plain_samples
+from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import Measure
 from kbench.results.case import Case
@@ -44,9 +45,28 @@ from kbench.results.vocabulary import Noticed, Status
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
 
 
+MOST_WARMUP_MS, MOST_REP_MS = 25.0, 50.0
+"""A script may ask for seconds. This is enough to know what it would read."""
+
+
 def time_plainly(device: Device, call: BenchCall) -> list[float]:
-    """What do_bench alone reads for a call of a script, in ms."""
-    return plain_samples(device, call.fn, call.warmup_ms, call.rep_ms, call.clear_gradients, graph=call.graph)
+    """The samples, in ms, that do_bench alone reads for a call of a script: without a queue that is filled before the launch,
+    and without rounds. do_bench_cudagraph replays a graph and does not flush the cache; a host has no graphs, so there the
+    cache is only left alone."""
+    warmup_ms, rep_ms = min(call.warmup_ms, MOST_WARMUP_MS), min(max(call.rep_ms, 1.0), MOST_REP_MS)
+    if not device.accelerated:
+        timer = BenchTimer(device, "warm" if call.graph else "cold")
+        return timer.ready([call.fn], None, call.clear_gradients)(warmup_ms, rep_ms).ms
+    import triton.testing
+
+    def cleared() -> Any:
+        call.clear_gradients()  # costs the host less than a microsecond, as in do_bench itself
+        return call.fn()
+
+    if call.graph:
+        call.clear_gradients()
+        return list(triton.testing.do_bench_cudagraph(call.fn, rep=rep_ms, return_mode="all"))
+    return list(triton.testing.do_bench(cleared, warmup=warmup_ms, rep=rep_ms, return_mode="all"))
 
 
 class Stage:

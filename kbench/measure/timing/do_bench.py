@@ -3,11 +3,12 @@
 On its own, do_bench reports up to seven times the true time of a short kernel. When the host needs longer for a launch
 than the cache flush takes, the device waits between the two events, and do_bench times Python. So kbench queues a spin
 kernel after each flush: it keeps the device busy until the host is well ahead. A host has no queue, so a plain loop of the same
-form times it.
+form times it with the host's clock; also a device without Triton.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+import torch
+
 from kbench.measure.machine.device import Device
-from kbench.measure.timing.host import clock_samples
 from kbench.measure.timing.timer import Sample, Samples
 from kbench.results.timers import EXTRA_CALLS
 
@@ -34,6 +36,14 @@ FLUSHES = 5
 HOST_EMPTY_MS = 1.0
 """How long to time an empty call on a host, per round. It takes a tenth of a microsecond there, so this gives more than a
 thousand samples. A flush before each takes milliseconds, so with a cold cache the time is not shortened."""
+
+
+FLUSH_BYTES = 64 * 1024**2
+"""Bytes written between timed calls on a device that does not report the size of its last-level cache."""
+
+HOST_FLUSH_BYTES = 16 * 1024**2
+"""A host writes at most so many. This displaces what the caches of one core hold, in a millisecond or two. To displace the
+last-level cache of a server takes 0.1 s, so that a round has one sample."""
 
 
 @dataclass(frozen=True)
@@ -163,3 +173,42 @@ class _PrefilledDriver:
             self._inner.clear_cache(cache)
         if self._spin:
             self._spin(self._spin_ms)
+
+
+def flush_bytes(device: Device) -> int:
+    """How many bytes are written to displace what the caches hold."""
+    byte_count = 2 * device.cache_bytes if device.cache_bytes else FLUSH_BYTES
+    return byte_count if device.accelerated else min(byte_count, HOST_FLUSH_BYTES)
+
+
+def clock_samples(
+    device: Device,
+    call: Callable[[], Any],
+    before: Callable[[], None] | None,
+    warmup_ms: float,
+    rep_ms: float,
+    *,
+    cold: bool,
+) -> list[float]:
+    """The protocol of do_bench with the clock of the host, in ms per call: warm up, then prepare, flush the cache and time
+    single calls. The device is idle when the clock starts and when it stops."""
+    cache = torch.empty(flush_bytes(device) if cold else 0, dtype=torch.uint8, device=device.torch_device)
+    wait = device.synchronize if device.accelerated else lambda: None
+
+    def samples(budget_ms: float) -> list[float]:
+        times: list[float] = []
+        end = time.perf_counter() + budget_ms * 1e-3
+        while not times or time.perf_counter() < end:
+            if before:
+                before()
+            if cold:
+                cache.zero_()
+            wait()
+            start = time.perf_counter_ns()
+            call()
+            wait()
+            times.append(max(time.perf_counter_ns() - start, 1) / 1e6)
+        return times
+
+    samples(warmup_ms)
+    return samples(rep_ms)

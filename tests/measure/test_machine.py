@@ -1,0 +1,260 @@
+"""The machine: which devices a process sees, what NVML answers, when its clock has settled, other load, and lost memory."""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nvml_devices
+import psutil
+import pytest
+import torch
+from nvml_devices import Devices
+from nvml_devices import device as card
+
+from kbench.measure.machine import other_load, telemetry
+from kbench.measure.machine.device import VISIBLE, Device, devices, drop_locals, out_of_memory
+from kbench.measure.machine.telemetry import SettledClock, Telemetry, find_telemetry, telemetry_columns
+from kbench.measure.timing.do_bench import BenchTimer
+from kbench.measure.timing.graph import GraphTimer
+
+# -- devices
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers", "handles"),
+    [
+        ("", [0, 1], ["0", "1"]),
+        ("4, 6", [4, 6], ["4", "6"]),
+        ("GPU-0-a,GPU-1-a", [0, 1], ["GPU-0-a", "GPU-1-a"]),
+        ("MIG-7", [0], ["MIG-7"]),
+    ],
+)
+def test_another_process_sees_one_of_the_devices_that_this_one_sees(
+    monkeypatch: pytest.MonkeyPatch, visible: str, numbers: list[int], handles: list[str]
+) -> None:
+    module = SimpleNamespace(
+        device_count=lambda: len(numbers),
+        get_device_name=lambda number: "A card",
+        get_device_properties=lambda number: SimpleNamespace(uuid=f"{number}-a"),
+    )
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    monkeypatch.setitem(VISIBLE, "cuda", "SOME_VISIBLE")
+    monkeypatch.setenv("SOME_VISIBLE", visible)
+    seen = devices("cuda")
+    assert [device.index for device in seen] == numbers
+    assert [device.uuid for device in seen] == (["MIG-7"] if visible == "MIG-7" else ["GPU-0-a", "GPU-1-a"])
+    assert [device.variables for device in seen] == [{"SOME_VISIBLE": handle} for handle in handles]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("timer", [BenchTimer, GraphTimer])
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_what_kernels_asked_the_cache_to_keep_is_let_go_before_every_cold_sample(timer: Any, cache: str) -> None:
+    device, calls = Device(), 0
+    forget = device.drop_kept_lines
+
+    def counted() -> None:
+        nonlocal calls
+        forget()
+        calls += 1
+
+    device.__dict__["drop_kept_lines"] = counted
+    x = torch.zeros(1024, device=device.torch_device)
+    samples = timer(device, cache).ready([lambda: x + 1] * 2, 0.05)(1, 1)
+    assert calls >= len(samples.ms) if cache == "cold" else calls == 0
+
+
+class Cycle:
+    """Refers to itself, as an autograd graph and a function that it calls do."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.itself, self.tensor = self, tensor
+
+
+@pytest.mark.gpu
+def test_tensors_that_refer_to_themselves_are_freed_on_a_device() -> None:
+    device = Device()
+    total = torch.cuda.get_device_properties(device.torch_device).total_memory
+    before = torch.cuda.memory_allocated()
+    Cycle(torch.empty(total // 20, dtype=torch.uint8, device=device.torch_device))
+    device.release_case()
+    assert torch.cuda.memory_allocated() <= before
+
+
+# -- memory that has run out
+
+
+@pytest.mark.parametrize(
+    ("error", "out"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"),
+            True,
+        ),
+        (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"), True),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("out of resource: shared memory, Required: 264192, Hardware limit: 232448"), False),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_an_exception_that_reports_too_little_memory(error: BaseException, out: bool) -> None:
+    assert out_of_memory(error) is out
+
+
+def test_memory_that_is_too_large_to_be_poisoned_is_left_as_it_is() -> None:
+    """The allocator of a host raises a plain RuntimeError."""
+    with pytest.raises(RuntimeError):
+        torch.full((2**50,), 1.0)
+    Device().poison((2**50,), torch.float32)
+
+
+class Large:
+    """Stands for a large tensor."""
+
+
+def test_an_exception_lets_go_of_what_its_functions_held() -> None:
+    held: list[Any] = []
+
+    def inner() -> None:
+        tensor = Large()
+        held.append(weakref.ref(tensor))
+        raise KeyError("inner")
+
+    def outer() -> None:
+        tensor = Large()
+        held.append(weakref.ref(tensor))
+        try:
+            inner()
+        except KeyError as error:
+            raise RuntimeError("outer") from error
+
+    try:
+        outer()
+    except RuntimeError as error:
+        assert all(reference() for reference in held) and len(held) == 2
+        drop_locals(error)
+        assert not any(reference() for reference in held)
+
+
+# -- telemetry
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Devices:
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid="0"))
+    return nvml_devices.install(monkeypatch, tmp_path)
+
+
+def telemetry_of(kind: str) -> Telemetry:
+    return find_telemetry(SimpleNamespace(type=kind, torch_device=torch.device(kind)))  # type: ignore[arg-type]
+
+
+def test_nvml_answers_for_its_devices(cards: Devices) -> None:
+    cards.put(GPU_0=card(reasons=0x4 | 0x1, temperature=None))
+    reader = telemetry_of("cuda")
+    assert (reader.source, reader.driver) == ("NVML", "580.95.05")
+    assert reader.read() == {"sm_mhz": 1980, "power_w": 512.5, "temp_c": None, "throttle": ("power-cap",)}
+    assert reader.limits == {"max_sm_mhz": 1980, "max_mem_mhz": 3201, "bus_bits": 6144, "power_limit_w": 700.0}
+    assert reader.peak_gbps == pytest.approx(4917, abs=1) and reader.others() == []
+
+
+def test_a_host_and_an_unknown_device_have_no_telemetry_and_no_columns(cards: Devices) -> None:
+    cards.put(GPU_7=card())
+    for kind in ("cpu", "cuda"):
+        reader = telemetry_of(kind)
+        assert telemetry_columns([reader.read()]) == {}
+        assert (reader.source, reader.limits, reader.peak_gbps, reader.others()) == ("", {}, None, None)
+
+
+def test_a_rows_telemetry_is_the_median_and_every_reason_seen() -> None:
+    readings = [
+        {"sm_mhz": 1980, "power_w": 300, "temp_c": 50, "throttle": ()},
+        {"sm_mhz": 1700, "power_w": 690, "temp_c": 60, "throttle": ("power-cap",)},
+        {"sm_mhz": 1980, "power_w": 310, "temp_c": 55, "throttle": ("sw-thermal",)},
+    ]
+    columns = {"sm_mhz": 1980, "power_w": 310, "temp_c": 55, "throttle": "power-cap;sw-thermal"}
+    assert telemetry_columns(readings) == columns
+
+
+@pytest.mark.gpu
+def test_nvml_knows_the_device() -> None:
+    reader = find_telemetry(Device())
+    if not reader.source:
+        pytest.skip("no telemetry library answers here")
+    reading = reader.read()
+    assert reading["sm_mhz"] and reading["power_w"] and reading["temp_c"]
+    assert reader.peak_gbps and reader.peak_gbps > 100
+    assert reader.energy_counter_mj()
+
+
+# -- the clock
+
+
+@pytest.mark.parametrize(
+    ("readings_mhz", "waits"),
+    [
+        ((345, 1200, 1980, 1980, 1980), [4]),  # it rises
+        ((1980, 1980, 1980, 1975, 1980), [2, 0, 0]),  # it stays where it settled
+        ((1980, 1980, 1980, 1500, 1980, 1980, 1980), [2, 3]),  # it has changed since
+        ((1980, 1980, 1980, 1200, 1200, 1200), [2, 2]),
+        ((None,), [0]),  # the device does not tell it
+    ],
+)
+def test_a_clock_is_waited_for_until_it_has_settled(readings_mhz: tuple[float | None, ...], waits: list[int]) -> None:
+    left, work_s = list(readings_mhz), list[float]()
+    reader: Any = SimpleNamespace(read=lambda: {"sm_mhz": left.pop(0)})
+    clock = SettledClock(reader)
+    for count in waits:
+        work_s.clear()
+        clock.settle(work_s.append)
+        assert work_s == [telemetry.WINDOW_S] * count
+
+
+# -- other load
+
+
+class Host:
+    """A host with four cores, of which this process may use two, with a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.busy, self.own = [1.0, 1.0, 1.0, 1.0], 1.0
+
+    def tick(self, seconds: float, *, busy_s: float, own_s: float, elsewhere_s: float = 0.0) -> None:
+        """Time passes: the cores of this process were busy for so long, of which it used a part itself."""
+        self.now, self.own = self.now + seconds, self.own + own_s
+        self.busy[0] += busy_s
+        self.busy[3] += elsewhere_s
+
+    def cpu_times(self, percpu: bool) -> list[SimpleNamespace]:
+        other = dict.fromkeys(other_load.BUSY, 0.0)
+        return [SimpleNamespace(**other | {"system": seconds}, idle=77.0) for seconds in self.busy]
+
+
+def test_the_load_of_others_is_what_is_left_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+    monkeypatch.setattr(psutil, "cpu_times", host.cpu_times)
+    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda process: [0, 1])
+    monkeypatch.setattr(other_load, "_own_s", lambda: host.own)
+    monkeypatch.setattr(other_load.time, "monotonic", lambda: host.now)
+    meter = other_load.OtherLoad()
+    host.tick(2, busy_s=3, own_s=1, elsewhere_s=9)
+    assert meter.cores() == 1.0
+    meter = other_load.OtherLoad()
+    host.tick(2, busy_s=0, own_s=1)
+    assert meter.cores() is None
+    host.tick(0.01, busy_s=1, own_s=1)
+    assert other_load.OtherLoad().cores() is None, "too short to tell"
+
+
+def test_the_time_of_ended_children_is_that_of_this_process() -> None:
+    before = other_load._own_s()
+    psutil.Popen(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).wait(60)
+    assert other_load._own_s() - before >= 0.05

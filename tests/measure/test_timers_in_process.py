@@ -1,0 +1,123 @@
+"""The timers: what they read on a host and for no work, and how long a device is kept busy."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from in_process import matrices, measured, said
+
+from kbench.contract.registry import operator
+from kbench.measure.timing import do_bench
+from kbench.measure.timing.do_bench import BenchTimer, flush_bytes
+from kbench.measure.timing.graph import GraphTimer
+from kbench.measure.timing.timer import Samples
+
+WORK_MS = 3.0
+
+
+class Busy:
+    """A device that, like a real one, takes a call at once and works on it later: until somebody waits for it."""
+
+    accelerated = True
+    cache_bytes = 1024
+    torch_device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.queued = 0
+
+    def synchronize(self) -> None:
+        time.sleep(self.queued * WORK_MS * 1e-3)
+        self.queued = 0
+
+
+def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(do_bench, "find_spec", lambda name: None)
+    device: Any = Busy()
+    bench = BenchTimer(device, "cold")
+
+    def call() -> None:
+        device.queued += 1
+
+    samples = bench.ready([call], None)(1, 5).ms
+    assert samples and min(samples) >= WORK_MS
+
+
+@pytest.mark.parametrize(("launch_ms", "flush_ms"), [(0.01, 0.06), (0.3, 1.0), (50.0, 0.06)])
+def test_flush_and_spin_last_three_launches(launch_ms: float, flush_ms: float) -> None:
+    spin_ms = do_bench.spin_ms(launch_ms, flush_ms)
+    assert do_bench.PREFILL_MS <= spin_ms <= do_bench.MAX_PREFILL_MS
+    together = pytest.approx(3 * launch_ms)
+    assert spin_ms in (do_bench.PREFILL_MS, do_bench.MAX_PREFILL_MS) or spin_ms + flush_ms == together
+    assert spin_ms == do_bench.MAX_PREFILL_MS or spin_ms + flush_ms >= 3 * launch_ms - 1e-9
+
+
+@pytest.mark.parametrize(("accelerated", "cache_mib", "flush_mib"), [(False, 480, 16), (False, 4, 8), (True, 60, 120)])
+def test_a_host_with_a_large_cache_flushes_a_part_of_it(accelerated: bool, cache_mib: int, flush_mib: int) -> None:
+    device: Any = SimpleNamespace(accelerated=accelerated, cache_bytes=cache_mib * 2**20)
+    assert flush_bytes(device) == flush_mib * 2**20
+
+
+def test_a_call_that_takes_no_time_that_the_clock_can_see_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device, a call that launches nothing: the gradients of a matrix product over nothing are empty."""
+    monkeypatch.setattr(BenchTimer, "_samples", lambda *arguments: Samples([0.0, 0.0, 0.0]))
+    matmul = operator("matmul")
+    row = measured(matmul, ["torch-native"], M=4, N=3, K=0, mode="backward")["torch-native"]
+    assert said(row).startswith("checked correct, but not timed: a call takes less than a step of the timer's clock")
+    assert (row.ms, row.round_ms, row.max_ulp) == (None, (), 0.0)
+
+
+EVENTS_MS, KERNEL_MS, GAP_MS = 4e-3, 0.6e-3, 0.9e-3
+
+
+def device(accelerated: bool) -> Any:
+    """A device that counts the empty kernels it is given."""
+    counting = SimpleNamespace(accelerated=accelerated, launched=0)
+    counting.empty_call = lambda: setattr(counting, "launched", counting.launched + 1)
+    return counting
+
+
+@pytest.mark.parametrize("accelerated, own_ms", [(True, (KERNEL_MS + GAP_MS) / 2), (False, 0.0)])
+def test_the_empty_kernel_itself_is_not_what_events_cost(
+    monkeypatch: pytest.MonkeyPatch, accelerated: bool, own_ms: float
+) -> None:
+    """Events read what they cost, every kernel that is launched, and the gaps between; some readings are late. Half of
+    what a second kernel adds is taken for its own time."""
+
+    def read(timer: BenchTimer, call: Any, *budget: Any) -> Samples:
+        timer.device.launched = 0
+        call()
+        kernels = timer.device.launched
+        return Samples(
+            [EVENTS_MS + kernels * KERNEL_MS + (kernels - 1) * GAP_MS + late for late in (0.0, 0.0, 0.0, 5e-3)]
+        )
+
+    monkeypatch.setattr(BenchTimer, "_samples", read)
+    samples = BenchTimer(device(accelerated), "cold").empty()(1, 5).ms
+    expected = EVENTS_MS + KERNEL_MS - own_ms
+    assert samples == pytest.approx([expected] * 3 + [expected + 5e-3])
+
+
+def test_every_call_of_a_graph_has_buffers_of_its_own_if_memory_allows() -> None:
+    device = SimpleNamespace(type="cuda", cache_bytes=50 * 2**20)
+    cold = GraphTimer(device, "cold")  # type: ignore[arg-type]
+    assert [cold.sets(mb * 2**20) for mb in (1, 10, 50, 100, 1000)] == [151, 20, 20, 3, 2]
+    assert GraphTimer(device, "warm").sets(2**20) == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+def test_on_a_device_it_agrees_with_events_and_refuses_a_call_that_waits() -> None:
+    twice = matrices("graph-waits", lambda x: x * 2)
+    twice.provider("honest")(lambda x: x * 2)
+    twice.provider("waits")(lambda x: x * 2 if x.sum().item() < 1e30 else x.clone())
+    events, graph = (
+        measured(twice, timer=timer, cache="cold", rounds=3, rep_ms=20, dtype="float32", M=8192, N=8192)
+        for timer in ("do_bench", "graph")
+    )
+    assert graph["waits"].status == "unsupported"
+    assert "cannot be captured in a CUDA graph" in graph["waits"].reason
+    assert events["waits"].ms and events["honest"].ms and graph["honest"].ms
+    assert events["honest"].ms * 0.8 < graph["honest"].ms < events["honest"].ms * 1.05
