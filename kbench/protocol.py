@@ -260,6 +260,7 @@ class OperatorInfo:
     gradients  the inputs that have a gradient
     judged     whether it judges its outputs itself
     model_axes what its axes are in a language model: a mapping from axes to dimensions for each shape that a model has
+    source_hash hash of the file with its reference
     """
 
     axes: tuple[str, ...]
@@ -273,6 +274,7 @@ class OperatorInfo:
     gradients: tuple[str, ...] = ()
     judged: bool = False
     model_axes: tuple[Mapping[str, str], ...] = ()
+    source_hash: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -455,7 +457,7 @@ class PointBegun:
 @dataclass(frozen=True)
 class LineDone:
     """A line of a script's plot has returned this at a point, which a later process of the same script is given. Or the process
-    has ended while it ran: `status` and `reason` are those of its row."""
+    has ended while it ran: `status` and `reason` are those of its row. Without a `point`, of its rows at all further points."""
 
     plot: str
     point: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -162,13 +162,16 @@ class Provider:
 
     @cached_property
     def source_hash(self) -> str:
-        """A hash of the provider's code: the files that define its functions, its `sources`, and the `code_files` of them. They
-        are read once."""
+        """A hash of the provider's code: the files that define its functions, its `sources`, and the `code_files` of them."""
         kernels = [kernel.function for kernel in (self.backward, self.full) if kernel]
         saves = [self.backward.saves] if self.backward and callable(self.backward.saves) else []
-        functions = [self.function, *kernels, *saves]
-        files = code_files([*filter(None, map(_source_file, functions)), *self.sources])
-        return digest([text for path in files if (text := source_text(path))])
+        return code_hash([self.function, *kernels, *saves], self.sources)
+
+
+def code_hash(functions: Iterable[Callable[..., Any]], sources: Iterable[Path] = ()) -> str:
+    """A hash of the files that define functions, of `sources`, and of the `code_files` of them."""
+    files = code_files([*filter(None, map(_source_file, functions)), *sources])
+    return digest([text for path in files if (text := source_text(path))])
 
 
 def _reason(name: str, answer: object) -> str | None:

@@ -111,10 +111,14 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
 
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
-    """What must be the same in all workers of a run: the type of the device, and the code of the providers."""
+    """What must be the same in all workers of a run: the type of the device, the code of the providers, and the definition of
+    the operator."""
     infos = catalog.providers(operator)
-    code = {f"the code of provider {name}": infos[name].source_hash for name in sorted(providers) if name in infos}
-    return {"the type of device": catalog.device.type} | code
+    required = {"the type of device": catalog.device.type}
+    required |= {f"the code of provider {name}": infos[name].source_hash for name in sorted(providers) if name in infos}
+    if operator in catalog.operators:
+        required["the definition of the operator"] = catalog.operators[operator].source_hash
+    return required
 
 
 def describe_kind(case: Case, sweep: Sweep) -> str:

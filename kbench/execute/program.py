@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,9 @@ SILENCE_LIMIT_S = 3600.0
 
 MOST_STARTS = 10
 """How often a script is started before it is given up. It is started again after a line that ended its process."""
+
+MOST_DEATHS = 2
+"""After so many points in a row at which a line has ended its process, it is not tried again at the points that follow."""
 
 
 @dataclass
@@ -126,17 +130,17 @@ def run_script(
         with _watched(written, silence_limit_s=SILENCE_LIMIT_S) as program:
             variables = _variables(program.messages, script.stem)
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(session), json.dumps(dict(settings))]
-            lost = None
-            for _ in range(MOST_STARTS):
+            for start in range(1, MOST_STARTS + 1):
                 lost = program.run_to_end([*command, str(script), *arguments], worker_environment() | variables)
                 if lost is None:
                     break
-                where = f"{script.name}: {lost.row.provider} at {lost.row.case.label}: {lost.row.reason}"
-                note(f"{where}; starting the script again without this line")
-            else:
-                assert lost
-                note(f"{script.name}: started {MOST_STARTS} times; it stopped at {lost.row.case.label}")
-                written.add([lost.row], lost.machine, session)
+                given_up = start == MOST_STARTS
+                again = (
+                    f"giving it up after {start} starts" if given_up else "starting the script again without this line"
+                )
+                note(f"{script.name}: {lost.row.provider} at {lost.row.case.label}: {lost.row.reason}; {again}")
+                if given_up:
+                    written.add([lost.row], lost.machine, session)
         if written.run.interrupted or written.run.code:
             break
     if written.run.code and not written.run.fault and not written.run.interrupted:
@@ -198,13 +202,14 @@ class _Program:
     def __init__(self, messages: Path, written: _Written, silence_limit_s: float | None) -> None:
         self.messages, self._written, self._silence_limit_s = messages, written, silence_limit_s
         self._processes: dict[str, _Process] = {}
+        self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
         self._noted: set[str] = set()
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
 
     def run_to_end(self, command: Sequence[str], environment: Mapping[str, str]) -> _Lost | None:
         """Run it to its end. Returns the line of a plot in which a process has ended, and tells the next process of it."""
         run = self._written.run
-        self._heard = time.monotonic()
+        self._processes, self._heard = {}, time.monotonic()
         process = _start(command, environment)
         try:
             while process.poll() is None:
@@ -218,8 +223,10 @@ class _Program:
                 process.wait(END_LIMIT_S)
         finally:
             if process.poll() is None:
-                process.kill()
-        run.code = process.wait(END_LIMIT_S)
+                _kill(process.pid)
+        with suppress(subprocess.TimeoutExpired):  # the driver may wait for a kernel that still runs
+            process.wait(END_LIMIT_S)
+        run.code = -signal.SIGKILL if process.returncode is None else process.returncode
         self._read_messages()
         if run.interrupted:
             return None
@@ -236,9 +243,13 @@ class _Program:
         status, reason = measuring.lost or (Status.CRASHED, how)
         reason += f" while {STEPS[step.step]}" if measuring.lost is None or status is Status.TIMEOUT else ""
         line = point.lines[step.index]
-        message = LineDone(point.case.operator, point.point, line, None, status, reason)
+        deaths = self._deaths[point.case.operator, line] = self._deaths[point.case.operator, line] + 1
+        messages = [LineDone(point.case.operator, point.point, line, None, status, reason)]
+        if deaths == MOST_DEATHS:
+            messages.append(LineDone(point.case.operator, "", line, None, status, f"not tried again: {reason}"))
         with self.messages.open("ab") as file:
-            file.write(b"\n" + encode(message, "parent"))  # the process may have been killed while it wrote
+            file.write(b"\n")  # the process may have been killed while it wrote
+            file.writelines(encode(message, "parent") for message in messages)
         row = Row(point.case, line, status=status, reason=reason, started_at=now())
         return _Lost(row, measuring.machine)
 
@@ -279,13 +290,16 @@ class _Program:
         elif isinstance(message, Rows) and message.rows:
             baseline = message.rows[0].configuration_name if process.point else ""
             process.point = None
+            for row in message.rows:
+                if row.status not in (Status.CRASHED, Status.TIMEOUT):
+                    self._deaths.pop((row.case.operator, row.provider), None)
             self._written.add(message.rows, process.machine, number, baseline)
 
     def _end_late(self, pid: int) -> None:
         """Kill a process whose step takes longer than its limit, and a silent script."""
         silent_s = time.monotonic() - self._heard
         for name, process in self._processes.items():
-            if process.step and time.monotonic() - process.step[1] > process.step[0].limit_s:
+            if process.step and not process.lost and time.monotonic() - process.step[1] > process.step[0].limit_s:
                 process.lost = Status.TIMEOUT, f"took longer than {process.step[0].limit_s:g} s"
                 _kill(int(name))
                 return

@@ -240,6 +240,6 @@ def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
     for name, value in planned.items():
         if now.get(name) != value:
             raise DeviceGone(
-                f"{name} has changed since the run began, from {value} to {now.get(name)}; undo that and continue with "
-                "--resume, or start a new run"
+                f"{name} differs from that of the plan: {now.get(name, 'none')} instead of {value}; undo that and continue "
+                "with --resume, or start a new run"
             )

@@ -16,7 +16,7 @@ import torch
 
 from kbench.contract import registry
 from kbench.contract.operator import Operator
-from kbench.contract.provider import Provider
+from kbench.contract.provider import Provider, code_hash
 from kbench.kernels.cuda_extension import nvcc_release
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
@@ -89,6 +89,7 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         gradients=tuple(operator.gradients),
         judged=operator.check is not None,
         model_axes=tuple({axis: str(size) for axis, size in shape.items()} for shape in operator.model_shapes),
+        source_hash=code_hash([operator.reference]),
     )
 
 

@@ -14,12 +14,12 @@ from kbench.execute.supervisor import check_fit
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
 
-def catalog(source_hash: str = "9c2e", device: str = "cuda") -> Catalog:
+def catalog(source_hash: str = "9c2e", device: str = "cuda", definition: str = "d0") -> Catalog:
     providers = {"mine": ProviderInfo(source_hash=source_hash)}
     return Catalog(
         DeviceInfo(device, "a device"),
         (),
-        {"softmax": OperatorInfo((), {}, (), providers=providers)},
+        {"softmax": OperatorInfo((), {}, (), providers=providers, source_hash=definition)},
         (),
         machine_info(),
     )
@@ -31,8 +31,9 @@ PLANNED = replace(task("mine"), requirements=requirements(catalog(), "softmax", 
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        (catalog("3fa1"), "the code of provider mine has changed since the run began, from 9c2e to 3fa1; "),
-        (catalog(device="cpu"), "the type of device has changed since the run began, from cuda to cpu; "),
+        (catalog("3fa1"), "the code of provider mine differs from that of the plan: 3fa1 instead of 9c2e; "),
+        (catalog(device="cpu"), "the type of device differs from that of the plan: cpu instead of cuda; "),
+        (catalog(definition="e1"), "the definition of the operator differs from that of the plan: e1 instead of d0; "),
     ],
 )
 def test_what_differs_is_told_with_what_to_do(other: Catalog, sentence: str) -> None:

@@ -75,7 +75,8 @@ class Plot:
         if (label, line) not in self._returned:
             lost = {}
             for name in self.lines:
-                message = self.session.done.get((self.name, label, name))
+                done = self.session.done
+                message = done.get((self.name, label, name)) or done.get((self.name, "", name))
                 if message and message.status is None:
                     self._returned[label, name] = message.returned
                 elif message:
@@ -110,8 +111,7 @@ class Plot:
         session.emit(Rows(tuple(rows)))
         for name, value in point_run.returned.items():
             self._returned[label, name] = value
-            if name not in lost:
-                session.emit(LineDone(self.name, label, name, _plain(value)))
+            session.emit(LineDone(self.name, label, name, _plain(value)))
 
 
 class PointRun:
