@@ -17,7 +17,7 @@ from making import row, write_rows
 
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.revisions.process import Ended
+from kbench.revisions.process import Ended, run_process
 
 CONFIG = "bench/sweep.yaml"
 SWEEP = "operator: softmax\nsweep: {M: 8, N: 64, dtype: float32}\nproviders: [triton]\n"
@@ -46,6 +46,8 @@ class Machine:
         self.rows: dict[Path, list[Row]] = {}
 
     def run(self, command: Sequence[str], folder: Path, environment: Mapping[str, str], limit_s: float) -> Ended:
+        if "--out" not in command:  # a build
+            return run_process(command, folder, environment, limit_s)
         self.sides.append(folder)
         self.environments.append(environment)
         self.commands.append(command)
@@ -80,8 +82,8 @@ import os, sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
 from kbench import interrupts
 interrupts.raise_on_signals()
-from kbench.revisions import session
-session.KBENCH = ["-c", "import os, time; open(os.environ['MARK'], 'w').write(str(os.getpid())); time.sleep(60)"]
+from kbench.revisions import side
+side.KBENCH = ["-c", "import os, time; open(os.environ['MARK'], 'w').write(str(os.getpid())); time.sleep(60)"]
 from kbench.cli import main
 main()
 """

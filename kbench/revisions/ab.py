@@ -21,7 +21,7 @@ from kbench.execute.writer import check_writable
 from kbench.results.stamps import digest
 from kbench.revisions import side as sides
 from kbench.revisions.repository import Repository
-from kbench.revisions.session import SessionLimit, SideSessions
+from kbench.revisions.side import SessionLimit, SideSessions
 
 Note = Callable[[str], None]
 

@@ -1,16 +1,21 @@
-"""What `kbench judge` says of a provider that fails on or declines some of its inputs."""
+"""What `kbench judge` says of a provider that fails on or declines some of its inputs, and which missing comparisons keep
+`--min-speedup` from passing."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from making import row
 
+from kbench.analysis import analyse
 from kbench.errors import ExitStatus
-from kbench.judging.verdict import VERSION, JudgedFile, judge_provider
+from kbench.judging.baselines import against, gaps
+from kbench.judging.verdict import VERSION, JudgedFile, JudgedGap, JudgedProvider, exit_status, judge_provider
 from kbench.judging.verdict_text import verdict_lines
 from kbench.results.row import Row
-from kbench.results.vocabulary import Status
+from kbench.results.vocabulary import Flag, Status
 
 
 def checked(n: int, edge: str, status: Status = Status.CHECKED, reason: str = "") -> Row:
@@ -25,8 +30,7 @@ def failed(n: int, edge: str, reason: str = "IndexError: no rows") -> Row:
     return checked(n, edge, Status.ERROR, reason)
 
 
-def lines(*checks: Row) -> list[str]:
-    provider = judge_provider("mine", checks)
+def verdict_on(provider: JudgedProvider, min_speedup: float | None = None) -> list[str]:
     judged = JudgedFile(
         schema=VERSION,
         file="mine.py",
@@ -40,7 +44,11 @@ def lines(*checks: Row) -> list[str]:
         providers=[provider],
         exit_status=ExitStatus.OK,
     )
-    return [" ".join(line.split()) for line in verdict_lines(judged, provider, None)]
+    return [" ".join(line.split()) for line in verdict_lines(judged, provider, min_speedup)]
+
+
+def lines(*checks: Row) -> list[str]:
+    return verdict_on(judge_provider("mine", checks))
 
 
 PART = [
@@ -58,7 +66,7 @@ def test_inputs_and_cases_that_a_provider_declined_are_not_counted_as_right() ->
 
 def test_a_provider_that_fails_on_one_edge_input_is_right_except_for_it() -> None:
     """Equal reasons have one line, whatever the number of cases."""
-    own = [each for n in range(9) for each in (checked(n, "random"), failed(n, "no rows"))]
+    own = [outcome for n in range(9) for outcome in (checked(n, "random"), failed(n, "no rows"))]
     said = lines(*own)
     assert "correct no: right except for the edge input no rows; 9 of 9 cases failed there" in said
     assert [line for line in said if line.startswith("error")] == ["error in 9 cases (no rows): IndexError: no rows"]
@@ -77,4 +85,78 @@ def test_a_timed_case_that_is_declined_in_every_session_counts_once() -> None:
     rows = [
         row(n, session=s, status=Status.UNSUPPORTED, reason="N is too long", ms=None) for n in (1, 2) for s in (0, 1)
     ]
-    assert [each.cases for each in judge_provider("mine", PART, rows).declined] == [2]
+    assert [group.cases for group in judge_provider("mine", PART, rows).declined] == [2]
+
+
+# ---- comparisons that are missing
+
+MINE = [row(n, 1.0, "mine") for n in (256, 512)]
+
+
+def other(*outcomes: float | Status, flags: tuple[str, ...] = ()) -> list[Row]:
+    """The rows of a baseline in the first cases: times in ms, or statuses without one."""
+    return [
+        row(n, None, "other", status=outcome, reason="a reason")
+        if isinstance(outcome, Status)
+        else row(n, outcome, "other", flags=flags)
+        for n, outcome in zip((256, 512), outcomes, strict=False)
+    ]
+
+
+def lacking(rows: Sequence[Row], *, named: bool) -> list[tuple[str, int, bool]]:
+    missing = gaps(analyse([*MINE, *rows], None), "mine", "other", named=named)
+    return [(gap.status.value, gap.cases, gap.required) for gap in missing]
+
+
+@pytest.mark.parametrize("fault", [Status.WRONG, Status.OOM])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_baseline_that_fails_in_a_case_leaves_its_speed_up_unknown(fault: Status, named: bool) -> None:
+    assert lacking(other(1.0, fault), named=named) == [(fault, 1, True)]
+    assert lacking(other(fault, fault), named=named) == [(fault, 2, True)]
+    assert lacking(other(Status.UNSUPPORTED, fault), named=named) == [("unsupported", 1, named), (fault, 1, True)]
+
+
+@pytest.mark.parametrize("declined", [Status.UNSUPPORTED, Status.CHECKED])
+def test_a_baseline_may_decline_cases_and_one_that_nobody_named_may_decline_all(declined: Status) -> None:
+    assert lacking(other(1.0, declined), named=True) == [(declined, 1, False)]
+    assert lacking(other(1.0, declined), named=False) == [(declined, 1, False)]
+    assert lacking(other(declined, declined), named=True) == [(declined, 2, True)]
+    assert lacking(other(declined, declined), named=False) == []
+
+
+def test_a_suspect_time_of_a_baseline_is_no_time() -> None:
+    assert lacking(other(0.001, 0.001, flags=(Flag.SUSPECT,)), named=False) == [("suspect", 2, True)]
+
+
+def test_a_session_that_failed_is_no_gap_if_another_has_a_time() -> None:
+    rows = [*other(1.0, 1.0), *(replace(later, session=1) for later in other(Status.OOM, 1.0))]
+    assert lacking(rows, named=True) == []
+
+
+def judged(rows: Sequence[Row], absent: Sequence[JudgedGap] = ()) -> tuple[ExitStatus, str]:
+    """The exit code with these rows of the baseline `other` and `--min-speedup 1`, and why it is no pass."""
+    analysis = analyse([*MINE, *rows], None)
+    speed = against(analysis, "mine", "other")
+    missing = [*gaps(analysis, "mine", "other", named=bool(absent)), *absent]
+    provider = judge_provider("mine", [], MINE, [speed] if speed else [], missing)
+    return exit_status([provider], 1.0, interrupted=False), " ".join(verdict_on(provider, 1.0))
+
+
+def test_the_exit_code_is_0_only_if_every_speed_up_that_counts_is_known() -> None:
+    status, said = judged(other(2.0, 2.0))
+    assert status == ExitStatus.OK and "too slow" not in said and "not shown" not in said
+    status, said = judged(other(2.0, Status.OOM))
+    assert status == ExitStatus.NOTHING and "--min-speedup needs the comparison with other" in said
+
+
+def test_a_provider_that_is_too_slow_fails_also_if_another_speed_up_is_not_known() -> None:
+    absent = JudgedGap(baseline="quack", status=Status.UNAVAILABLE, reason="not installed", cases=2, required=True)
+    status, said = judged(other(0.5, 0.5), [absent])
+    assert status == ExitStatus.FAILED and "too slow: 0.5x is less than --min-speedup 1" in said
+    status, said = judged(other(2.0, 2.0), [absent])
+    assert status == ExitStatus.NOTHING and "needs the comparison with quack; " in said
+
+
+def test_without_any_baseline_no_speed_up_is_known() -> None:
+    status, said = judged([])
+    assert status == ExitStatus.NOTHING and "not shown to be fast enough: it was not compared with any baseline" in said

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from planted_repository import CONFIG, SWEEP, Machine, commit, git
 
-from kbench.revisions import process
+from kbench.revisions import side
 
 
 @pytest.fixture
@@ -36,5 +36,5 @@ def repository(tmp_path: Path, temporary: Path) -> Path:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    monkeypatch.setattr(process, "run_process", machine.run)
+    monkeypatch.setattr(side, "run_process", machine.run)
     return machine

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from common import Kbench
 from measure.in_process import measured
 from problems import RANDOM, SCALE, changed, scale_workload, solution, write_problem
 
@@ -17,8 +16,6 @@ from kbench.measure.correctness.definition import OperatorFault
 from kbench.results.case import Case
 from kbench.sources import SourceFault
 from kbench.sources.problems.flashinfer_trace import load
-
-QUICK = ("--set", "rounds=1", "--set", "rep_ms=1", "--set", "warmup_ms=1", "--no-plot")
 
 pytestmark = pytest.mark.usefixtures("no_operators")
 
@@ -100,13 +97,16 @@ def test_inputs_come_from_where_the_workload_says(tmp_path: Path) -> None:
         TAKE,
         workload("made", CUSTOM, CUSTOM),
         workload("kept", {"type": "safetensors", "path": "data/blob/x.safetensors", "tensor_key": "r"}, RANDOM),
+        workload("part", RANDOM, CUSTOM),
     )
     (folder / "blob").mkdir()
     (folder / "blob/x.safetensors").write_bytes(safetensors(other=torch.zeros(3, dtype=torch.bfloat16), r=stored))
     sweep = load(folder)
-    assert [point["workload"] for point in sweep.points] == ["made", "kept"]
-    _, rows, factor = drawn("made")
-    assert torch.equal(factor, rows.float() + 1), "one call of the problem's function makes both"
+    assert [point["workload"] for point in sweep.points] == ["made", "kept", "part"]
+    for others in ("kept", "part"):
+        drawn(others)
+        _, rows, factor = drawn("made")
+        assert torch.equal(factor, rows.float() + 1), "one call of the problem's function makes both"
     _, rows, factor = drawn("kept")
     assert torch.equal(rows.cpu(), stored) and not torch.equal(factor, rows.float() + 1)
     assert torch.equal(drawn("made")[1], drawn("made")[1]), "the seed decides"
@@ -122,14 +122,6 @@ def test_the_reference_computes_in_float64_whatever_dtypes_it_names(tmp_path: Pa
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
-    "an axis of no kind": (
-        changed(axes={"M": {"type": "list"}}),
-        "definition.json: axes.M: Input tag 'list'",
-    ),
-    "an unknown axis": (
-        changed(inputs={"x": {"shape": ["M", "K"], "dtype": "bfloat16"}}),
-        "definition.json: inputs.x.shape: there is no axis K; the axes are M, N, twice",
-    ),
     "a dtype that kbench lacks": (
         changed(outputs={"y": {"shape": [], "dtype": "float4_e2m1"}}),
         "dtype float4_e2m1 is not supported",
@@ -138,8 +130,6 @@ FAULTS: dict[str, tuple[Any, str]] = {
         changed(axes={"M": {"type": "expr", "expression": "__import__('os')"}}),
         "definition.json: axes.M.expression: ",
     ),
-    "no function": (changed(reference="x = 1"), "reference: `run` is not defined"),
-    "code that exits": (changed(reference="import sys\nsys.exit('bye')"), "reference:2: the code raised SystemExit"),
     "the name of a column": (changed(axes={**SCALE["axes"], "session": {"type": "var"}}), "is a column of the results"),
     "a list": (["no object"], "definition.json: it must hold a JSON object"),
 }
@@ -175,7 +165,6 @@ def test_a_solution_of_another_definition_is_left_out_with_a_note(
 LINES = {
     "5": "workload.jsonl:2: it must hold a JSON object",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "random"}}}': "workload.jsonl:2: inputs: there is no a",
-    '{"axes": {"M": 1}, "inputs": {"x": {"type": "zeros"}}}': "workload.jsonl:2: inputs.x: Input tag 'zeros'",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "custom"}}}': "inputs.x.type: is custom, but the definition has no",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "scalar", "value": 1}}}': "inputs.x.type: is scalar, but x is a tensor",
 }
@@ -214,12 +203,6 @@ def test_stored_tensors_must_fit_the_definition(tmp_path: Path, content: bytes, 
     with pytest.raises(OperatorFault) as raised:
         drawn("kept")
     assert said in str(raised.value)
-
-
-def test_a_problem_that_ends_the_process_is_one_line_of_the_command(kbench: Kbench, tmp_path: Path) -> None:
-    write_problem(tmp_path / "problem", changed(reference="import os\nos._exit(3)"), scale_workload(1))
-    done = kbench("run", "problem")
-    assert done.returncode == 3 and "problem: the process exited with code 3 while loading it; mend it" in done.stderr
 
 
 def test_a_data_set_of_several_definitions_asks_for_one(tmp_path: Path) -> None:

@@ -86,32 +86,27 @@ def test_the_problem_fills_its_inputs_from_the_seed(tmp_path: Path) -> None:
     assert torch.equal(x, inputs_of(case)[0]) and not torch.equal(x, inputs_of(case, 1)[0])
 
 
-def test_the_reference_is_the_model_in_float64_with_the_same_weights(tmp_path: Path) -> None:
-    load(write(tmp_path / "problem", mlp=PROBLEM))
-    operator, case = registered["mlp"], Case("mlp", {}, "bfloat16")
-    x, shift = inputs_of(case)
-    exact = operator.reference(x.double(), shift, dtype="bfloat16")
-    rounded = operator.providers["reference"].bind(case, {})(x, shift)
-    assert (exact.dtype, rounded.dtype) == (torch.float64, torch.bfloat16)
-    assert 0 < (exact - rounded).abs().max() < 0.1
+KEPT = PROBLEM.replace(
+    "        super().__init__()", "        super().__init__()\n        self.state = torch.randn(features, features)", 1
+).replace("        return", "        x = x @ self.state\n        return", 1)
+"""A recurrent network may keep its first state so, as a plain attribute. torch refuses a product of float64 and float32."""
 
 
-def test_a_tensor_that_is_a_plain_attribute_of_the_model_is_exact_too(tmp_path: Path) -> None:
-    """A recurrent network may keep its first state so. torch refuses a product of float64 and float32."""
-    kept = PROBLEM.replace(
-        "        super().__init__()",
-        "        super().__init__()\n        self.state = torch.randn(features, features)",
-        1,
-    )
-    load(
-        write(tmp_path / "problem", mlp=kept.replace("        return", "        x = x @ self.state\n        return", 1))
-    )
-    operator, case = registered["mlp"], Case("mlp", {}, "float32")
+@pytest.mark.parametrize(
+    ("code", "dtype", "largest_error"),
+    [(PROBLEM, "bfloat16", 0.1), (KEPT, "float32", 1e-4)],
+    ids=["parameters", "a plain attribute"],
+)
+def test_the_reference_is_the_model_in_float64_with_the_same_weights(
+    tmp_path: Path, code: str, dtype: str, largest_error: float
+) -> None:
+    load(write(tmp_path / "problem", mlp=code))
+    operator, case = registered["mlp"], Case("mlp", {}, dtype)
     x, shift = inputs_of(case)
-    exact = operator.reference(x.double(), shift, dtype="float32")
+    exact = operator.reference(x.double(), shift, dtype=dtype)
     rounded = operator.providers["reference"].bind(case, {})(x, shift)
-    assert (exact.dtype, rounded.dtype) == (torch.float64, torch.float32)
-    assert 0 < (exact - rounded).abs().max() < 1e-4
+    assert (exact.dtype, rounded.dtype) == (torch.float64, getattr(torch, dtype))
+    assert 0 < (exact - rounded).abs().max() < largest_error
 
 
 def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(tmp_path: Path) -> None:
@@ -128,10 +123,9 @@ def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(
     assert all(row.max_ulp is None for row in rows.values()), "no error against float64 is claimed"
 
 
-def test_one_file_may_hold_the_problem_and_its_solution(kbench: Kbench, tmp_path: Path) -> None:
-    (tmp_path / "both.py").write_text(PROBLEM + RIGHT)
-    done = kbench("run", "both.py", "--dry-run")
-    assert "ModelNew: will run" in done.stdout and "reference (baseline): will run" in done.stdout
+def test_one_file_may_hold_the_problem_and_its_solution(tmp_path: Path) -> None:
+    load(write(tmp_path, both=PROBLEM + RIGHT) / "both.py")
+    assert list(registered["both"].providers) == ["reference", "ModelNew"]
 
 
 FAULTS = {
