@@ -72,7 +72,7 @@ MAY_IMPORT = {
     "templates": "__init__",
     "text": "",
     "version": "",
-    "why": "analysis errors launches results text",
+    "why": "errors launches results text",
 }
 """Every room and the rooms that it may import from. A new arrow needs a reason, and its line here."""
 

@@ -21,7 +21,7 @@ from kbench.reporting.content import content
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
-from kbench.summary import caveats
+from kbench.summary import caveats, headline
 
 CONFIG = "operator: softmax\nsweep: {M: 1, N: 2}\nproviders: [torch-native, torch-eager]\n"
 TRACE = "model,tokens,weight\nllama-3-8b,1,100\nqwen3-8b,1,50\ngemma-2-9b,8,2.5\n"
@@ -89,12 +89,12 @@ def test_the_mean_over_cases_is_weighted_and_says_so() -> None:
     found = analyse(WEIGHTED, "torch")
     [best, _] = found.standings
     assert best.geomean == pytest.approx(MEAN)
-    assert found.headline().startswith(f"mine is fastest in 1 of 2 cases and tied in 1 more; {MEAN:.2f}x as fast as torch "
+    assert headline(found).startswith(f"mine is fastest in 1 of 2 cases and tied in 1 more; {MEAN:.2f}x as fast as torch "
                                        "(geomean, weighted)")  # fmt: skip
     assert "geometric means are weighted by how often each case occurs (column weight)" in caveats(found)
     plain = analyse([*pair(1, 4.0, None), *pair(2, 1.0, None)], "torch")
     assert plain.standings[0].geomean == pytest.approx(2.0)
-    assert "(geomean)" in plain.headline() and "weighted" not in str(caveats(plain))
+    assert "(geomean)" in headline(plain) and "weighted" not in str(caveats(plain))
 
 
 def test_a_case_without_a_weight_counts_once_and_huge_weights_do_not_overflow() -> None:

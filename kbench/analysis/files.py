@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -75,24 +75,18 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
     sources, left_out = [], []
     for label, path in named:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
-        file = read_file(label or stem, path, chosen)
-        if chosen.terms and not file.results.provider_rows:
-            left_out.append(path)
-        else:
-            sources.append(replace(file, where=where))
+        whole = read_results(path)
+        results = chosen.select(whole)
+        if chosen.terms and not results.provider_rows:
+            left_out.append(whole)
+            continue
+        configurations = frozenset(row.configuration_name for row in whole.provider_rows)
+        environment, note = read_environment(path)
+        warnings = (*whole.warnings, *filter(None, [note]))
+        sources.append(ResultsFile(label or stem, results, configurations, environment, warnings, where))
     if not sources:
-        raise UsageError(chosen.nothing(read_results(left_out[0])))
+        raise UsageError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]
     if repeated := next((label for label in labels if labels.count(label) > 1), None):
         raise UsageError(f"two files have the label {repeated!r}; give each its own label: old=a.csv new=b.csv")
     return sources
-
-
-def read_file(label: str, path: Path, where: RowFilter, *, expected: bool = False) -> ResultsFile:
-    """A results file with the rows that `where` chooses. `expected`: a missing environment file is worth a warning. Raises
-    UsageError and ResultsError."""
-    results = read_results(path)
-    configurations = frozenset(row.configuration_name for row in results.provider_rows)
-    environment, note = read_environment(path, expected=expected)
-    warnings = (*results.warnings, *filter(None, [note]))
-    return ResultsFile(label, where.select(results), configurations, environment, warnings)

@@ -20,9 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
 
-from kbench.analysis import rounds
 from kbench.analysis.cases import CaseKey, key_of, timed
-from kbench.analysis.pairwise import Limits, TimeDifference, difference
+from kbench.analysis.pairwise import Limits, TimeDifference, difference, standard_error
 from kbench.results.cells import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
@@ -165,7 +164,7 @@ def _of_cases(effects: Sequence[float], differences: Sequence[TimeDifference]) -
     of the rounds if that is larger, counts as USUAL_CASES more cases. Otherwise one pair that agrees by chance would mean
     that there is no noise.
     """
-    errors = [rounds.standard_error(case_difference.trials) for case_difference in differences]
+    errors = [standard_error(case_difference.trials) for case_difference in differences]
     usual = max(USUAL, median(errors) if errors else 0.0)
     cases = len(effects) + USUAL_CASES
     squares = math.fsum(min(effect, _floor(effects)) ** 2 for effect in effects)

@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kbench.analysis import rounds
 from kbench.results.cells import is_plausible
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
@@ -29,6 +28,10 @@ from kbench.results.timers import timer_kind
 TIE = math.log1p(0.02)
 """Two configurations tie if they are shown to be less than 2 % apart, and neither is shown to be faster. 2 % is also the
 default margin of `kbench compare`."""
+
+CONFIDENT = 3.0
+"""A difference within a session must exceed this many standard errors. It is more than the usual two, because a few rounds
+estimate the scatter poorly."""
 
 DISSENT = 9
 """One trial in nine may disagree about which configuration is faster. With fewer trials, none may."""
@@ -92,15 +95,13 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     logs = []
     for session in together:
         (old_ms, old_rounds), (new_ms, new_rounds) = (side[session] for side in times)
-        logs.append(rounds.logs(rounds.ratios(old_rounds, new_rounds)) or [math.log(new_ms / old_ms)])
+        logs.append(log_ratios(old_rounds, new_rounds) or [math.log(new_ms / old_ms)])
     if len(logs) == 1:
         trials = logs[0]
-        half_width = rounds.uncertainty(trials)
+        half_width = uncertainty(trials)
     else:
         trials = [median(session_logs) for session_logs in logs]
-        half_width = max(
-            rounds.uncertainty(trials), rounds.uncertainty([log for session_logs in logs for log in session_logs])
-        )
+        half_width = max(uncertainty(trials), uncertainty([log for session_logs in logs for log in session_logs]))
     effect = median(trials)
     dissenting = sum(trial * effect <= 0 for trial in trials)
     return TimeDifference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
@@ -131,3 +132,29 @@ def ticks_of(rows: Sequence[Row]) -> float:
     """Two steps of the event clock, as a share of the shortest time, in log time. Calls inside a graph are not single
     readings of the clock."""
     return max((math.log1p(2 * timer_kind(row.timer).resolution_ms / row.ms) for row in rows if row.ms), default=0.0)
+
+
+# ---- the rounds of a session
+
+
+def log_ratios(old: Sequence[float], new: Sequence[float]) -> list[float]:
+    """The logarithms of the second over the first, round by round, for the rounds that both have."""
+    return [math.log(after / before) for before, after in zip(old, new, strict=False)]
+
+
+def standard_error(logs: Sequence[float]) -> float:
+    """The standard error of the median of logarithms; 0 for fewer than two. The furthest of five values, the two furthest of
+    nine and so on are pulled in to the next one (winsorised), so that a disturbed round has little weight."""
+    if len(logs) < 2:
+        return 0.0
+    middle = median(logs)
+    distances = sorted(abs(log - middle) for log in logs)
+    aside = (len(distances) - 1) // 4
+    near = distances[: len(distances) - aside]
+    squares = math.fsum(distance**2 for distance in near) + aside * near[-1] ** 2
+    return 1.25 * math.sqrt(squares / (len(logs) - 1 - aside) / len(logs))
+
+
+def uncertainty(logs: Sequence[float]) -> float:
+    """The difference in log time that exceeds the scatter of the rounds."""
+    return CONFIDENT * standard_error(logs)

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.analysis import rounds
 from kbench.analysis.noise import TOO_NOISY
-from kbench.analysis.standings import weighted_mean
+from kbench.analysis.pairwise import uncertainty
+from kbench.analysis.ranking import weighted_mean
 from kbench.comparison import stats
 from kbench.comparison.drift import drift_of
 from kbench.comparison.model import CompareOptions, Drift, Geomean, JudgedRow, Pair, Side
@@ -133,7 +133,7 @@ def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change
     more, or the controls of the same case changed in another way than those of the others."""
     old, new = (statistics.fmean(logs.values()) for logs in _log_times(pair, drift, options))
     floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own.get(pair.key.case, 0.0)))
-    scatter = math.hypot(*(rounds.uncertainty(rounds.logs(side.readings[0].round_ms)) for side in pair.sides))
+    scatter = math.hypot(*(uncertainty(list(map(math.log, side.readings[0].round_ms))) for side in pair.sides))
     return Change(pair, drift, new - old, max(math.log1p(floor), scatter))
 
 

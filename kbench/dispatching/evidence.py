@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from kbench.analysis import Analysis, CaseKey, Outcome
 from kbench.analysis.files import ResultsFile
-from kbench.analysis.winners import winner
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case, Value, value_order
 from kbench.results.vocabulary import Flag, Role, Status
@@ -140,7 +139,7 @@ def _regrets(analysis: Analysis, key: CaseKey) -> dict[str, tuple[float, float]]
     usable = {name: rows for name, rows in analysis.cases[key].items() if name not in failed}
     if not usable:
         return {}
-    best = winner(key, usable, analysis.compare_pair).configuration_name
+    best = analysis.winner(key, usable).configuration_name
     regrets = {best: (0.0, 0.0)}
     for name in usable.keys() - regrets.keys():
         pair = analysis.compare_pair(key, best, name)

@@ -22,7 +22,7 @@ from kbench.reporting.table import PageTable, number, page_table
 from kbench.results.reader import parse_source
 from kbench.results.row import COLUMNS, Row
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
-from kbench.summary import caveats, counts, details_table, standings_table
+from kbench.summary import caveats, counts, details_table, headline, standings_table
 from kbench.text.numbers import microseconds, speed, ulps
 
 ALWAYS_EXPLAINED = ("tie", Control.COPY, Control.REPEAT, "copy_fraction", "max_ulp")
@@ -114,7 +114,7 @@ def _summary(source: ResultsFile) -> dict[str, Any]:
     return facts | {
         "file": source.label,
         "facts": facts,
-        "headline": analysis.headline(),
+        "headline": headline(analysis),
         "baseline": analysis.baseline,
         "caveats": [*caveats(analysis), *source.warnings],
         "standings": _standings(analysis, members),

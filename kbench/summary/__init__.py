@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from kbench.analysis import Analysis
 from kbench.analysis.audit import audit
 from kbench.results.vocabulary import Role
-from kbench.summary.sentences import cases_of, caveats, counts, left_out, precision_reached
+from kbench.summary.sentences import cases_of, caveats, counts, headline, left_out, precision_reached
 from kbench.summary.tables import details_table, stages_table, standings_table, times_table
 from kbench.text import terminal
 from kbench.text.table import Table
 
 __all__ = [
-    "cases_of", "caveats", "counts", "details_table", "left_out", "precision_reached", "print_summary",
+    "cases_of", "caveats", "counts", "details_table", "headline", "left_out", "precision_reached", "print_summary",
     "stages_table", "standings_table", "times_table",
 ]  # fmt: skip
 
@@ -30,7 +30,7 @@ def print_summary(analysis: Analysis, *, most_cases: int | None = None, more: st
     if findings := audit(analysis.rows):
         _print_lines("Before the numbers:", findings)
     print()
-    terminal.print_paragraph(analysis.headline() if timed else "No provider was timed.")
+    terminal.print_paragraph(headline(analysis) if timed else "No provider was timed.")
     if analysis.cases:  # none if every row is suspect
         width = terminal.width()
         table = standings_table(analysis, width)

@@ -1,4 +1,4 @@
-"""The sentences of a summary: the noise floor, flags, and the rows without a time."""
+"""The sentences of a summary: the fastest provider, the noise floor, flags, and the rows without a time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,55 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Role, Status
 from kbench.text.numbers import percent
 from kbench.text.words import plural
+
+
+def headline(analysis: Analysis) -> str:
+    """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).`"""
+    winners, lines, noise = analysis.winners, analysis.standings, analysis.noise
+    # a case that was timed on two kinds of device counts twice
+    cases = len({row.case for row in analysis.rows}) + len(analysis.cases) - len({key.case for key in analysis.cases})
+    if not winners:
+        if any(standing.suspect for standing in lines):
+            return (
+                "Every provider is suspect in every case in which it was timed: it is faster than possible (kbench explain "
+                "suspect)."
+            )
+        return "No provider was timed."
+    if noise.too_noisy:
+        text = noise.sentence()
+        return f"{text[0].upper()}{text[1:]}."
+    if len(lines) == 1:
+        [only] = lines
+        timed = f"{only.configuration_name} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
+        if only.suspect:
+            timed += f", but the times of {plural(only.suspect, 'case')} are suspect"
+        return f"{timed}; there is no provider to compare it with."
+    alone = sum(won.alone for won in winners)
+    if alone == len(winners):
+        return (
+            f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
+        )
+    best = max(lines, key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0))
+    open_ = sum(bool(won.unclear) for won in winners)
+    only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
+    if best.sole:
+        text = f"{best.configuration_name} is fastest in {best.sole} of {plural(cases, 'case')}"
+        text += f" and tied in {best.shared} more" if best.shared else ""
+    elif best.shared:
+        text = f"{best.configuration_name} is tied for fastest in {best.shared} of {plural(cases, 'case')}"
+    else:
+        where = f" in any of {cases} cases" if cases > 1 else ""
+        text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
+        return f"{text}{noise.load}{only_one}. More sessions may tell: run it again with --append --sessions 2."
+    mean = best.geomean
+    if mean is not None:
+        shared = len(best.over_baseline)
+        extent = (f" of {plural(shared, 'case')}" if shared < cases else "") + (
+            ", weighted" if analysis.weights else ""
+        )
+        text += f"; {mean:.2f}x as fast as {analysis.baseline} (geomean{extent})"
+    text += f"; {plural(open_, 'case')} unclear" if open_ else ""
+    return f"{text}{only_one}."
 
 
 def caveats(analysis: Analysis) -> list[str]:

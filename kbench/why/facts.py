@@ -9,13 +9,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from kbench.analysis.chosen_row import find_row
 from kbench.errors import UsageError
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.launched_call import DeviceLimits, KernelLaunch, LaunchedCall, Occupancy, launch_occupancy
 from kbench.results.environment import Environment, read_environment
-from kbench.results.reader import read_results
+from kbench.results.reader import Results, read_results
 from kbench.results.row import COLUMNS, Row
+from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role
 from kbench.text.suggest import nearest
 from kbench.text.words import list_words
@@ -128,7 +128,7 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     """The facts of the row that the terms choose and, with `versus`, of another configuration in the same case. Also returns
     notes for the user. Raises UsageError and ResultsError."""
     results = read_results(path)
-    chosen = find_row(results, terms)[0]
+    chosen = _find_row(results, terms)
     of_case = [row for row in results.rows if row.case == chosen.case and row.device == chosen.device]
     providers = [row for row in of_case if row.role == Role.PROVIDER]
     names = [chosen.configuration_name]
@@ -145,3 +145,26 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
         for name in names
     ]
     return facts, [*results.warnings, *filter(None, [kernels.note, note])]
+
+
+def _find_row(results: Results, terms: str) -> Row:
+    """The first row of the configuration and case that the terms of `--row` choose. Raises UsageError if they choose none, or
+    several."""
+    where = RowFilter.parse(terms)
+    rows = where.select(results).provider_rows
+    if not rows:
+        raise UsageError(where.nothing(results))
+    if len({(row.case, row.configuration_name) for row in rows}) > 1:
+        path = results.path
+        message = f"--row {terms!r} chooses more than one row of {path}" if terms else f"{path} has more than one row"
+        raise UsageError(f"{message}: {_differing(rows)}; add a term for each of these to --row")
+    return rows[0]
+
+
+def _differing(rows: Sequence[Row]) -> str:
+    """What the rows differ in: `N is 256, 512, 1024; provider is triton, cuda`."""
+    values: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for name, value in {**row.case.axes, "dtype": row.case.dtype, "provider": row.configuration_name}.items():
+            values.setdefault(name, {})[str(value)] = None
+    return "; ".join(f"{name} is {list_words(list(words), 8)}" for name, words in values.items() if len(words) > 1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kbench.analysis import rounds
+from kbench.analysis.pairwise import log_ratios, uncertainty
 from kbench.results.cells import is_plausible
 
 
@@ -42,9 +42,9 @@ def precision_of(
     together = list(baseline_ms[: len(round_ms)])
     if len(round_ms) < 2 or not all(map(is_plausible, (*round_ms, *together))):
         return None
-    scatter = rounds.uncertainty(rounds.logs(round_ms))
+    scatter = uncertainty(list(map(math.log, round_ms)))
     rounding = resolution_ms / 2 / median(round_ms)
     if together:
-        scatter = max(scatter, rounds.uncertainty(rounds.logs(rounds.ratios(together, round_ms))))
+        scatter = max(scatter, uncertainty(log_ratios(together, round_ms)))
         rounding += resolution_ms / 2 / median(together)
     return Precision(scatter, rounding)

@@ -1,0 +1,225 @@
+"""Who is fastest in each case of a file, by how much, and how often."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, median
+
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, suspects, weight_of
+from kbench.analysis.noise import Noise, noise_of
+from kbench.analysis.pairwise import Outcome, PairwiseComparison, difference, judge_difference, ticks_of
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The fastest configuration of a case.
+
+    ms       its time: the median of its sessions'
+    margin   the runner-up's time over its own, round by round; infinite where there is no runner-up
+    tied     the configurations that are shown to be as fast
+    unclear  the configurations that may be slower or not: the measurements do not tell
+    rows     its rows, one for each session
+    """
+
+    key: CaseKey
+    configuration_name: str
+    ms: float
+    margin: float
+    tied: tuple[str, ...]
+    unclear: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def case(self) -> Case:
+        return self.key.case
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other configuration has a time."""
+        return math.isinf(self.margin)
+
+    @property
+    def sole(self) -> bool:
+        """Whether there are other configurations, and all are shown to be slower."""
+        return not (self.alone or self.tied or self.unclear)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A configuration over all cases of a file.
+
+    over_baseline   the comparison with the baseline, by case; empty for the baseline itself
+    geomean         the geometric mean of its speed-ups over the baseline, weighted if there are weights: 2.0 is twice as fast
+    sole            cases in which all others are slower
+    shared          cases in which it ties for the first place
+    undecided       cases in which it may be the fastest, but the measurements do not tell
+    timed           cases in which it has a time that is not suspect
+    suspect         cases in which a time of it is suspect
+    copy_fraction   median share of the copy control's GB/s
+    tflops          largest TFLOP/s of the cases that arithmetic bounds; None if there are none
+    sol             median share of the speed of light
+    max_ulp         largest error in units in the last place, without wrong results
+    """
+
+    configuration_name: str
+    over_baseline: Mapping[CaseKey, PairwiseComparison]
+    geomean: float | None
+    sole: int
+    shared: int
+    undecided: int
+    timed: int
+    suspect: int
+    copy_fraction: float | None
+    tflops: float | None
+    sol: float | None
+    max_ulp: float | None
+
+    def count(self, outcome: Outcome) -> int:
+        """The number of cases with this outcome against the baseline."""
+        return sum(pair.outcome is outcome for pair in self.over_baseline.values())
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The analysis of the rows of one file. `cases` holds the timed rows of each case by configuration, without suspect
+    configurations. `baseline` is the configuration that speed-ups are over."""
+
+    rows: Sequence[Row]
+    baseline: str | None
+    cases: dict[CaseKey, RowsByConfiguration]
+    noise: Noise
+
+    def compare_pair(self, key: CaseKey, old: str, new: str) -> PairwiseComparison:
+        """The comparison of the second configuration of a case with the first. Raises KeyError if one of them was not timed."""
+        configurations = self.cases[key]
+        apart = difference(configurations[old], configurations[new])
+        return judge_difference(apart, self.noise.at(key), ticks_of(configurations[old] + configurations[new]))
+
+    def winner(self, key: CaseKey, names: Iterable[str]) -> Winner:
+        """The winner among some configurations that were timed in a case: the one with the shortest time, unless another is
+        faster round by round. Configurations with equal times are sorted by name."""
+        names = sorted(names)
+        times = {name: median(row.ms or math.inf for row in self.cases[key][name]) for name in names}
+        best = min(times, key=lambda name: times[name])
+        against = {name: self.compare_pair(key, best, name) for name in names if name != best}
+        if beaten := [name for name, pair in against.items() if pair.outcome is Outcome.FASTER]:
+            best = min(beaten, key=lambda name: against[name].ratio)
+            against = {name: self.compare_pair(key, best, name) for name in names if name != best}
+        ranked = sorted(against, key=lambda name: against[name].ratio)
+        return Winner(
+            key,
+            best,
+            times[best],
+            max(1.0, against[ranked[0]].ratio) if ranked else math.inf,
+            tuple(name for name in ranked if against[name].outcome is Outcome.TIE),
+            tuple(name for name in ranked if against[name].outcome in (Outcome.UNCLEAR, Outcome.FASTER)),
+            tuple(self.cases[key][best]),
+        )
+
+    @cached_property
+    def winners(self) -> list[Winner]:
+        """A winner for every case in which a configuration was timed, in the order of the rows."""
+        return [self.winner(key, configurations) for key, configurations in self.cases.items()]
+
+    @cached_property
+    def standings(self) -> list[Standing]:
+        """A standing for every configuration, the highest mean speed-up first, configurations without one last."""
+        rows_of: dict[str, list[Row]] = {}
+        for row in self.rows:
+            if row.role == Role.PROVIDER:
+                rows_of.setdefault(row.configuration_name, []).append(row)
+        sole, shared, undecided = places(self.winners)
+        suspect = Counter(name for _, name in suspects(self.rows))
+        lines = []
+        for name, rows in rows_of.items():
+            timed = [key for key, configurations in self.cases.items() if name in configurations]
+            over_baseline = {
+                key: self.compare_pair(key, self.baseline, name)
+                for key in timed
+                if self.baseline is not None and name != self.baseline and self.baseline in self.cases[key]
+            }
+            copies = [row.copy_fraction for row in rows if row.copy_fraction is not None]
+            lights = [row.sol for row in rows if row.sol is not None]
+            speeds = [row.tflops for row in rows if row.tflops is not None and row.bound_by_arithmetic]
+            errors = [row.max_ulp for row in rows if row.max_ulp is not None and not row.status.failed]
+            lines.append(
+                Standing(
+                    name,
+                    over_baseline,
+                    self._geomean(over_baseline),
+                    sole[name],
+                    shared[name],
+                    undecided[name],
+                    len(timed),
+                    suspect[name],
+                    median(copies) if copies else None,
+                    max(speeds, default=None),
+                    median(lights) if lights else None,
+                    max(errors, default=None),
+                )
+            )
+        return sorted(lines, key=self._rank, reverse=True)
+
+    def _geomean(self, over_baseline: Mapping[CaseKey, PairwiseComparison]) -> float | None:
+        if not over_baseline:
+            return None
+        logs = [math.log(pair.ratio) for pair in over_baseline.values()]
+        return math.exp(-weighted_mean(logs, [self.weights.get(key, 1.0) for key in over_baseline]))
+
+    def _rank(self, line: Standing) -> float:
+        if line.configuration_name == self.baseline and line.timed:
+            return 1.0
+        return line.geomean or 0.0
+
+    @cached_property
+    def models(self) -> dict[CaseKey, str]:
+        """The names of the models that have a case, between commas, for the cases whose rows name models."""
+        named = {key: next((row.model for row in rows if row.model), "") for key, rows in self._timed_rows.items()}
+        return {key: ", ".join(model.split(";")) for key, model in named.items() if model}
+
+    @cached_property
+    def weights(self) -> dict[CaseKey, float]:
+        """How often each case occurs, if the rows have weights; otherwise empty."""
+        weights = {key: weight_of(rows) for key, rows in self._timed_rows.items()}
+        return {} if set(weights.values()) <= {None} else {key: weight or 1.0 for key, weight in weights.items()}
+
+    @cached_property
+    def _timed_rows(self) -> dict[CaseKey, list[Row]]:
+        return {key: [row for rows in by_name.values() for row in rows] for key, by_name in self.cases.items()}
+
+
+def analyse(rows: Sequence[Row], baseline: str | None = None) -> Analysis:
+    """The analysis of the rows of one file, controls included. `baseline` is the one that the config states; without it, that
+    of the rows is found."""
+    over = baseline_of(rows, baseline)
+    return Analysis(rows, over, by_case(rows), noise_of(rows, over))
+
+
+def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Three counts for each configuration: cases in which all others are slower, cases in which it ties for the first place,
+    and undecided cases. A case with a single configuration is in none."""
+    sole: Counter[str] = Counter()
+    shared: Counter[str] = Counter()
+    undecided: Counter[str] = Counter()
+    for won in winners:
+        first = (won.configuration_name, *won.tied, *won.unclear)
+        if won.unclear:
+            undecided.update(first)
+        elif won.tied:
+            shared.update(first)
+        elif won.sole:
+            sole.update(first)
+    return sole, shared, undecided
+
+
+def weighted_mean(values: Iterable[float], weights: Sequence[float]) -> float:
+    """The mean of values that count by their weights. Weights are positive, and may be so large that their sum overflows."""
+    largest = max(weights)
+    return fmean(values, [weight / largest for weight in weights])
