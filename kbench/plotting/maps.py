@@ -18,8 +18,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from kbench.analysis.files import ResultsFile
-from kbench.analysis.standings import places
-from kbench.analysis.winners import Winner
+from kbench.analysis.ranking import Winner, places
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.names import BARE_COLUMNS, natural, size_text, title_of
 from kbench.plotting.pages import Look, Page

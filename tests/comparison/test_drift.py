@@ -42,29 +42,6 @@ def test_the_drift_explains_what_lies_near_it_and_nothing_else(write: Write) -> 
     assert words(one) == ["slower"] and "1 session" in one.rows[0].reason
 
 
-def beside_baseline(kernel: float, copy: float, baseline: float, **hashes: str) -> list[Row]:
-    """Three sessions of a kernel, a baseline and a copy, in two cases."""
-    rows = []
-    for place in ((n, s) for n in (1, 2) for s in range(3)):
-        n, session = place
-        rows += [
-            row(n, kernel, "mine", session=session, source_hash="b"),
-            row(n, baseline, "torch", session=session, speedup=1.0, **{"source_hash": "a", "env_id": "e", **hashes}),
-            row(n, copy, "copy", session=session, role=Role.CONTROL),
-        ]
-    return rows
-
-
-def test_the_unchanged_baseline_says_how_kernels_drift(write: Write) -> None:
-    """A clock that fell by 8 % slows kernels and not copies."""
-    old, new = write("old", beside_baseline(1.0, 1.0, 1.0)), write("new", beside_baseline(1.08, 1.0, 1.08))
-    comparison = compare_results(old, new)
-    assert comparison.drifts[""].controls == pytest.approx({"copy control": 0, "unchanged torch": math.log(1.08)})
-    assert set(words(comparison)) == {"unclear"}
-    slower = write("slower", beside_baseline(1.3, 1.0, 1.08))
-    assert words(compare_results(old, slower)) == ["slower", "unclear"] * 2
-
-
 def test_a_session_cut_short_takes_no_copies_from_the_others(write: Write) -> None:
     """A slower machine, and a third session that was interrupted after two cases: more data, the same words."""
     cases = range(1000, 1008)

@@ -243,3 +243,12 @@ def test_plot_draws_the_providers_and_the_day_of_a_change(kbench: Kbench, folder
     [path] = map(Path, ended.out.split())
     text = path.read_text()
     assert path.suffix == ".svg" and all(word in text for word in ("mine", "torch", "softmax", "2026-09-05"))
+
+
+def test_the_picture_calls_times_relative_to_the_copy_control_only_if_there_is_one(
+    kbench: Kbench, folder: Path, slower: Path
+) -> None:
+    without = [Run([row for row in run.rows if row["role"] == "provider"]) for run in nights()]
+    for history, said in ((slower, True), (make_history(folder, without), False)):
+        ended = kbench("history", "plot", history, "--out", folder / "pictures", "--format", "svg")
+        assert ("relative to the copy control" in Path(ended.out.strip()).read_text()) is said

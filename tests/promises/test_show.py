@@ -73,6 +73,18 @@ def test_rows_without_a_time_are_listed_with_their_reason_and_details_has_a_line
     assert "fast ~ even" in added and "fast ? even" in added
 
 
+def test_axes_of_words_are_left_aligned_and_sizes_right_aligned(kbench: Kbench, folder: Path) -> None:
+    rows = [
+        row(name, us, N=n, mode=mode)
+        for name, us in (("a", 1.0), ("b", 2.0))
+        for n, mode in ((8, "full"), (16, "forward"))
+    ]
+    out = kbench("show", write_results(folder / "modes.csv", rows)).out
+    assert re.search(r"^ 8 +full  ", out, re.MULTILINE) and re.search(r"^16 +forward  ", out, re.MULTILINE)
+    column = {line.index(word) for line in out.splitlines() for word in ("full", "forward") if f" {word} " in line}
+    assert len(column) == 1
+
+
 def test_a_machine_that_is_too_noisy_ranks_no_provider(kbench: Kbench, folder: Path) -> None:
     rows = [
         {**each, "ms": 2.6 * float(str(each["ms"])), "round_ms": ""} if each["provider"] == "repeat" else each
