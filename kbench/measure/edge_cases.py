@@ -17,9 +17,8 @@ from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected, OutputPart, keep_bytes
-from kbench.measure.correctness.gaps import marked_inputs
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.correctness.placement import overlaps_itself
+from kbench.measure.correctness.memory import marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard

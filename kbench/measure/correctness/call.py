@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
 from kbench.measure.correctness.definition import Definition, count_writes, dtype_name
-from kbench.measure.correctness.placement import Location, location_of
+from kbench.measure.correctness.memory import Location, location_of
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
 from kbench.text.exception_text import written_at

@@ -21,7 +21,7 @@ from kbench.measure.correctness.elements import (
     compare_elements,
 )
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.correctness.placement import Location, is_view, moved_away, overlap, overlaps_itself
+from kbench.measure.correctness.memory import Location, is_view, moved_away, overlap, overlaps_itself
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering.audit import threads_left_working, working_threads
 from kbench.results.case import Case

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kbench.measure.correctness.check import COPY, changed_input
 from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.placement import Placement, location_of, moved_away
+from kbench.measure.correctness.memory import Placement, location_of, moved_away
 from kbench.measure.machine.device import Device
 
 

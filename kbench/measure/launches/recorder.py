@@ -28,9 +28,6 @@ from kbench.text.printable import REASON_LIMIT, printable
 NAME_CHARACTERS = 300
 """Of the name of a kernel. Templates have names of thousands of characters."""
 
-MOST_LAUNCHES = 1000
-"""Different launches of a call that are recorded."""
-
 
 class PreparedCall(Protocol):
     """A call that is ready to be made."""
@@ -158,10 +155,8 @@ def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> t
 
 
 def launched_call(nodes: Sequence[KernelNode | MemoryOperation], machine_code: MachineCode) -> LaunchedCall:
-    """What the nodes of a graph launch. Nodes that are alike are counted. Raises RuntimeError for too many different ones."""
+    """What the nodes of a graph launch. Nodes that are alike are counted."""
     counts = Counter(nodes)
-    if len(counts) > MOST_LAUNCHES:
-        raise RuntimeError(f"the call has more than {MOST_LAUNCHES} different launches")
     kernels: dict[int, Kernel] = {}
     launches = []
     memory = []

@@ -1,0 +1,196 @@
+"""The memory of inputs: room for several sets of values, at addresses that change; which tensors share memory; and marks around
+an input, where a call must not write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import SystemRandom
+
+import torch
+from torch import Tensor
+
+_RANDOM = SystemRandom()
+
+STEP_BYTES = 512
+"""torch's allocator aligns memory of a device to as many bytes, and kernels often depend on the alignment. So addresses move by
+a multiple of this, and a copy is as far from a multiple as the input was."""
+
+HOST_ROOM_BYTES, DEVICE_ROOM_BYTES = 2**13, 2**23
+"""The addresses of an input lie within so many bytes. On a device they lie on several pages of 2 MiB: where an input lies in
+the memory changes the time of a kernel by up to 2 %, and the rounds shall show the mean of many places, not one place."""
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers of as many bytes as an element: torch can choose and compare them, whatever the dtype of the input."""
+
+MARGIN_BYTES = 2**14
+"""So much memory before and behind an input is looked at."""
+
+LARGEST_BYTES, MOST_SPREAD = 2**28, 16
+"""Inputs of more bytes stay where they are: their copy takes as much memory. So do those with long gaps, which span more than
+this many times their own elements."""
+
+
+class Placement:
+    """Memory for `sets` tensors like `like`, each at a multiple of STEP_BYTES from the others. `move` places them at random."""
+
+    def __init__(self, like: Tensor, sets: int) -> None:
+        self._shape, self._stride, self.sets = tuple(like.shape), like.stride(), sets
+        bytes_ = spanned_elements(like) * like.element_size()
+        self._set_elements = -(-bytes_ // STEP_BYTES) * STEP_BYTES // like.element_size()
+        self._step_elements = STEP_BYTES // like.element_size()
+        self._places = (HOST_ROOM_BYTES if like.device.type == "cpu" else DEVICE_ROOM_BYTES) // STEP_BYTES
+        self._place = self._places - 1
+        total = self._set_elements * sets + self._step_elements * self._places
+        self._memory = torch.empty(total, dtype=like.dtype, device=like.device)
+
+    def move(self) -> None:
+        """Choose other addresses than before for all sets. Their values are lost."""
+        self._place = (self._place + 1 + _RANDOM.randrange(self._places - 1)) % self._places
+
+    def tensor(self, number: int) -> Tensor:
+        """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own."""
+        return _tensor_in(self._memory, self._first(number), self._shape, self._stride)
+
+    def stacked(self) -> Tensor:
+        """The tensors of all sets as one, along a new first dimension."""
+        stride = (self._set_elements, *self._stride)
+        return _tensor_in(self._memory, self._first(0), (self.sets, *self._shape), stride)
+
+    def _first(self, number: int) -> int:
+        return self._place * self._step_elements + number * self._set_elements
+
+
+def _tensor_in(memory: Tensor, start: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+    """A tensor at a place in a memory. It is no view for torch, so writing to one does not count as a change of another."""
+    return memory.new_empty(0).set_(memory.untyped_storage(), start, shape, stride)
+
+
+Location = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""Where a tensor is: its address, shape and strides."""
+
+
+def location_of(x: Tensor) -> Location:
+    return x.data_ptr(), tuple(x.shape), x.stride()
+
+
+def moved_away(subject: str, name: str) -> str:
+    """What to report of a provider that gives a tensor other memory: its caller has the old memory."""
+    return f"gave {subject} other memory, as {name}.data = ... does; leave the tensor where it is"
+
+
+def spanned_elements(x: Tensor) -> int:
+    """The elements from the first to the last one of a tensor, with what lies between them."""
+    if x.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+
+
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether an element of one tensor lies in the memory of the other."""
+    (a_start, a_end), (b_start, b_end) = _bytes(a), _bytes(b)
+    if max(a_start, b_start) >= min(a_end, b_end):
+        return False
+    start = min(a_start, b_start)
+    occupied = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool, device=a.device)
+    _of_bytes(occupied, a, start).fill_(True)
+    return bool(_of_bytes(occupied, b, start).any())
+
+
+def overlaps_itself(x: Tensor) -> bool:
+    """Whether two elements of a tensor lie in the same memory, as those of `expand` do."""
+    reach = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size > 1):
+        if stride < reach:
+            break
+        reach += (size - 1) * stride
+    else:
+        return False
+    if x.numel() == 0:
+        return False
+    start, end = _bytes(x)
+    occupied = torch.zeros(end - start, dtype=torch.bool, device=x.device)
+    _of_bytes(occupied, x, start).fill_(True)
+    return int(occupied.sum()) < x.nbytes
+
+
+def _bytes(x: Tensor) -> tuple[int, int]:
+    """The addresses from the first byte of a tensor to behind its last one; equal if it has no elements."""
+    return x.data_ptr(), x.data_ptr() + spanned_elements(x) * x.element_size()
+
+
+def _of_bytes(occupied: Tensor, x: Tensor, start: int) -> Tensor:
+    """The elements of `occupied`, one for each byte of memory from `start`, that stand for the bytes of a tensor."""
+    size = x.element_size()
+    strides = [stride * size for stride in x.stride()]
+    return occupied.as_strided((*x.shape, size), (*strides, 1), x.data_ptr() - start)
+
+
+def is_view(output: Tensor, x: Tensor) -> bool:
+    """Whether an output lies in the memory of an input, be it at another offset. False if it has no elements."""
+    return output.numel() > 0 and output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+@dataclass(frozen=True)
+class MarkedInput:
+    """An input with a mark in the memory around it and between its rows. The mark is not 0, because a kernel without a mask
+    often writes zeros.
+
+    tensor   the input
+    memory   its memory and the margins, as integers; None if the input stays where it was
+    mark     what all of it holds that is not the input's: 1 in the dtype of the input, as an integer
+    outside  which elements of the memory are not the input's
+    first    the position of the input in its memory
+    """
+
+    name: str
+    tensor: Tensor
+    memory: Tensor | None = None
+    mark: Tensor | None = None
+    outside: Tensor | None = None
+    first: int = 0
+
+    @classmethod
+    def copy_of(cls, name: str, x: Tensor) -> MarkedInput:
+        size, span = x.element_size(), spanned_elements(x)
+        if not x.numel() or size not in _BITS or span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel():
+            return cls(name, x)
+        if overlaps_itself(x):
+            return cls(name, x)
+        margin = MARGIN_BYTES // size
+        memory = x.new_empty(2 * margin + STEP_BYTES // size + span)
+        bits, mark = memory.view(_BITS[size]), torch.ones(1, device=x.device).to(x.dtype).view(_BITS[size])
+        bits.copy_(mark.expand_as(bits))
+        start = margin + (x.data_ptr() - memory.data_ptr()) % STEP_BYTES // size
+        tensor = _tensor_in(memory, start, x.shape, x.stride())
+        outside = torch.ones_like(bits, dtype=torch.bool)
+        outside.as_strided(x.shape, x.stride(), start).fill_(False)
+        return cls(name, tensor.copy_(x), bits, mark, outside, start)
+
+    def fault(self) -> str | None:
+        """What to report if a call has written outside of the input; None if it has not."""
+        if self.memory is None or self.outside is None:
+            return None
+        written, first = (self.memory != self.mark) & self.outside, self.first
+        last = int(self.outside.logical_not().nonzero().max()) + 1
+        for part, where in (
+            (written[first:last], "between the rows"),
+            (written[last:], "behind the end"),
+            (written[:first], "before the beginning"),
+        ):
+            if part.any():
+                return (
+                    f"wrote into memory {where} of its input {self.name}, which may belong to others; mask the stores"
+                )
+        return None
+
+
+def marked_inputs(names: Sequence[str], inputs: Sequence[Tensor]) -> list[MarkedInput]:
+    """Copies of the inputs, with the same values and strides, in memory with marks. Inputs that are parts of one tensor stay
+    where they are, and so do empty, expanded and very large ones."""
+    owners = Counter(x.untyped_storage().data_ptr() for x in inputs)
+    return [
+        MarkedInput.copy_of(name, x) if owners[x.untyped_storage().data_ptr()] == 1 else MarkedInput(name, x)
+        for name, x in zip(names, inputs, strict=True)
+    ]
