@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -34,6 +35,7 @@ def report(
     """
     from kbench import reporting
 
+    gc.disable()  # the process is short, and to look for garbage among thousands of rows takes a fifth of its time
     if folders := [file for file in files or () if Path(file).is_dir()]:
         if len(files or ()) > 1 or baseline is not None:
             raise UsageError(

@@ -9,27 +9,26 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import ResultsFile, load_sources
-from kbench.comparison.compare import compare_results
-from kbench.comparison.model import CompareOptions, Comparison
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
-from kbench.history.report import HistoryReport
-from kbench.plotting.changes import draw_changes
-from kbench.plotting.history import draw_history
 from kbench.plotting.lines import DrawnCurve
 from kbench.plotting.names import combination_of, file_name_part
 from kbench.plotting.results import Choices, draw_results
 from kbench.plotting.sheet import settle
-from kbench.plotting.style import Theme, styled, theme_by_name
+from kbench.plotting.style import styled, theme_by_name
 from kbench.text.suggest import unknown
+
+if TYPE_CHECKING:  # scipy, which these need, is slow to import
+    from kbench.comparison.model import Comparison
+    from kbench.history.report import HistoryReport
 
 __all__ = [
     "PICTURE_FORMATS",
@@ -50,8 +49,8 @@ PICTURE_FORMATS: dict[str, dict[str, Any]] = {
 }
 """Picture formats, and for each the metadata to leave out because it changes with the date or the version."""
 
-LONGEST_STEM = 160
-"""Most characters of a picture's name before the metric. File systems take 255 characters for a whole name."""
+LONGEST_NAME = 160
+"""Characters of a part of a picture's name. File systems take 255 characters for a whole name."""
 
 DEFAULT_CHOICES = Choices()
 
@@ -79,57 +78,85 @@ def write_pictures(
     file. `where` chooses rows (see kbench/results/row_filter.py).
     Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
     """
-    _check_formats(formats)
     sources = load_sources([files] if isinstance(files, (Path, str)) else files, where)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
     metric = choices.metric_of(sources)
     changed = "change" if metric == "ms" else f"{metric}_change"
     subject = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
-    begin = f"{stem[:LONGEST_STEM]}_{subject}"
-    return [
-        path for picture in plot(sources, choices) for path in _write(picture, folder, begin, formats, choices.theme)
-    ]
+    return _write(plot(sources, choices), folder, f"{stem[:LONGEST_NAME]}_{subject}", formats, choices.theme)
 
 
 def write_history_pictures(
     report: HistoryReport, out_dir: Path, formats: Sequence[str] = ("png", "svg"), theme: str = "light"
 ) -> list[Path]:
     """Draw a history into `history_<operator>[_<machine>].<format>` and return the paths. Raises as `write_pictures` does."""
-    _check_formats(formats)
-    pictures = plot_history(report, theme)
-    paths = [path for picture in pictures for path in _write(picture, out_dir, "history", formats, theme)]
+    paths = _write(plot_history(report, theme), out_dir, "history", formats, theme)
     if not paths:
         raise ResultsError(f"{report.path}: no reading has a time, so there is nothing to draw")
     return paths
 
 
-def _check_formats(formats: Sequence[str]) -> None:
+def _write(pictures: Iterable[Picture], folder: Path, begin: str, formats: Sequence[str], theme: str) -> list[Path]:
+    """Write pictures in each format. Their names begin with `begin`, and no two have the same."""
     if strange := [name for name in formats if name not in PICTURE_FORMATS]:
         raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
+    paths: list[Path] = []
+    names: Counter[str] = Counter()
+    for picture in pictures:
+        name = "_".join(filter(None, [begin, picture.combination[:LONGEST_NAME]]))
+        names[name] += 1
+        name += f"-{names[name]}" if names[name] > 1 else ""
+        for suffix in formats:
+            path, stream = folder / f"{name}{'' if theme == 'light' else f'_{theme}'}.{suffix}", io.BytesIO()
+            with styled(theme_by_name(theme)):
+                picture.figure.savefig(stream, format=suffix, metadata=PICTURE_FORMATS[suffix])
+            replace(path, stream.getvalue())
+            paths.append(path)
+    return paths
 
 
-def _write(picture: Picture, folder: Path, begin: str, formats: Sequence[str], theme: str) -> Iterator[Path]:
-    """Write a picture in each format. Its name begins with `begin`."""
-    name = "_".join(filter(None, [begin, picture.combination, theme if theme != "light" else ""]))
-    for suffix in formats:
-        path, stream = folder / f"{name}.{suffix}", io.BytesIO()
-        with styled(theme_by_name(theme)):
-            picture.figure.savefig(stream, format=suffix, metadata=PICTURE_FORMATS[suffix])
-        replace(path, stream.getvalue())
-        yield path
-
-
-def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
-    """The pictures of files that `load_sources` read, one after the other. Raises UsageError and ResultsError."""
+def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
+    """The pictures of files that `load_sources` read. Raises UsageError and ResultsError."""
     if choices.kind == "change":
+        from kbench.comparison.compare import compare_results
+        from kbench.comparison.model import CompareOptions
+
         named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
         options = CompareOptions(sources[0].where, metric=choices.metric_of(sources), margin=choices.margin)
-        yield from plot_changes(compare_results(*named, options=options), choices)
-        return
-    drawn = draw_results(sources, choices)
-    pictures = (Picture(combination_of(page.fixed), figure, curves) for page, figure, curves in drawn)
-    yield from _in_style(theme_by_name(choices.theme), pictures)
+        return plot_changes(compare_results(*named, options=options), choices)
+    with styled(theme_by_name(choices.theme)):
+        drawn = draw_results(sources, choices)
+        return [_settled(combination_of(page.fixed), figure, curves) for page, figure, curves in drawn]
+
+
+def plot_changes(comparison: Comparison, choices: Choices) -> list[Picture]:
+    """The pictures of a comparison. Raises ResultsError where no row has a change."""
+    from kbench.plotting.changes import draw_changes
+
+    theme = theme_by_name(choices.theme)
+    with styled(theme):
+        drawn = draw_changes(comparison, choices.x, choices.by, theme)
+        return [_settled(combination_of(page.fixed), figure) for page, figure in drawn]
+
+
+def plot_history(report: HistoryReport, theme: str) -> list[Picture]:
+    """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
+    from kbench.plotting.history import draw_history
+
+    several = len({series.key.machine for series in report.series}) > 1
+    with styled(theme_by_name(theme)):
+        drawn = draw_history(report, theme_by_name(theme))
+        return [
+            _settled(file_name_part(f"{operator}-{machine}" if several else operator), figure)
+            for machine, operator, figure in drawn
+        ]
+
+
+def _settled(combination: str, figure: Figure, curves: Sequence[DrawnCurve] = ()) -> Picture:
+    """A picture of a figure that is laid out."""
+    settle(figure)
+    return Picture(combination, figure, curves)
 
 
 def print_charts(files: Sequence[Path | str], choices: Choices = DEFAULT_CHOICES, where: str = "") -> None:
@@ -137,35 +164,3 @@ def print_charts(files: Sequence[Path | str], choices: Choices = DEFAULT_CHOICES
     from kbench.plotting import terminal  # plotext is slow to import, and most pictures are files
 
     terminal.print_charts(load_sources(files, where), choices)
-
-
-def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
-    """The pictures of a comparison. Raises ResultsError where no row has a change."""
-    theme = theme_by_name(choices.theme)
-    drawn = draw_changes(comparison, choices.x, choices.by, theme)
-    yield from _in_style(theme, (Picture(combination_of(page.fixed), figure) for page, figure in drawn))
-
-
-def plot_history(report: HistoryReport, theme: str) -> Iterator[Picture]:
-    """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
-    yield from _in_style(theme_by_name(theme), _history_pictures(report, theme_by_name(theme)))
-
-
-def _history_pictures(report: HistoryReport, theme: Theme) -> Iterator[Picture]:
-    machines = {series.key.machine for series in report.series}
-    names: Counter[str] = Counter()
-    for machine, operator, figure in draw_history(report, theme):
-        name = file_name_part("-".join([operator, *([machine] if len(machines) > 1 else [])]))[:LONGEST_STEM]
-        names[name] += 1
-        yield Picture(name if names[name] == 1 else f"{name}-{names[name]}", figure)
-
-
-def _in_style(theme: Theme, pictures: Iterator[Picture]) -> Iterator[Picture]:
-    """The same pictures, each made and laid out in the style of a theme. The caller's style is not touched in between."""
-    while True:
-        with styled(theme):
-            picture = next(pictures, None)
-            if picture is None:
-                return
-            settle(picture.figure)
-        yield picture

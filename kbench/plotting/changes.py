@@ -28,48 +28,24 @@ from kbench.plotting.style import MARK_SHAPES, QUESTION_MARK, Theme
 MOST_PANELS = 24
 """Of a picture."""
 
-MOST_PICTURES = 4
-"""Where the panels need more pictures, the rows become a list, unless the user asks for panels."""
-
-LEAST_SIZES = 3
-"""Values of an axis that make a sweep."""
-
 MOST_LIST_ROWS = 50
 """A longer list has the rows with the largest changes."""
 
-MOST_NOTES = 4
-"""Notes of one kind in the caption. More of them are left out."""
-
 PANEL_INCHES = {1: 3.4, 2: 2.7}
-"""Height of a panel of a sweep, by rows of panels. With more rows it is LOW_PANEL_INCHES."""
-
-LOW_PANEL_INCHES, LABEL_INCHES = 1.8, 0.3
-"""The second is the height of the label of x below the last row of panels."""
-
-LIST_ROW_INCHES, AROUND_LIST_INCHES = 0.27, 0.9
-"""Height of a row of a list, and of its axis."""
-
-STRIP_SHARE = 0.1
-"""The height of the strip for rows without a change, as a share of the panel."""
-
-MOST_LARGE_MARKS, SMALL_MARKS = 40, 0.7
-"""Panels with more sizes have small marks, of this share of the usual size."""
-
-ARROW_POINTS = 9
-"""The length of the arrow at the end of an interval that goes on beyond the axis."""
+"""Height of a panel of a sweep, by rows of panels; 1.8 with more rows."""
 
 ALARM, GOOD = 1, 2
 """Places in `Theme.colours`: for verdicts that need attention, and for welcome ones. The report uses the same two."""
 
-SHAPES: dict[str, Any] = {
-    "same": "o", "unclear": "o", "failed": MARK_SHAPES["failed"], "missing": "x", "suspect": QUESTION_MARK,
-    "fixed": "*", "new": "P", "incomparable": "|", "untimed": "_",
+MARKS: dict[str, tuple[Any, float]] = {
+    "same": ("o", 5.0), "unclear": ("o", 6.0), "failed": (MARK_SHAPES["failed"], 7.0), "missing": ("x", 7.0),
+    "suspect": (QUESTION_MARK, 9.0), "fixed": ("*", 9.5), "new": ("P", 7.0), "incomparable": ("|", 7.0),
+    "untimed": ("_", 7.0),
 }  # fmt: skip
+"""The shape and the size of the marks of verdicts. `slower` and `faster` are triangles."""
+
 STROKES = ("failed", "missing", "incomparable", "untimed")
 """Verdicts with a mark made of strokes, which has no face to fill."""
-
-MARK_SIZES = {"same": 5.0, "unclear": 6.0, "fixed": 9.5, "suspect": 9.0}
-MARK_SIZE = 7.0
 
 
 @dataclass(frozen=True)
@@ -120,12 +96,12 @@ class ChangeStyle:
         ink, word = self.colour(verdict), verdict.value
         if word in ("slower", "faster"):
             more = (word == "faster") == self.more_is_better
-            shape: Any = ("<>" if self.sideways else "v^")[more]
+            shape, size = ("<>" if self.sideways else "v^")[more], 7.0
         else:
-            shape = SHAPES[word]
+            shape, size = MARKS[word]
         return {
             "marker": shape,
-            "markersize": MARK_SIZES.get(word, MARK_SIZE) * scale,
+            "markersize": size * scale,
             "color": ink,
             "markerfacecolor": self.theme.background if word == "unclear" else ink,
             "markeredgecolor": ink,
@@ -211,8 +187,9 @@ def _pages(
     if len(panels) > MOST_PANELS:  # columns with few values make the pictures
         beside.sort(key=lambda name: counts[name])
     varying = [counts[name] for name in beside if counts[name] > 1]
-    room = MOST_PANELS * varying[0] if varying and varying[0] <= MOST_PICTURES else MOST_PANELS
-    is_list = not along or max(panels.values()) < LEAST_SIZES or len(panels) > room
+    # four pictures are a sweep, more would be a flood
+    room = MOST_PANELS * varying[0] if varying and varying[0] <= 4 else MOST_PANELS
+    is_list = not along or max(panels.values()) < 3 or len(panels) > room  # few sizes are no sweep
     if is_list and x is None and not by:
         return "", [], [Page({}, [Panel({}, list(changes))])]
     return along, list(paired.values()), split_into_pages(changes, beside, by, MOST_PANELS, MOST_PANELS)
@@ -222,13 +199,13 @@ def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle, title: str, tex
     """Panels of a sweep that share their axes. Only those at the edges of the grid have labels."""
     columns, lines = _grid(page.panels)
     xs = sorted({float(change.where[x]) for change in page.points})
-    body = PANEL_INCHES.get(lines, LOW_PANEL_INCHES) * lines + LABEL_INCHES
+    body = PANEL_INCHES.get(lines, 1.8) * lines + 0.3
     figure, grid_axes = make_page(
         len(page.panels), columns, body, title, "\n".join(text), [_legend(page.points, style)], style.theme,
         y_label=style.label if lines > 1 else "",
     )  # fmt: skip
     axis = style.axis
-    strip = 0.0 if all(change.drawn for change in page.points) else STRIP_SHARE
+    strip = 0.0 if all(change.drawn for change in page.points) else 0.1
     bottom = axis.low - (axis.high - axis.low) * strip / (1 - strip)
     for place, (axes, panel) in enumerate(zip(grid_axes, page.panels, strict=True)):
         scale_x(axes, xs, panel_width(columns))
@@ -237,8 +214,7 @@ def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle, title: str, tex
         if strip:
             axes.axhline(axis.low, color=style.theme.quiet, linewidth=0.8, zorder=1)
         sizes = [float(change.where[x]) for change in panel.points]
-        scale = 1.0 if len(xs) <= MOST_LARGE_MARKS else SMALL_MARKS
-        _draw_changes(axes, sizes, panel.points, style, (bottom + axis.low) / 2, scale)
+        _draw_changes(axes, sizes, panel.points, style, (bottom + axis.low) / 2, 1.0 if len(xs) <= 40 else 0.7)
         for size, change in zip(sizes, panel.points, strict=True):
             if axis.outside(change.effect):
                 axes.annotate(
@@ -277,7 +253,7 @@ def _draw_list(
     if len(shown) < len(changes):
         more = f"{len(shown)} of {len(changes)} rows are drawn: those with the largest changes; kbench compare has all"
         text = [*text, more]
-    height = LIST_ROW_INCHES * len(shown) + AROUND_LIST_INCHES
+    height = 0.27 * len(shown) + 0.9
     figure, [axes] = make_page(1, 1, height, title, "\n".join(text), [_legend(changes, style)], theme)
     axes.set_xlim(axis.low, axis.high)
     axes.set_ylim(len(shown) - 0.4, -0.6)
@@ -321,7 +297,7 @@ def _draw_changes(
         arrow = {"arrowstyle": "->", "color": ink, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
         for place, low, high in intervals:
             for edge, back in axis.cut_ends(low, high):
-                end, start = style.xy(place, edge), style.xy(0, back * ARROW_POINTS)
+                end, start = style.xy(place, edge), style.xy(0, 9 * back)
                 axes.annotate("", end, start, "data", "offset points", arrowprops=arrow)
 
 
@@ -352,5 +328,5 @@ def _caption(comparison: Comparison, changes: Sequence[Change], style: ChangeSty
         meaning.append("arrows: the interval goes on beyond the axis")
     yield " · ".join(meaning)
     for notes in (list(report.drifts(comparison, beside_values=False)), [report.geomean(comparison)]):
-        if len(notes) <= MOST_NOTES:
+        if len(notes) <= 4:
             yield from sorted(notes)

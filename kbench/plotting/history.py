@@ -24,12 +24,14 @@ from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
 from kbench.history.timeline import RunPoint, Series
-from kbench.plotting.lines import spread
-from kbench.plotting.names import four_digits, natural_key, shorten, title_of
+from kbench.plotting.lines import End, draw_ends, draw_marks
+from kbench.plotting.names import four_digits, shorten, title_of
+from kbench.plotting.pages import order
 from kbench.plotting.points import DECLINED, FAILED
 from kbench.plotting.scales import ChangeAxis
 from kbench.plotting.sheet import POINTS_PER_INCH, LegendEntry, grid, make_page, panel_width, wrap
 from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
+from kbench.text.numbers import format_change
 from kbench.text.words import plural
 
 MOST_CASES = 12
@@ -38,25 +40,11 @@ MOST_CASES = 12
 MOST_EVENTS = 10
 """Runs with a number, the last ones in which something changed. More would not fit below the panels."""
 
-PANEL_INCHES, AROUND_PANEL_INCHES = {1: 3.4, 2: 2.8, 3: 2.5}, 0.85
-"""The height of a panel, by columns of panels, and what its labels take of it."""
+PANEL_INCHES, DATE_TICKS = {1: 3.4, 2: 2.8, 3: 2.5}, {1: 9, 2: 6, 3: 5}
+"""The height of a panel, and its most dates, by columns of panels."""
 
-DATE_TICKS = {1: 9, 2: 6, 3: 5}
-
-LEAST_REACH = math.log(1.04)
-"""y reaches at least so far to both sides, so that noise does not look like a change."""
-
-SHOWN_SHARE = 0.98
-"""y reaches this share of the points. The others are drawn at its edge."""
-
-LOST_ROW, MOST_OF_LOST = 0.07, 0.35
-"""The height of a row of marks for runs without a time, and the most that all these rows take, as shares of the panel."""
-
-MOST_END_LABELS, LABEL_HEIGHT = 8, 15.0
-"""With more providers, their present times do not fit beside the panel. The height of one is in points."""
-
-MOST_VECTOR_DOTS, FEW_RUNS = 200, 15
-"""The dots of a longer line are pixels in an SVG or PDF, which would become too large otherwise. Few runs have large dots."""
+LOST_ROW = 0.07
+"""The height of a row of marks for runs without a time, as a share of the panel."""
 
 NUMBER_POINTS = 15.0
 """The width and the height that the number of an event needs, in points."""
@@ -103,6 +91,9 @@ class HistoryPage:
         """The middle between a run and the one before it."""
         return (self.x(max(run - 1, 0)) + self.x(run)) / 2
 
+    def colour(self, series: Series) -> str:
+        return self.styles[series.key.configuration_name].colour
+
 
 def draw_history(report: HistoryReport, theme: Theme) -> Iterator[tuple[str, str, Figure]]:
     """For each machine and operator with a time: their names and the picture."""
@@ -120,10 +111,10 @@ def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[
     for series in members:
         cases[_case(series)].append(series)
     largest = dict.fromkeys(cases, 0.0)
-    events: dict[int, list[HistoryChange]] = defaultdict(list)
+    events_by_run: dict[int, list[HistoryChange]] = defaultdict(list)
     for change in report.changes:
         if change.series.key in keys:
-            events[change.event_run].append(change)
+            events_by_run[change.event_run].append(change)
             size = abs(math.log(change.ratio)) if change.ratio else math.inf
             largest[_case(change.series)] = max(largest[_case(change.series)], size)
     drawn = sorted(cases, key=lambda case: -largest[case])[:MOST_CASES]
@@ -133,14 +124,14 @@ def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[
         ({name: value for name, value in where.items() if name not in shared}, cases[case])
         for where, case in zip(wheres, drawn, strict=True)
     ]
-    panels.sort(key=lambda panel: [natural_key(str(value)) for value in panel[0].values()])
-    shown = [series for _, members in panels for series in members]
+    panels.sort(key=lambda panel: [order(value) for value in panel[0].values()])
+    shown = [series for _, series_of_case in panels for series in series_of_case]
     return HistoryPage(
         report,
         title_of({"operator": operator, **shared, "device": machine}),
         panels,
         sorted({point.run for series in shown for point in series.points}),
-        {run: events[run] for run in sorted(events)},
+        {run: events_by_run[run] for run in sorted(events_by_run)},
         len(cases),
         styles({series.key.configuration_name for series in shown}, theme),
         theme,
@@ -160,7 +151,7 @@ def _draw_page(page: HistoryPage) -> Figure:
         y_label="change since the first level",
     )  # fmt: skip
     for axes, (where, series) in zip(grid_axes, page.panels, strict=True):
-        events = [run for run, changes in page.events.items() if any(change.series in series for change in changes)]
+        runs = [run for run, changes in page.events.items() if any(change.series in series for change in changes)]
         timed = [member for member in series if member.timed]
         axis = _axis(timed)
         strip = _draw_strip(axes, series, page)
@@ -170,25 +161,36 @@ def _draw_page(page: HistoryPage) -> Figure:
         _draw_dates(axes, page, columns)
         for member in timed:
             _draw_series(axes, member, page, axis)
-        _draw_times(axes, timed, page, (height - AROUND_PANEL_INCHES) * POINTS_PER_INCH / span)
-        number_rows = _draw_events(axes, events, page, panel_width(columns))
+        if len(timed) <= 8:  # more do not fit beside the panel
+            scale = (height - 0.85) * POINTS_PER_INCH / span
+            draw_ends(axes, [_end(member, page, axis.high - span, scale) for member in timed], page.theme, 9.5, 5)
+        number_rows = _draw_events(axes, runs, page, panel_width(columns))
         title = wrap(title_of(where), panel_width(columns), 11)
         axes.set_title(title, loc="left", fontsize=11, pad=7 + NUMBER_POINTS * number_rows)
     return figure
 
 
 def _axis(series: Sequence[Series]) -> ChangeAxis:
-    """The axis of changes, which reaches all levels and nearly all points."""
+    """The axis of changes, which reaches all levels and 98 % of the points, and at least 4 % to both sides, so that noise does
+    not look like a change."""
     levels = [level - _first_level(member) for member in series for _, _, level in member.segments]
     points = [log - _first_level(member) for member in series for log in member.logs]
-    low, high = np.quantile(points, [(1 - SHOWN_SHARE) / 2, (1 + SHOWN_SHARE) / 2]) if points else (0.0, 0.0)
-    low, high = min(low, *levels, -LEAST_REACH), max(high, *levels, LEAST_REACH)
+    low, high = np.quantile(points, [0.01, 0.99]) if points else (0.0, 0.0)
+    low, high = min(low, *levels, -math.log(1.04)), max(high, *levels, math.log(1.04))
     room = 0.05 * (high - low)
     return ChangeAxis(float(low - room), float(high + room))
 
 
 def _first_level(series: Series) -> float:
     return series.segments[0][2]
+
+
+def _end(series: Series, page: HistoryPage, bottom: float, scale: float) -> End:
+    """The present time of a provider, beside the end of its line. `scale` is the height of a unit of y in points."""
+    level = series.segments[-1][2]
+    change = level - _first_level(series)
+    text = f"{four_digits(math.exp(level) * 1e3)} \N{MICRO SIGN}s"
+    return End(change, text, page.colour(series), (change - bottom) * scale)
 
 
 def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
@@ -207,43 +209,27 @@ def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
 
 def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis) -> None:
     """Draw dots for runs, and a line for each level. Dots beyond the axis become triangles at its edge."""
-    style, first = page.styles[series.key.configuration_name], _first_level(series)
+    colour, first = page.colour(series), _first_level(series)
     xs = np.array([page.x(point.run) for point in series.timed])
     ys = np.array([log - first for log in series.logs])
     above, below = ys > axis.high, ys < axis.low
     within = ~above & ~below
     axes.plot(
-        xs[within], ys[within], ".", color=style.colour, markersize=4.5 if len(xs) > FEW_RUNS else 8.0, alpha=0.5,
-        markeredgewidth=0, zorder=3, rasterized=len(xs) > MOST_VECTOR_DOTS,
+        xs[within], ys[within], ".", color=colour, markersize=4.5 if len(xs) > 15 else 8.0, alpha=0.5, markeredgewidth=0,
+        zorder=3, rasterized=len(xs) > 200,  # an SVG or PDF would become too large otherwise
     )  # fmt: skip
     for chosen, edge, shape in ((above, axis.high, "^"), (below, axis.low, "v")):
         if chosen.any():  # matplotlib leaves room for a line without points that is not clipped
             edges = np.full(chosen.sum(), edge)
-            axes.plot(xs[chosen], edges, shape, color=style.colour, markersize=5, alpha=0.7, clip_on=False)
+            axes.plot(xs[chosen], edges, shape, color=colour, markersize=5, alpha=0.7, clip_on=False)
+    line = page.styles[series.key.configuration_name].line
     for place, (start, end, level) in enumerate(series.segments):
         left = page.before(series.timed[start].run) if place else xs[start]
         right = page.before(series.timed[end].run) if end < len(xs) else xs[end - 1]
-        axes.plot([left, right], [level - first] * 2, color=style.colour, linestyle=style.line, linewidth=2.2, zorder=4)
+        axes.plot([left, right], [level - first] * 2, color=colour, linestyle=line, linewidth=2.2, zorder=4)
         if end < len(xs):
             step = [level - first, series.segments[place + 1][2] - first]
-            axes.plot([right, right], step, color=style.colour, linewidth=1.2, alpha=0.7, zorder=4)
-
-
-def _draw_times(axes: Axes, series: Sequence[Series], page: HistoryPage, scale: float) -> None:
-    """Write the present time of each provider beside the end of its line, where there is room for all. `scale` is the height of
-    a unit of y in points."""
-    if not 0 < len(series) <= MOST_END_LABELS:
-        return
-    ends = {member.key: member.segments[-1][2] - _first_level(member) for member in series}
-    ordered = sorted(series, key=lambda member: (ends[member.key], member.key.order))
-    bottom, right = axes.get_ylim()[0], axes.get_xlim()[1]
-    heights = [(ends[member.key] - bottom) * scale for member in ordered]
-    for member, wish, place in zip(ordered, heights, spread(heights, LABEL_HEIGHT), strict=True):
-        colour = page.theme.readable(page.styles[member.key.configuration_name].colour)
-        axes.annotate(
-            f"{four_digits(math.exp(member.segments[-1][2]) * 1e3)} \N{MICRO SIGN}s", (right, ends[member.key]),
-            (5, place - wish), "data", "offset points", va="center", fontsize=9.5, color=colour, annotation_clip=False,
-        )  # fmt: skip
+            axes.plot([right, right], step, color=colour, linewidth=1.2, alpha=0.7, zorder=4)
 
 
 def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: float) -> int:
@@ -269,14 +255,13 @@ def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: floa
 def _draw_strip(axes: Axes, series: Sequence[Series], page: HistoryPage) -> float:
     """Draw a row of marks for each provider that has no time in some run. Returns the height that they take, as a share."""
     lost = [member for member in series if any(_mark_of(point) for point in member.points)]
-    height = min(LOST_ROW, MOST_OF_LOST / max(1, len(lost)))
+    height = min(LOST_ROW, 0.35 / max(1, len(lost)))
     for row, member in enumerate(lost):
-        for kind in (FAILED, DECLINED):
-            xs = [page.x(point.run) for point in member.points if _mark_of(point) == kind]
-            axes.plot(
-                xs, [height * (row + 0.5)] * len(xs), color=page.styles[member.key.configuration_name].colour,
-                transform=axes.get_xaxis_transform(), zorder=4, **row_mark(kind, 0.75 * height / LOST_ROW),
-            )  # fmt: skip
+        marks = {
+            kind: [page.x(point.run) for point in member.points if _mark_of(point) == kind]
+            for kind in (FAILED, DECLINED)
+        }
+        draw_marks(axes, marks, height * (row + 0.5), page.colour(member), 0.75 * height / LOST_ROW)
     return height * len(lost)
 
 
@@ -291,9 +276,9 @@ def _legend(page: HistoryPage) -> list[LegendEntry]:
         (names[curve], Line2D([], [], color=style.colour, linestyle=style.line, linewidth=2.2))
         for curve, style in page.styles.items()
     ]
-    points = [point for _, members in page.panels for series in members for point in series.points]
+    marks = {_mark_of(point) for _, members in page.panels for series in members for point in series.points}
     for kind, name in ((FAILED, "run in which it failed"), (DECLINED, "run that it declined")):
-        if any(_mark_of(point) == kind for point in points):
+        if kind in marks:
             entries.append((name, Line2D([], [], color=page.theme.muted, **row_mark(kind, 0.75))))
     return entries
 
@@ -302,14 +287,10 @@ def _caption(page: HistoryPage) -> Iterator[str]:
     report = page.report
     days = dict.fromkeys(day(report.timeline.runs[run].started_at) for run in (page.runs[0], page.runs[-1]))
     noises = [series.noise for _, members in page.panels for series in members if len(series.timed) >= FEWEST]
-    yield " · ".join(
-        [
-            f"{plural(len(page.runs), 'run')} from {' to '.join(days)}",
-            *(["times relative to the copy control"] if report.corrected else []),
-            *([f"noise {statistics.median(noises) * 100:.1f} %"] if noises else []),
-            f"margin {report.options.margin * 100:g} %",
-        ]
-    )
+    facts = [f"{plural(len(page.runs), 'run')} from {' to '.join(days)}"]
+    facts += ["times relative to the copy control"] if report.corrected else []
+    facts += [f"noise {statistics.median(noises) * 100:.1f} %"] if noises else []
+    yield " · ".join([*facts, f"margin {report.options.margin * 100:g} %"])
     yield "dots: runs, triangles: runs beyond the axis · lines: levels · numbers: runs in which something changed"
     if page.cases > len(page.panels):
         yield f"{len(page.panels)} of {page.cases} cases are drawn: those with the largest changes"
@@ -321,15 +302,10 @@ def _caption(page: HistoryPage) -> Iterator[str]:
 
 def _event_text(report: HistoryReport, run: int, changes: Sequence[HistoryChange]) -> str:
     ratios = sorted(change.ratio for change in changes if change.ratio)
-    sizes = list(dict.fromkeys(_size(ratio) for ratio in ratios[:1] + ratios[-1:]))
+    sizes = list(dict.fromkeys(format_change(ratio) for ratio in ratios[:1] + ratios[-1:]))
     names = shorten(dict.fromkeys(change.series.key.configuration_name for change in changes))
     text = f"{day(report.timeline.runs[run].started_at)} · {counted_kinds(changes)}"
     text += f" ({' to '.join(sizes)})" if sizes else ""
     moved = [words for group in events(changes) if (words := moved_text(group)) not in ("", NOTHING_MOVED)]
     parts = [text, ", ".join(names.values()), *dict.fromkeys(moved or [NOTHING_MOVED])]
     return " · ".join(parts).replace("->", "\N{RIGHTWARDS ARROW}")
-
-
-def _size(ratio: float) -> str:
-    """`+4.6 %`, or `30x` for a time that at least doubled."""
-    return f"{ratio:.3g}x" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %".replace("-", "\N{MINUS SIGN}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -17,27 +17,13 @@ from kbench.plotting.pages import Look
 from kbench.plotting.points import COPY_CURVE, MARKED, VALUE, Point, Series, Value
 from kbench.plotting.scales import height_share, limits, scale_x, scale_y
 from kbench.plotting.sheet import LegendEntry, text_width
-from kbench.plotting.style import LIMIT_LINE, QUESTION_MARK, SMALL_PRINT, row_mark
-
-MARKERS_PER_LINE = 10
-
-STRIP_ROW, HIGHEST_STRIP = 0.05, 0.3
-"""Height of a row of marks below the values, and the most of all rows together, as shares of the panel."""
-
-HEADROOM = 0.08
-"""The share of a panel above all curves, where a panel names the cache or a limit."""
+from kbench.plotting.style import LIMIT_LINE, QUESTION_MARK, SMALL_PRINT, Theme, row_mark
 
 SPAN_OF_TIMES, SPAN_OF_SPEEDS = 10, 20
 """An axis is logarithmic where the largest value is more than this many times the smallest."""
 
-NEAR_LEVEL = 2
-"""An axis reaches up to a limit of the device that is below this many times its top."""
-
-LABEL_SIZE, LABEL_HEIGHT, LABEL_WIDTH = 12, 15.0, 170
-"""Of the name at the end of a line: its font size, its height and the most of its width, in points."""
-
-MOST_LABELS = 9
-"""With more curves the names stand in a legend."""
+STRIP_ROW = 0.05
+"""Height of a row of marks below the values, as a share of the panel."""
 
 Extent = tuple[float, float]
 """The limits of y. The lower one is 0 unless the axis is logarithmic."""
@@ -70,14 +56,22 @@ def draw(
     _draw_backdrop(axes, panel, look, extent, cache_edge)
     curves = []
     for place, series in enumerate(panel):
-        if None in series.values:
-            _draw_level(axes, series.values[None], look.styles[series.curve].colour)
+        if None in series.values:  # the curve lacks the parameter that runs along x
+            level, colour = series.values[None], look.styles[series.curve].colour
+            axes.axhline(level.value, color=colour, linestyle="--", linewidth=1.6)
+            axes.axhspan(level.low, level.high, color=colour, alpha=0.12, linewidth=0)
         elif series.values:
             _draw_curve(axes, series, look, xs, place)
             name = f"{series.curve} · {series.file}" if len(look.files) > 1 else series.curve
             curves.append(DrawnCurve(axes, name, series.line))
-    _draw_suspects(axes, panel, look, extent)
-    _draw_marks(axes, panel, look, strip)
+        _draw_suspects(axes, series, look, extent)
+    if strip:
+        axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
+        names = natural({series.curve for series in panel if series.marks})
+        height = min(STRIP_ROW, strip / max(1, len(names)))
+        for series in panel:
+            y = strip - (names.index(series.curve) + 0.5) * height if series.marks else 0.0
+            draw_marks(axes, series.marks, y, look.styles[series.curve].colour, height / STRIP_ROW)
     return curves
 
 
@@ -97,34 +91,34 @@ def wants_log(panel: Sequence[Series], look: Look) -> bool:
     Times do so if they span more than SPAN_OF_TIMES, speeds if the best at each x span more than SPAN_OF_SPEEDS. A slow
     curve beside fast ones is no reason: the picture should show that it is slow.
     """
-    points = [point for series in panel for point in series.points if point.value is not None]
-    if look.metric.ratio or not points:
+    if look.metric.ratio:
         return False
+    values: dict[float | None, list[float]] = defaultdict(list)
+    for series in panel:
+        for x, value in series.values.items():
+            values[x].append(value.value)
     if look.metric.lower_is_better:
-        values = [point.value or 0.0 for point in points]
-        return max(values) > SPAN_OF_TIMES * min(values) > 0
-    best: dict[float | None, float] = {}
-    for point in points:
-        best[point.x] = max(best.get(point.x, 0.0), point.value or 0.0)
-    best.pop(None, None)
-    return bool(best) and max(best.values()) > SPAN_OF_SPEEDS * min(best.values()) > 0
+        everything = [value for of_x in values.values() for value in of_x] or [0.0]
+        return max(everything) > SPAN_OF_TIMES * min(everything) > 0
+    best = [max(of_x) for x, of_x in values.items() if x is not None] or [0.0]
+    return max(best) > SPAN_OF_SPEEDS * min(best) > 0
 
 
 def extent_of(panel: Sequence[Series], look: Look, cache_edge: float | None, *, log: bool) -> Extent:
     """The limits of y that suit the values of a panel, with headroom where something is named there."""
-    points = [point for series in panel for point in series.points if point.value is not None]
-    bottom, top = limits([point.value or 0.0 for point in points], [point.high for point in points], log=log)
-    near = [level for level in levels(panel, look).values() if level < NEAR_LEVEL * top]
+    values = [value for series in panel for value in series.values.values()]
+    bottom, top = limits([value.value for value in values], [value.high for value in values], log=log)
+    near = [level for level in levels(panel, look).values() if level < 2 * top]
     top = max([top, *near, 1.04 if look.metric.ratio else 0.0])
     if near or cache_edge is not None:
-        share = HEADROOM / (1 - HEADROOM)
+        share = 0.08 / 0.92
         top = top * (top / bottom) ** share if bottom > 0 else top * (1 + share)
     return bottom, top
 
 
 def strip_of(panel: Iterable[Series]) -> float:
-    """The share of a panel's height that its marks need: a row for each curve that has any."""
-    return min(HIGHEST_STRIP, STRIP_ROW * len({series.curve for series in panel if series.marks}))
+    """The share of a panel's height that its marks need: a row for each curve that has any, at most 30 %."""
+    return min(0.3, STRIP_ROW * len({series.curve for series in panel if series.marks}))
 
 
 # -- behind the curves
@@ -149,14 +143,9 @@ def _draw_backdrop(axes: Axes, panel: Sequence[Series], look: Look, extent: Exte
         axes.axvspan(left, min(cache_edge, right), color=theme.shade, linewidth=0, zorder=0)
         # the last-level cache of a device is its L2; that of a host may be its L2 or its L3
         on_host = any(source.environment.device_type == "cpu" for source in look.sources)
-        mebibytes = (look.agreed("cache_bytes", files_of(panel)) or 0) / 2**20
+        mebibytes = (look.agreed("cache_bytes", panel) or 0) / 2**20
         label = f"fits in {'cache' if on_host else 'L2'} ({mebibytes:.0f} MiB)"
         axes.annotate(label, (0, 1), (5, -3), "axes fraction", va="top", **small)
-
-
-def files_of(panel: Iterable[Series]) -> set[str]:
-    """The labels of the files that a panel shows."""
-    return {series.file for series in panel}
 
 
 def cache_edges(panels: Sequence[Sequence[Series]], look: Look) -> list[float | None]:
@@ -171,28 +160,28 @@ def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
 
     It is infinite where they always fit, and None where they never fit, do not grow with x, or the cache is not known.
     """
-    cache_bytes = look.agreed("cache_bytes", files_of(panel)) if look.metric.timed else None
+    cache_bytes = look.agreed("cache_bytes", panel) if look.metric.timed else None
     if not cache_bytes:
         return None
     of_rows: dict[float, list[float]] = defaultdict(list)
     for point in (point for series in panel for point in series.points):
         if point.x is not None and point.row.gbps and point.row.ms:
             of_rows[point.x].append(round(point.row.gbps * point.row.ms * 1e6))  # whole, without float noise
-    sizes = [(x, median(of_rows[x])) for x in sorted(of_rows)]
-    amounts = [amount for _, amount in sizes]
-    if len(set(amounts)) < 2 or amounts != sorted(amounts) or amounts[0] > cache_bytes:
+    xs = sorted(of_rows)
+    sizes = [median(of_rows[x]) for x in xs]
+    if len(set(sizes)) < 2 or sizes != sorted(sizes) or sizes[0] > cache_bytes:
         return None
-    if amounts[-1] <= cache_bytes:
+    first = next((place for place, size in enumerate(sizes) if size > cache_bytes), 0)
+    if not first:
         return math.inf
-    first = next(place for place, amount in enumerate(amounts) if amount > cache_bytes)
-    (last_x, last_amount), (first_x, first_amount) = sizes[first - 1], sizes[first]
-    return last_x + (cache_bytes - last_amount) / (first_amount - last_amount) * (first_x - last_x)
+    part = (cache_bytes - sizes[first - 1]) / (sizes[first] - sizes[first - 1])
+    return xs[first - 1] + part * (xs[first] - xs[first - 1])
 
 
 def levels(panel: Sequence[Series], look: Look) -> dict[str, float]:
     """Limits of the device in the unit of the metric, by name with value: of its memory for GB/s, of its arithmetic for
     TFLOP/s. The large copy of the session is one only where there is no copy control."""
-    limits_by_name = {"theoretical": look.peak(files_of(panel))}
+    limits_by_name = {"theoretical": look.peak(panel)}
     if look.metric.name == "gbps" and not any(series.curve == COPY_CURVE for series in panel):
         limits_by_name["large copy"] = _median_of("ceiling_gbps", panel)
     if look.metric.name == "tflops":
@@ -212,17 +201,11 @@ def _median_of(column: str, panel: Iterable[Series]) -> float:
 # -- curves
 
 
-def _draw_level(axes: Axes, level: Value, colour: str) -> None:
-    """Draw a curve without the parameter that runs along x, as a dashed line across the panel."""
-    axes.axhline(level.value, color=colour, linestyle="--", linewidth=1.6)
-    axes.axhspan(level.low, level.high, color=colour, alpha=0.12, linewidth=0)
-
-
 def _draw_curve(axes: Axes, series: Series, look: Look, xs: Sequence[float], place: int) -> None:
     """Draw a line with its band. It breaks where the curve has no value at an x of another curve.
 
-    About MARKERS_PER_LINE of its points have a marker, those of neighbouring curves (`place` is that of the curve) at different
-    sizes, and every point that no line reaches. Three times as many hollow points have one.
+    About ten of its points have a marker, those of neighbouring curves (`place` is that of the curve) at different sizes, and
+    every point that no line reaches. Three times as many hollow points have one.
     """
     style, back, line = look.styles[series.curve], look.theme.background, series.line
     order = 2 if series.curve == COPY_CURVE else 3
@@ -234,10 +217,7 @@ def _draw_curve(axes: Axes, series: Series, look: Look, xs: Sequence[float], pla
         return
     present = [False, *(x in line for x in xs), False]
     alone = [x for i, x in enumerate(xs, start=1) if present[i] and not (present[i - 1] or present[i + 1])]
-    for most, hollow, face, edge, width in (
-        (MARKERS_PER_LINE, False, style.colour, back, 0.6),
-        (3 * MARKERS_PER_LINE, True, back, style.colour, 1.5),
-    ):
+    for hollow, most, face, edge, width in ((False, 10, style.colour, back, 0.6), (True, 30, back, style.colour, 1.5)):
         every = max(1, len(line) // most)
         offset = round(0.382 * place * every) % every  # the golden section spreads the markers of any number of curves
         chosen = {*xs[offset::every], *alone}
@@ -249,62 +229,68 @@ def _draw_curve(axes: Axes, series: Series, look: Look, xs: Sequence[float], pla
             )  # fmt: skip
 
 
-def _draw_suspects(axes: Axes, panel: Iterable[Series], look: Look, extent: Extent) -> None:
+def _draw_suspects(axes: Axes, series: Series, look: Look, extent: Extent) -> None:
     """Draw a question mark at each claimed value. Values beyond the axis have it at the edge."""
     bottom, top = extent
     low, high = (1.1 * bottom, top / 1.1) if bottom > 0 else (0.03 * top, 0.97 * top)
-    for series in panel:
-        claims = {x: min(max(claim, low), high) for x, claim in series.claims.items() if x is not None}
-        if claims:
-            axes.plot(
-                [*claims], [*claims.values()], color=look.theme.readable(look.styles[series.curve].colour),
-                marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5,
-            )  # fmt: skip
+    claims = [(point.x, min(max(point.claimed, low), high)) for point in series.points if point.claimed is not None]
+    colour = look.theme.readable(look.styles[series.curve].colour)
+    shown = [(x, y) for x, y in claims if x is not None]
+    if shown:
+        axes.plot(*zip(*shown, strict=True), color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
 
 
-def _draw_marks(axes: Axes, panel: Sequence[Series], look: Look, strip: float) -> None:
-    """Draw a row of marks per curve, in its colour, in the strip between the values and the axis."""
-    if not strip:
-        return
-    axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
-    curves = natural({series.curve for series in panel if series.marks})
-    height = min(STRIP_ROW, strip / max(1, len(curves)))
-    for series in panel:
-        for kind, xs in series.marks.items():
-            y = strip - (curves.index(series.curve) + 0.5) * height
-            axes.plot(
-                xs, [y] * len(xs), color=look.styles[series.curve].colour, zorder=4,
-                transform=axes.get_xaxis_transform(), **row_mark(kind, height / STRIP_ROW),
-            )  # fmt: skip
+def draw_marks(axes: Axes, marks: Mapping[str, Sequence[float]], y: float, colour: str, scale: float) -> None:
+    """Draw a row of marks at a share of the panel's height: the x of rows without a value, by their kind."""
+    for kind, xs in marks.items():
+        axes.plot(
+            xs, [y] * len(xs), color=colour, zorder=4, transform=axes.get_xaxis_transform(), **row_mark(kind, scale)
+        )  # fmt: skip
 
 
 # -- names
 
 
-def ends_of(panel: Sequence[Series], look: Look) -> dict[str, float]:
-    """The last value of each curve, if each can have its name at the end of its line in place of a legend: they are few, their
-    names are short, and each reaches the end of the panel. Otherwise nothing."""
-    lines = {series.curve: series.line for series in panel}
-    end = max((max(line) for line in lines.values() if line), default=None)
-    ends = {curve: line[end].value for curve, line in lines.items() if end in line}
-    too_long = any(text_width(look.names[curve], LABEL_SIZE) > LABEL_WIDTH for curve in ends)
-    if len(look.files) > 1 or len(ends) > MOST_LABELS or too_long or ends.keys() != lines.keys():
-        return {}
+class End(NamedTuple):
+    """What is written at the end of a line: a text in a colour, at a value that is `height` points above the axis."""
+
+    value: float
+    text: str
+    colour: str
+    height: float
+
+
+def ends_of(panel: Sequence[Series], look: Look, extent: Extent, height: float) -> list[End]:
+    """The names of curves, if each can stand at the end of its line in place of a legend: they are few, short, and each line
+    reaches the end of the panel. Otherwise nothing. The panel without its strip is `height` points high."""
+    end = max((x for series in panel for x in series.line), default=math.nan)
+    too_long = any(text_width(look.names[series.curve], 12) > 170 for series in panel)
+    if len(look.files) > 1 or len(panel) > 9 or too_long or any(end not in series.line for series in panel):
+        return []
+    ends = []
+    for series in panel:
+        value = series.line[end].value
+        colour = look.styles[series.curve].colour
+        ends.append(End(value, look.names[series.curve], colour, height_share(value, extent) * height))
     return ends
 
 
-def draw_names(axes: Axes, ends: dict[str, float], look: Look, extent: Extent, height: float) -> None:
-    """Write names right of a panel, at the last values in `ends`. A thin line leads to a name that had to move. The panel
-    without its strip is `height` points high."""
-    curves = sorted(ends, key=lambda curve: (ends[curve], curve))
-    heights = [height_share(ends[curve], extent) * height for curve in curves]
+def draw_ends(axes: Axes, ends: Iterable[End], theme: Theme, size: float = 12, apart: float = 14) -> None:
+    """Write texts right of a panel, `apart` points from it. A thin line leads to a text that had to move."""
+    ordered = sorted(ends)
     right = axes.get_xlim()[1]
-    for curve, wish, place in zip(curves, heights, spread(heights, LABEL_HEIGHT), strict=True):
-        colour = look.styles[curve].colour
-        leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
+    for end, place in zip(ordered, spread([end.height for end in ordered], 1.25 * size), strict=True):
+        leader = {
+            "arrowstyle": "-",
+            "color": end.colour,
+            "linewidth": 0.9,
+            "shrinkA": 0,
+            "shrinkB": 0,
+            "relpos": (0, 0.5),
+        }
         axes.annotate(
-            look.names[curve], (right, ends[curve]), (14, place - wish), "data", "offset points", va="center",
-            fontsize=LABEL_SIZE, color=look.theme.readable(colour), annotation_clip=False, arrowprops=leader,
+            end.text, (right, end.value), (apart, place - end.height), "data", "offset points", va="center",
+            fontsize=size, color=theme.readable(end.colour), annotation_clip=False, arrowprops=leader,
         )  # fmt: skip
 
 
@@ -347,23 +333,19 @@ def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[Legend
     return entries
 
 
-def mark_entries(
-    of_lines: Iterable[Sequence[Series]], of_bars: Iterable[Sequence[Series]], look: Look
-) -> list[LegendEntry]:
-    """Legend entries of the marks. They are grey, because in the panels a mark has the colour of its provider. Bars have their
-    statuses beside them: only hollow ones need more."""
-    grey, back = look.theme.muted, look.theme.background
+def mark_entries(points: Iterable[Point], bar_points: Iterable[Point], look: Look) -> list[LegendEntry]:
+    """Legend entries of the marks of lines and bars. They are grey, because in the panels a mark has the colour of its
+    provider. Bars have their statuses beside them: only hollow ones need more."""
+    grey, members = look.theme.muted, list(points)
     entries: list[LegendEntry] = []
-    points = [point for panel in of_lines for series in panel for point in series.points]
-    bar_points = [point for panel in of_bars for series in panel for point in series.points]
-    if flags := hollow_flags([*points, *bar_points]):
-        ring = Line2D([], [], color=grey, marker="o", linestyle="", markerfacecolor=back, markeredgewidth=1.5)
-        entries.append((flags, ring))
-    if any(point.claimed is not None for point in points):
+    if flags := hollow_flags([*members, *bar_points]):
+        ring: dict[str, Any] = {"markerfacecolor": look.theme.background, "markeredgewidth": 1.5}
+        entries.append((flags, Line2D([], [], color=grey, marker="o", linestyle="", **ring)))
+    if any(point.claimed is not None for point in members):
         question = Line2D([], [], color=grey, marker=QUESTION_MARK, linestyle="", markersize=9)
         entries.append(("suspect: implausible time", question))
     for kind in MARKED:
-        if statuses := {point.row.status.value for point in points if point.kind == kind}:
+        if statuses := {point.row.status.value for point in members if point.kind == kind}:
             entries.append((", ".join(sorted(statuses)), Line2D([], [], color=grey, **row_mark(kind))))
     return entries
 

@@ -8,7 +8,7 @@ device, the timer) makes panels, and pictures where the panels are too many for 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +16,7 @@ from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import UsageError
 from kbench.plotting.names import natural_key, shorten
-from kbench.plotting.points import COPY_CURVE, Placed
+from kbench.plotting.points import COPY_CURVE, Placed, Series
 from kbench.plotting.style import LINES, Style, Theme, provider_of, styles
 from kbench.results.case import MODES
 from kbench.results.row import COLUMNS
@@ -111,14 +111,15 @@ class Look:
         """The line style of a curve. With several files each file has its own, and a colour is a provider."""
         return self.styles[curve].line if len(self.files) == 1 else LINES[self.files.index(file) % len(LINES)]
 
-    def agreed(self, quantity: str, files: Collection[str]) -> float | None:
-        """`peak_gbps` or `cache_bytes` of these files; None where they differ."""
+    def agreed(self, quantity: str, panel: Iterable[Series]) -> float | None:
+        """`peak_gbps` or `cache_bytes` of the files of a panel; None where they differ."""
+        files = {series.file for series in panel}
         values = {getattr(source, quantity) for source in self.sources if source.label in files}
         return values.pop() if len(values) == 1 else None
 
-    def peak(self, files: Collection[str]) -> float | None:
+    def peak(self, panel: Iterable[Series]) -> float | None:
         """The theoretical bandwidth in GB/s. None where the picture does not show bandwidths."""
-        return self.agreed("peak_gbps", files) if self.metric.name == "gbps" else None
+        return self.agreed("peak_gbps", panel) if self.metric.name == "gbps" else None
 
 
 def split_into_pages(
@@ -195,11 +196,11 @@ def _groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[st
     groups: dict[tuple[Any, ...], list[P]] = defaultdict(list)
     for point in points:
         groups[tuple(point.where[name] for name in names)].append(point)
-    for values in sorted(groups, key=lambda values: [_order(value) for value in values]):
+    for values in sorted(groups, key=lambda values: [order(value) for value in values]):
         yield dict(zip(names, values, strict=True)), groups[values]
 
 
-def _order(value: Any) -> tuple[bool, int, Any]:
+def order(value: Any) -> tuple[bool, int, Any]:
     """The sort key of values of a column: numbers by size, modes in their own order, other words as `natural` has them."""
     if not isinstance(value, str):
         return False, 0, value

@@ -40,9 +40,6 @@ HOLLOW = {Flag.HOST_BOUND.value, Flag.OVERHEAD_BOUND.value}
 MANY_CURVES = 8
 """With more curves a swept parameter runs along x. There are as many colours."""
 
-MOST_SIZES_NAMED = 12
-"""A caption that names the models of more sizes than this would be longer than the picture is high."""
-
 
 class Placed(Protocol):
     """What pictures divide into panels. `where` has the columns by which they do, "" for a column that a file lacks."""
@@ -95,10 +92,14 @@ class Series:
 
     @cached_property
     def values(self) -> dict[float | None, Value]:
-        """By x, in its order; suspect rows have none."""
-        return pool([point for point in self.points if point.value is not None])
+        """By x, in its order. Suspect rows have none."""
+        groups: dict[float | None, list[Point]] = defaultdict(list)
+        for point in self.points:
+            if point.value is not None:
+                groups[point.x].append(point)
+        return {x: _pooled(groups[x]) for x in sorted(groups, key=lambda x: -math.inf if x is None else x)}
 
-    @property
+    @cached_property
     def line(self) -> dict[float, Value]:
         """The values that have an x."""
         return {x: value for x, value in self.values.items() if x is not None}
@@ -109,19 +110,22 @@ class Series:
         return [*self.values.values()][-1].value if self.values else None
 
     @property
-    def claims(self) -> dict[float | None, float]:
-        """The values of suspect rows, by x."""
-        claims = _by_x(point for point in self.points if point.claimed is not None)
-        return {x: median(point.claimed or 0.0 for point in group) for x, group in claims.items()}
-
-    @property
     def marks(self) -> dict[str, list[float]]:
         """The places of rows without a value, by their kind."""
-        marks: dict[str, set[float]] = defaultdict(set)
-        for point in self.points:
-            if point.kind in MARKED and point.x is not None:
-                marks[point.kind].add(point.x)
-        return {kind: sorted(marks[kind]) for kind in sorted(marks)}
+        lost = [point for point in self.points if point.kind in MARKED and point.x is not None]
+        return {
+            kind: sorted({point.x for point in lost if point.kind == kind and point.x is not None})
+            for kind in sorted({point.kind for point in lost})
+        }
+
+
+def _pooled(points: Sequence[Point]) -> Value:
+    first, *more = points
+    value, low, high = first.value or 0.0, first.low, first.high
+    if more:
+        value = median(point.value or 0.0 for point in points)
+        low, high = min(point.low for point in points), max(point.high for point in points)
+    return Value(value, low, high, any(point.hollow for point in points))
 
 
 def series_of(points: Iterable[Point]) -> list[Series]:
@@ -130,26 +134,6 @@ def series_of(points: Iterable[Point]) -> list[Series]:
     for point in points:
         groups[point.file, point.curve].append(point)
     return [Series(file, curve, groups[file, curve]) for file, curve in sorted(groups)]
-
-
-def pool(points: Iterable[Point]) -> dict[float | None, Value]:
-    """A value for each x."""
-    return {
-        x: Value(
-            median(point.value or 0.0 for point in group),
-            min(point.low for point in group),
-            max(point.high for point in group),
-            any(point.hollow for point in group),
-        )
-        for x, group in _by_x(points).items()
-    }
-
-
-def _by_x(points: Iterable[Point]) -> dict[float | None, list[Point]]:
-    groups: dict[float | None, list[Point]] = defaultdict(list)
-    for point in points:
-        groups[point.x].append(point)
-    return {x: groups[x] for x in sorted(groups, key=lambda x: -math.inf if x is None else x)}
 
 
 # -- from rows to points
@@ -192,13 +176,11 @@ def _advice(statuses: set[str]) -> str:
 
 def _point(row: Row, file: str, axes: Sequence[str], metric: Metric, *, is_copy: bool) -> Point:
     where: dict[str, Any] = {
-        "file": file,
-        "operator": row.case.operator,
-        "dtype": row.case.dtype,
-        "model": row.model.replace(";", ", "),
-    }
-    where |= {name: getattr(row, name) for name in CONDITION_COLUMNS}
-    where |= {axis: row.case.axes.get(axis, "") for axis in axes}
+        "file": file, "operator": row.case.operator, "dtype": row.case.dtype, "model": row.model.replace(";", ", "),
+        "device": row.device, "timer": row.timer, "cache": row.cache,
+    }  # fmt: skip
+    where.update(dict.fromkeys(axes, ""))
+    where.update(row.case.axes)
     curve = COPY_CURVE if is_copy else row.configuration_name
     value: float | None = getattr(row, metric.column)
     if value is None or not _drawable(value, row, metric):
@@ -248,7 +230,7 @@ def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | No
     have no value: there is no place for their marks. Raises UsageError where `chosen` cannot run along x.
     """
     values = [point for point in points if point.kind == VALUE]
-    sizes = {name: numbers for name, numbers in numbers_of(values, axes).items() if name in numbers_of(points, axes)}
+    sizes = numbers_of(values, axes)
     swept = _swept_numbers(points) if parameters else {}
     if chosen is not None and chosen not in (*sizes, *swept):
         raise no_such_x(chosen, axes, [*sizes, *swept])
@@ -342,6 +324,8 @@ def models_along(points: Iterable[Point], x: str) -> str:
         if point.where["model"] and x in point.where:
             models[point.where[x]].update(dict.fromkeys(point.where["model"].split(", ")))
     most = max(Counter(name for names in models.values() for name in names).values(), default=0)
-    if not 1 < len(models) <= MOST_SIZES_NAMED or most > len(models) / 2:
+    if (
+        not 1 < len(models) <= 12 or most > len(models) / 2
+    ):  # the names of more would be longer than the picture is high
         return ""
     return "; ".join(f"{x}={size}: {', '.join(models[size])}" for size in sorted(models))

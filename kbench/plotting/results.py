@@ -20,6 +20,7 @@ from kbench.plotting.points import (
     MARKED,
     VALUE,
     Point,
+    Series,
     axes_of,
     companions,
     fixed_columns,
@@ -49,17 +50,8 @@ PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 MOST_CURVES = 200
 """More curves take minutes to draw, and no reader can tell them apart."""
 
-MOST_NAMES = 8
-"""Providers that a list in the caption names."""
-
-FLATTENED = 4
-"""Panels share a scale where the highest top is at most this many times the lowest."""
-
 BESIDE_WIDTH = 170
 """A legend with a wider name stands below the panels, because beside them it would take their width. In points."""
-
-LINES_INCHES, LINES_IN_COLUMNS_INCHES, AROUND_LINES_INCHES = 4.1, 3.3, 0.75
-"""The height of a panel of lines with its title and axis, and what these two take of it."""
 
 
 @dataclass(frozen=True)
@@ -167,57 +159,62 @@ def _placed(
 
 def _draw_page(page: Page[Point], look: Look, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
     """A page of lines. A panel where nothing runs along x has bars, and all panels have them with `bars_only`."""
-    series = [series_of(panel.points) for panel in page.panels]
     are_lines = [not bars_only and lines.is_line(panel.points) for panel in page.panels]
-    of_lines = [members for members, is_line in zip(series, are_lines, strict=True) if is_line]
-    of_bars = [members for members, is_line in zip(series, are_lines, strict=True) if not is_line]
+    panels = [series_of(panel.points) for panel in page.panels]
+    of_lines = [series for series, is_line in zip(panels, are_lines, strict=True) if is_line]
+    of_bars = [series for series, is_line in zip(panels, are_lines, strict=True) if not is_line]
     look = look if of_lines else look.by_provider()
-    columns, height = grid(len(page.panels))[0], 0.0
+    columns, height, strip = grid(len(panels))[0], 0.0, 0.0
     if of_bars:
-        bar_lists = [bars.bars_of(members, look) for members in of_bars]
+        bar_lists = [bars.bars_of(series, look) for series in of_bars]
         rows = bars.BarRows.of(bar_lists, columns)
         columns, height = rows.columns, rows.inches
-        tops = [bars.top_of(members, drawn, look) for members, drawn in zip(of_bars, bar_lists, strict=True)]
+        tops = [bars.top_of(series, drawn, look) for series, drawn in zip(of_bars, bar_lists, strict=True)]
         bar_panels = iter(zip(bar_lists, _shared([(0.0, top) for top in tops], look), strict=True))
-    ends: dict[str, float] = {}
+    ends: list[lines.End] = []
     if of_lines:
-        height = max(height, LINES_INCHES if columns == 1 else LINES_IN_COLUMNS_INCHES)
+        height = max(height, 4.1 if columns == 1 else 3.3)
         strip = max(map(lines.strip_of, of_lines))
-        log = any(lines.wants_log(members, look) for members in of_lines)  # the same for all panels of a page
+        log = any(lines.wants_log(series, look) for series in of_lines)  # the same for all panels of a page
         edges = lines.cache_edges(of_lines, look)
-        extents = [lines.extent_of(members, look, edge, log=log) for members, edge in zip(of_lines, edges, strict=True)]
+        extents = [lines.extent_of(series, look, edge, log=log) for series, edge in zip(of_lines, edges, strict=True)]
         line_panels = iter(zip(_shared(extents, look), edges, strict=True))
-        ends = lines.ends_of(of_lines[0], look) if len(page.panels) == 1 else {}
+        if len(panels) == 1:
+            ends = lines.ends_of(panels[0], look, extents[0], (height - 0.75) * (1 - strip) * POINTS_PER_INCH)
     curves = lines.curve_entries(of_lines, look) if of_lines and not ends else []
     beside = bool(curves) and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
-    _, provider = without_provider(member.curve for members in of_bars for member in members)
+    marks = lines.mark_entries(_points(of_lines), _points(of_bars), look)
+    _, provider = without_provider(series.curve for panel in of_bars for series in panel)
     note = f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
     figure, grid_axes = make_page(
-        len(page.panels),
+        len(panels),
         columns,
-        height * math.ceil(len(page.panels) / columns),
+        height * math.ceil(len(panels) / columns),
         title_of(page.whole(look.titled)),
         look.caption + note,
-        [[] if beside else curves, lines.mark_entries(of_lines, of_bars, look)],
+        [[] if beside else curves, marks],
         look.theme,
     )
     title_width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns * (1 - bars.BESIDE if of_bars else 0.8)
     drawn_curves: list[lines.DrawnCurve] = []
-    for axes, panel, members, is_line in zip(grid_axes, page.panels, series, are_lines, strict=True):
-        pad = None
+    for axes, panel, series, is_line in zip(grid_axes, page.panels, panels, are_lines, strict=True):
+        where, pad = panel.where, None
         if is_line:
             extent, edge = next(line_panels)
-            drawn_curves += lines.draw(axes, members, look, extent, strip, panel_width(columns), edge)
-            points_high = (height - AROUND_LINES_INCHES) * (1 - strip) * POINTS_PER_INCH
-            lines.draw_names(axes, ends, look, extent, points_high)
+            drawn_curves += lines.draw(axes, series, look, extent, strip, panel_width(columns), edge)
+            lines.draw_ends(axes, ends, look.theme)
         else:
             drawn, (_, top) = next(bar_panels)
-            pad = bars.draw(axes, members, drawn, look, top, rows)
-        where = panel.where if is_line else {**panel.where, **_single_x(panel, page, look)}
+            pad = bars.draw(axes, series, drawn, look, top, rows)
+            where = {**where, **_single_x(panel, page, look)}
         axes.set_title(wrap(title_of(where), title_width, 12), loc="left", pad=pad)
     if beside:
         legend_beside(figure, curves)
     return figure, drawn_curves
+
+
+def _points(panels: Iterable[Sequence[Series]]) -> list[Point]:
+    return [point for panel in panels for series in panel for point in series.points]
 
 
 def _single_x(panel: Panel[Point], page: Page[Point], look: Look) -> dict[str, str]:
@@ -231,11 +228,10 @@ def _single_x(panel: Panel[Point], page: Page[Point], look: Look) -> dict[str, s
 def _shared(extents: list[tuple[float, float]], look: Look) -> list[tuple[float, float]]:
     """The limits of panels of one kind: the same for all, unless that would press one of them flat."""
     tops = [top for _, top in extents]
-    if any(bottom > 0 for bottom, _ in extents):  # logarithmic
+    logarithmic = any(bottom > 0 for bottom, _ in extents)
+    if logarithmic or look.metric.lower_is_better or max(tops) > 4 * min(tops):
         return extents
-    if not look.metric.lower_is_better and max(tops) <= FLATTENED * min(tops):
-        return [(0.0, max(tops))] * len(extents)
-    return extents
+    return [(0.0, max(tops))] * len(extents)
 
 
 # -- the caption
@@ -308,5 +304,4 @@ def method_line(sources: Sequence[ResultsFile], metric: Metric | None = None) ->
 def _list(curves: Iterable[str]) -> str:
     names = natural(curves)
     short = shorten(names)
-    shown = ", ".join(short[name] for name in names[:MOST_NAMES])
-    return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    return ", ".join(short[name] for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from kbench.plotting.names import four_digits
 from kbench.plotting.sheet import text_width
+from kbench.text.numbers import format_change
 
 TICK_SIZE, TICK_GAP = 12, 12
 """Font size of ticks, and the least space between two of them along x, in points."""
@@ -131,18 +133,6 @@ def limits(values: Sequence[float], highs: list[float], *, log: bool) -> tuple[f
 
 # -- an axis of changes
 
-LONGEST_IN_PERCENT = math.log(1.6)
-"""An axis that ends before this is labelled in percent, a longer one in factors."""
-
-END_ROOM = 1.15
-"""The axis is this much longer than its changes need."""
-
-FEW_CHANGES, NEVER_FAR = 10, math.log(1.25)
-"""Up to so many changes, and up to this size, no change is an outlier: the axis reaches all of them."""
-
-SHORTEST_SIDE = 0.08
-"""The shorter side of the axis has at least this share of the length of the longer side."""
-
 FACTORS = ((1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
 """Ticks in a decade, the finest first."""
 
@@ -158,60 +148,45 @@ class ChangeAxis:
     def of(cls, effects: Sequence[float], ends: Sequence[float], margin: float) -> ChangeAxis:
         """An axis for all changes and the ends of their intervals, except outliers, which would press the others flat.
 
-        `margin` is a share; each side reaches at least twice as far. Outliers are drawn at the edge with their values.
+        `margin` is a share; each side reaches at least twice as far. Outliers are drawn at the edge with their values. Up to
+        ten changes, and up to 25 %, none is an outlier.
         """
         edge, usual = math.log1p(margin), math.inf
-        if len(effects) > FEW_CHANGES:
-            usual = max(NEVER_FAR, 3 * float(np.quantile(np.abs(effects), 0.9)))
+        if len(effects) > 10:
+            usual = max(math.log(1.25), 3 * float(np.quantile(np.abs(effects), 0.9)))
         sides = []
         for sign in (-1, 1):
             most = max(sign * effect for effect in effects if sign * effect <= usual)
             longest = max((sign * end for end in ends if sign * end <= usual), default=0.0)
-            sides.append(END_ROOM * max(2 * edge, most, min(longest, 2 * (most + edge))))  # a wide interval is cut
-        below, above = (max(side, SHORTEST_SIDE * max(sides)) for side in sides)
+            sides.append(1.15 * max(2 * edge, most, min(longest, 2 * (most + edge))))  # a wide interval is cut
+        below, above = (max(side, 0.08 * max(sides)) for side in sides)
         return cls(-below, above)
 
     @property
     def in_percent(self) -> bool:
-        return max(-self.low, self.high) <= LONGEST_IN_PERCENT
+        """Whether the axis is labelled in percent; a longer one is in factors."""
+        return max(-self.low, self.high) <= math.log(1.6)
 
     def label(self, axis: Axis, most: int) -> None:
         """Give an axis of matplotlib about `most` ticks at most."""
+        ends = math.exp(self.low), math.exp(self.high)
         if self.in_percent:
-            ends = [100 * math.expm1(end) for end in (self.low, self.high)]
-            ratios: Iterable[float] = (
-                1 + step / 100 for step in MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(*ends)
-            )
+            percents = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(*(100 * (end - 1) for end in ends))
+            texts = {1 + percent / 100: f"{percent:+.3g}%" if abs(percent) > 1e-6 else "0" for percent in percents}
         else:
-            ratios = self._factors((self.high - self.low) / most)
-        shown = [ratio for ratio in ratios if ratio > 0 and self.low <= math.log(ratio) <= self.high]
-        axis.set_major_locator(FixedLocator([math.log(ratio) for ratio in shown]))
+            fine_to_coarse = (LogLocator(subs=steps).tick_values(*ends) for steps in FACTORS)
+            inside = ([factor for factor in factors if ends[0] <= factor <= ends[1]] for factors in fine_to_coarse)
+            texts = {
+                factor: _factor_text(factor) for factor in next((some for some in inside if len(some) <= most), [1.0])
+            }
+        ticks = {math.log(ratio): text for ratio, text in texts.items() if ends[0] <= ratio <= ends[1]}
+        axis.set_major_locator(FixedLocator([*ticks]))
         axis.set_minor_locator(NullLocator())
-        axis.set_ticklabels([self._tick_text(ratio) for ratio in shown])
-
-    def _factors(self, apart: float) -> list[float]:
-        """Round factors whose logarithms lie at least `apart` from each other."""
-        decades = range(math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10)) + 1)
-        for steps in FACTORS:
-            factors = [step * 10.0**power for power in decades for step in steps]
-            if all(math.log(b / a) >= apart for a, b in itertools.pairwise(factors)):
-                return factors
-        every = math.ceil(apart / math.log(10))
-        return [10.0**power for power in decades if power % every == 0]
-
-    def _tick_text(self, ratio: float) -> str:
-        """A ratio at a tick: `+4 %`, or `2x` on an axis of factors."""
-        if not self.in_percent:
-            return _factor_text(ratio)
-        change = 100 * (ratio - 1)
-        return f"{change:+.3g} %".replace("-", "\N{MINUS SIGN}") if abs(change) > 1e-6 else "0"
+        axis.set_ticklabels([*ticks.values()])
 
     def text(self, effect: float) -> str:
-        """A change beside its mark: `+4.6 %`, or `46x` on an axis of factors."""
-        if not self.in_percent:
-            return _factor_text(math.exp(effect))
-        change = f"{100 * math.expm1(effect):+.1f} %".replace("-", "\N{MINUS SIGN}")
-        return "0.0 %" if change[1:] == "0.0 %" else change
+        """A change beside its mark: `+4.6%`, or `46x` on an axis of factors."""
+        return format_change(math.exp(effect)) if self.in_percent else _factor_text(math.exp(effect))
 
     def within(self, effect: float) -> float:
         """The position of an effect, at the edge where it lies beyond the axis."""
@@ -229,4 +204,4 @@ class ChangeAxis:
 
 def _factor_text(ratio: float) -> str:
     """`46x`, `1.5x`, `0.02x`"""
-    return f"{ratio:.0f}x" if 999.5 <= ratio < 1e6 else f"{ratio:.3g}x".replace("e+", "e")
+    return f"{four_digits(ratio)}x"

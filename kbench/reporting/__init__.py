@@ -16,12 +16,10 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from kbench.files import replace
-from kbench.history.report import HistoryOptions, check_history
 from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content
-from kbench.reporting.history_content import history_content
 from kbench.reporting.inline import colour_variables
-from kbench.reporting.table import TONED_COLUMNS, TONES
+from kbench.reporting.table import TONES
 from kbench.version import __version__
 
 
@@ -45,6 +43,9 @@ def write_report(
 
 def write_history_report(folder: Path, out: Path | str = "report.html", *, where: str = "", title: str = "") -> Path:
     """Write a page on a history (see kbench/history) and return its path. Raises as `write_report` does."""
+    from kbench.history.report import HistoryOptions, check_history  # scipy, which this needs, is slow to import
+    from kbench.reporting.history_content import history_content
+
     report = check_history(folder, HistoryOptions(where, everything=True))
     return _write(_html(history_content(report, title)), Path(out))
 
@@ -58,7 +59,6 @@ def _html(page: dict[str, Any]) -> str:
         page,
         version=__version__,
         tones=TONES,
-        toned=TONED_COLUMNS,
         light=colour_variables(LIGHT),
         dark=colour_variables(DARK),
         styles=Markup(styles),

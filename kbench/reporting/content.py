@@ -11,11 +11,8 @@ from kbench import explain
 from kbench.analysis import Analysis
 from kbench.analysis.files import ResultsFile, load_sources
 from kbench.analysis.metrics import DRAWN, default_metric
-from kbench.comparison.compare import compare_results
-from kbench.comparison.model import CompareOptions, Comparison
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot
-from kbench.reporting.comparison_part import comparison_part
 from kbench.reporting.inline import inline_svg
 from kbench.reporting.machine import measurement, runs
 from kbench.reporting.table import PageTable, number, page_table
@@ -62,7 +59,6 @@ def content(
 ) -> dict[str, Any]:
     """The content of a page on results files. Raises UsageError and ResultsError."""
     sources = load_sources(files, where)
-    compared = _compared(files, baseline, where)
     members = [(source.label, row) for source in sources for row in source.rows]
     members.sort(key=lambda member: member[1].role == Role.CONTROL)
     common, rows = _all_rows(sources, members)
@@ -73,7 +69,7 @@ def content(
         "title": title or f"kbench: {', '.join(source.label for source in sources)}",
         "lede": " · ".join(dict.fromkeys([*filter(None, facts), *(str(source.path) for source in sources)])),
         "files": summaries,
-        "comparison": comparison_part(compared) if compared else None,
+        "comparison": _comparison(files, baseline, where) if baseline is not None else None,
         "pictures": pictures,
         "no_picture": no_picture,
         "rows": rows,
@@ -85,13 +81,15 @@ def content(
     }
 
 
-def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: str) -> Comparison | None:
+def _comparison(files: Sequence[Path | str], baseline: Path | str, where: str) -> dict[str, Any]:
     """The files against the baseline, which may be one of them."""
-    if baseline is None:
-        return None
+    from kbench.comparison.compare import compare_results  # scipy, which this needs, is slow to import
+    from kbench.comparison.model import CompareOptions
+    from kbench.reporting.comparison_part import comparison_part
+
     old = parse_source(baseline)[1].resolve()
     contenders = [file for file in files if parse_source(file)[1].resolve() != old]
-    return compare_results(baseline, *(contenders or files), options=CompareOptions(where=where))
+    return comparison_part(compare_results(baseline, *(contenders or files), options=CompareOptions(where=where)))
 
 
 def _summary(source: ResultsFile) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
 import re
 from html import escape
 
@@ -16,6 +17,9 @@ from kbench.plotting import Picture
 from kbench.plotting.names import four_digits, size_text
 from kbench.plotting.sheet import POINTS_PER_INCH
 from kbench.plotting.style import LIGHT, Theme, styled
+
+MOST_CIRCLES = 300
+"""Of a curve. More would lie within a pixel of each other, and a page with all of them would open slowly."""
 
 _TAG = re.compile(r"<[^>]*>")  # matplotlib escapes both signs in text and in attributes
 _BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
@@ -60,11 +64,12 @@ def _circles(picture: Picture) -> str:
     height = picture.figure.get_figheight() * POINTS_PER_INCH
     circles = []
     for axes, name, values in picture.curves:
-        places = axes.transData.transform([(x, value.value) for x, value in values.items()])
-        for (x, value), (across, up) in zip(values.items(), places, strict=True):
+        every = math.ceil(len(values) / MOST_CIRCLES)
+        chosen = list(values.items())[::every]
+        places = axes.transData.transform([(x, value.value) for x, value in chosen])
+        before, between = escape(f"{name} · {axes.get_xlabel()}="), escape(f"\n{axes.get_ylabel()}: ")
+        for (x, value), (across, up) in zip(chosen, places, strict=True):
             band = f" ({four_digits(value.low)} to {four_digits(value.high)})" if value.high > value.low else ""
-            text = f"{name} · {axes.get_xlabel()}={size_text(x)}\n{axes.get_ylabel()}: {four_digits(value.value)}{band}"
-            circles.append(
-                f'<circle cx="{across:.1f}" cy="{height - up:.1f}" r="6"><title>{escape(text)}</title></circle>'
-            )
+            text = f"{before}{size_text(x)}{between}{four_digits(value.value)}{band}"
+            circles.append(f'<circle cx="{across:.1f}" cy="{height - up:.1f}" r="6"><title>{text}</title></circle>')
     return "".join(circles)

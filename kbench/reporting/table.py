@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup, escape
+
 from kbench.comparison.verdict import Verdict
 from kbench.results.vocabulary import Flag, Status
 
@@ -29,9 +31,31 @@ class PageTable:
     """`numeric` says for each column whether it holds numbers. `choices` are the values of the columns to filter by."""
 
     heads: list[str]
-    rows: list[Sequence[str]]
+    columns: list[list[str]]
     numeric: list[bool]
     choices: dict[str, list[str]]
+
+    @property
+    def count(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def body(self) -> Markup:
+        """The rows as HTML. End tags of cells are left out, as HTML allows: there are thousands."""
+        columns = []
+        for head, cells, numeric in zip(self.heads, self.columns, self.numeric, strict=True):
+            tags = {text: f"<td{_class(head, text, numeric)}>{escape(text)}" for text in set(cells)}
+            columns.append([tags[text] for text in cells])
+        return Markup("\n".join(f"<tr>{''.join(row)}" for row in zip(*columns, strict=True)))
+
+
+def _class(head: str, text: str, numeric: bool) -> str:
+    if numeric:
+        return " class=n"
+    if len(text) > 60:
+        return " class=long"
+    tone = TONES.get(text, "") if head in TONED_COLUMNS else ""
+    return f" class={tone}" if tone else ""
 
 
 def page_table(columns: Mapping[str, Iterable[str]], choose_by: Sequence[str] = ()) -> PageTable:
@@ -40,8 +64,8 @@ def page_table(columns: Mapping[str, Iterable[str]], choose_by: Sequence[str] = 
     cells = {head: values for head, values in cells.items() if any(values)}
     numeric = [all(value in NO_NUMBER or NUMBER.fullmatch(value) for value in values) for values in cells.values()]
     choices = {head: list(dict.fromkeys(filter(None, cells[head]))) for head in choose_by if head in cells}
-    rows: list[Sequence[str]] = list(zip(*cells.values(), strict=True))
-    return PageTable(list(cells), rows, numeric, {head: words for head, words in choices.items() if len(words) > 1})
+    choices = {head: words for head, words in choices.items() if len(words) > 1}
+    return PageTable(list(cells), list(cells.values()), numeric, choices)
 
 
 def number(value: float | None, write: Callable[[float], str]) -> str:

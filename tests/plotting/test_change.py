@@ -101,7 +101,7 @@ def test_without_a_sweep_the_worst_row_is_on_top(tmp_path: Path) -> None:
     [axes] = figure.axes
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["b", "a", "c", "gone"]
-    assert labels(axes) == ["slower  +30.0 %", "same  0.0 %", "faster  \N{MINUS SIGN}20.0 %", "missing"]
+    assert labels(axes) == ["slower  +30.0%", "same  0.0%", "faster  -20.0%", "missing"]
 
 
 def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
     old = [each for n in ns for each in timed("triton", n, 1.0)]
     new = [each for n in ns for each in timed("triton", n, 46.0 if n == 512 else 1.0 + n / 1e6)]
     [figure] = drawn(old, new, tmp_path)
-    assert [text for text in labels(figure.axes[0]) if text] == ["+4500.0 %"]
+    assert [text for text in labels(figure.axes[0]) if text] == ["+4500%"]
     assert math.exp(figure.axes[0].get_ylim()[1]) < 1.5
     assert "beyond the axis" in caption(figure)
 
