@@ -11,7 +11,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.kernels import torch_fused
 from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for, long_rows, power_of_two, row_warps
-from kbench.kernels.whole_rows import dense, float32_rows
+from kbench.kernels.whole_rows import dense, new_rows
 from kbench.results.case import Case
 
 try:
@@ -105,7 +105,7 @@ QUANTIZE = Launcher(quantize_launch)
 
 @quantize_fp8.provider("triton", label="Triton (row)", requires="triton", supports=long_rows)
 def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    y, scales = x.new_empty(x.shape, dtype=torch.float8_e4m3fn), float32_rows(x, x.shape[0])
+    y, scales = new_rows(x, *x.shape, dtype=torch.float8_e4m3fn), new_rows(x, x.shape[0])
     bits = y.view(torch.uint8)  # an older device cannot store float8_e4m3fn
     QUANTIZE((bits, scales), (dense(x),))
     return y, scales

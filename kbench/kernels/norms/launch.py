@@ -23,7 +23,7 @@ from kbench.kernels.triton_launch import (
     processors_of,
     span_of,
 )
-from kbench.kernels.whole_rows import dense, dense_like, float32_rows
+from kbench.kernels.whole_rows import dense, dense_like, new_rows
 
 HELD_BYTES = 2**15
 """A longer row is not held in registers on the way forward."""
@@ -163,14 +163,14 @@ def gradients(
         dh = dense(dh)
     N = x.shape[1]
     dx = dense_like(x)
-    sums = weight.new_empty(N) if count == 1 else weight.new_empty(count, N)
+    sums = new_rows(x, *((N,) if count == 1 else (count, N)), dtype=weight.dtype)
     if not x.numel():
         return [dx, *sums.zero_().view(count, N)]
     key = (x.get_device(), layernorm, facts_of((dy, x, dh, statistics, weight)))
     way = _backward.get(key)
     if way is None:
         way = _backward[key] = backward_launches(dy, x, dh, weight, layernorm)
-    partial = sums if way.parts == 1 else float32_rows(x, way.parts, count * N)
+    partial = sums if way.parts == 1 else new_rows(x, way.parts, count * N)
     way.first(dx, partial, dy, x, dh, statistics, weight)
     if way.last:
         way.last(sums, partial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from kbench.kernels.norms.launch import gradients, normalise
-from kbench.kernels.whole_rows import dense_like, float32_rows, require_dense
+from kbench.kernels.whole_rows import dense_like, new_rows, require_dense
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
 
 Two = tuple[Tensor, Tensor]
@@ -24,7 +24,7 @@ def triton_in_place(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) 
 
 def triton_saving(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Two, Two]:
     """The outputs; and for the backward pass h and the factor of each row."""
-    h, factors = dense_like(x), float32_rows(x, x.shape[0])
+    h, factors = dense_like(x), new_rows(x, x.shape[0])
     return (normalise(x, weight, eps, residual=residual, h=h, statistics=factors), h), (h, factors)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbench.kernels.cuda_source import CudaSource
 from kbench.kernels.libraries import same_as
-from kbench.kernels.whole_rows import dense, dense_like, float32_rows, require_dense
+from kbench.kernels.whole_rows import dense, dense_like, new_rows, require_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ GRADIENTS = CudaSource(Path(__file__).parent / "cuda/gradients.cu")
 @cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=LOSSES.missing_tools)
 def cuda(logits: Tensor, labels: Tensor, *, blocks: int | None = None) -> Tensor:
     """Reads the logits once. `blocks` is a request: so many blocks per row."""
-    loss = float32_rows(logits, logits.shape[0])
+    loss = new_rows(logits, logits.shape[0])
     LOSSES.kernel("losses", blocks=blocks)((dense(logits), labels.contiguous()), (loss,))
     return loss
 
@@ -29,7 +29,7 @@ def cuda(logits: Tensor, labels: Tensor, *, blocks: int | None = None) -> Tensor
 def cuda_saving(logits: Tensor, labels: Tensor, *, blocks: int | None = None) -> tuple[Tensor, Tensor]:
     """The losses, and for the backward pass the maximum of each row and its sum of exp(x - maximum): (2, M) in float32."""
     rows = logits.shape[0]
-    loss, saved = float32_rows(logits, rows), float32_rows(logits, 2, rows)
+    loss, saved = new_rows(logits, rows), new_rows(logits, 2, rows)
     LOSSES.kernel("losses_saving", blocks=blocks)((dense(logits), labels.contiguous()), (loss, saved))
     return loss, saved
 
@@ -72,6 +72,6 @@ def cuda_full_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[
 
 def _both(d_loss: Tensor, logits: Tensor, labels: Tensor, d_logits: Tensor) -> Tensor:
     """Write the gradients of the logits, which may be over the logits, and return the losses."""
-    loss = float32_rows(logits, logits.shape[0])
+    loss = new_rows(logits, logits.shape[0])
     GRADIENTS.kernel("losses_and_gradients")((d_loss.contiguous(), logits, labels.contiguous()), (loss, d_logits))
     return loss

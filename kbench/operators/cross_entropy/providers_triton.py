@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbench.contract.provider import Unsupported
 from kbench.kernels.libraries import same_as
 from kbench.kernels.triton_launch import Launcher
-from kbench.kernels.whole_rows import dense, dense_like, float32_rows
+from kbench.kernels.whole_rows import dense, dense_like, new_rows
 from kbench.operators.cross_entropy import triton_launches
 from kbench.operators.cross_entropy.operator import cross_entropy
 
@@ -28,7 +28,7 @@ def triton(logits: Tensor, labels: Tensor, *, smoothing: float) -> Tensor:
 def triton_saving(logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[Tensor, Tensor]:
     """The losses, and for the backward pass the maximum and the sum of each row, as a tensor (2, M)."""
     M = _rows(logits)
-    loss, saved = float32_rows(logits, M), float32_rows(logits, 2, M)
+    loss, saved = new_rows(logits, M), new_rows(logits, 2, M)
     LOSSES((loss, saved), (dense(logits), labels.contiguous()), smoothing)
     return loss, saved
 
@@ -44,7 +44,7 @@ def triton_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tenso
 @cross_entropy.full("triton")
 def triton_full(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[Tensor, Tensor]:
     """Reads the logits once, and writes their gradients once."""
-    loss, d_logits = float32_rows(logits, _rows(logits)), dense_like(logits)
+    loss, d_logits = new_rows(logits, _rows(logits)), dense_like(logits)
     BOTH((loss, d_logits), (d_loss.contiguous(), dense(logits), labels.contiguous()), smoothing)
     return loss, d_logits
 
@@ -65,7 +65,7 @@ def triton_backward_in_place(
 @cross_entropy.full("triton-in-place", mutates="logits")
 def triton_full_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[Tensor, None]:
     """Reads the logits once, and writes their gradients over them."""
-    loss = float32_rows(logits, _rows(logits))
+    loss = new_rows(logits, _rows(logits))
     BOTH((loss,), (logits, d_loss.contiguous(), logits, labels.contiguous()), smoothing)
     return loss, None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from kbench.kernels.norms.launch import gradients, normalise
-from kbench.kernels.whole_rows import float32_rows
+from kbench.kernels.whole_rows import new_rows
 from kbench.operators.rmsnorm.operator import rmsnorm
 
 
@@ -16,7 +16,7 @@ def triton(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
 
 def triton_saving(x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
     """The output, and the factor of each row for the backward pass."""
-    factors = float32_rows(x, x.shape[0])
+    factors = new_rows(x, x.shape[0])
     return normalise(x, weight, eps, statistics=factors), factors
 
 
