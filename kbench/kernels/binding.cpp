@@ -121,20 +121,14 @@ class Tensors {
   std::vector<std::int64_t> numbers_;
 };
 
-// The values of the options: a tuple of ints and floats, in the kernel's order.
-std::vector<Number> read_options(PyObject* values, const Kernel& kernel) {
-  std::vector<Number> numbers(kernel.options.size());
+// The values of the options: a tuple of numbers, in the kernel's order.
+std::vector<double> read_options(PyObject* values, const Kernel& kernel) {
+  std::vector<double> numbers(kernel.options.size());
   if (!PyTuple_Check(values) || static_cast<std::size_t>(PyTuple_GET_SIZE(values)) != numbers.size()) {
     raise(PyExc_TypeError, "%s has %zu options", kernel.name, numbers.size());
   }
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    PyObject* value = PyTuple_GET_ITEM(values, i);
-    if (PyFloat_Check(value)) {
-      numbers[i] = {false, 0, PyFloat_AS_DOUBLE(value)};
-    } else {
-      numbers[i] = {true, whole(value), 0};
-    }
-  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(values, i));
+  if (PyErr_Occurred()) throw Raised{};
   return numbers;
 }
 
@@ -154,7 +148,7 @@ void launch(PyObject* const* arguments) {
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
     Tensors tensors(kernel, device, kernel.inputs.size() + kernel.outputs.size());
-    const std::vector<Number> numbers = read_options(arguments[1], kernel);
+    const std::vector<double> numbers = read_options(arguments[1], kernel);
     Call call;
     call.kernel = &kernel;
     call.inputs = tensors.read_all(arguments[2], kernel.inputs, "input");

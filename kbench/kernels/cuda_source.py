@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbench.contract.origin import code_files
 from kbench.kernels import cuda_extension
@@ -48,7 +48,7 @@ class CudaSource:
         other options than the kernel's. The function raises TypeError for another number of tensors, ValueError for a
         tensor on another device, and Unsupported for tensors that the kernel declines.
         """
-        key = (name, *options.items(), *map(type, options.values()))
+        key = (name, *options.items())
         launch = self._launches.get(key)
         if launch is None:
             module = cuda_extension.build(self.path.stem, self.path)
@@ -61,16 +61,21 @@ class CudaSource:
         return launch
 
 
-def rowwise(kernel: Launch) -> Callable[[Tensor], Tensor]:
-    """A function that applies a kernel with one input and one output to a matrix, and returns a new matrix of its shape and
-    dtype."""
+def rowwise(kernel: Launch, outputs: int = 1) -> Callable[..., Any]:
+    """A function that applies a kernel to its inputs, the first of which is a matrix. It returns a new matrix of the same shape
+    and dtype, or a tuple of as many as the kernel has outputs."""
 
-    def call(x: Tensor) -> Tensor:
-        y = dense_like(x)
-        kernel((x,), (y,))
+    def call_with_one_output(*inputs: Tensor) -> Tensor:
+        y = dense_like(inputs[0])
+        kernel(inputs, (y,))
         return y
 
-    return call
+    def call(*inputs: Tensor) -> tuple[Tensor, ...]:
+        results = tuple([dense_like(inputs[0]) for _ in range(outputs)])
+        kernel(inputs, results)
+        return results
+
+    return call_with_one_output if outputs == 1 else call
 
 
 def _values(kernel: str, declared: Sequence[str], parameters: Mapping[str, float | None]) -> tuple[float, ...]:
@@ -82,15 +87,6 @@ def _values(kernel: str, declared: Sequence[str], parameters: Mapping[str, float
     for name, value in values.items():
         if not isinstance(value, int | float):
             raise TypeError(f"{name} of {kernel} must be a number, not {value!r}")
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise ValueError(f"{name} of {kernel} must fit into 64 bits; {value} does not")
     if missing := [name for name, default in defaults.items() if name not in values and not default]:
         raise TypeError(f"{kernel} needs a value for its option {missing[0]}")
-    return tuple(values[name] if name in values else _number(default) for name, default in defaults.items())
-
-
-def _number(text: str) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+    return tuple(float(values.get(name, default)) for name, default in defaults.items())

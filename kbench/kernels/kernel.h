@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -134,36 +135,23 @@ struct Kernel {
 // The kernels of the one .cu file of an extension.
 extern const std::vector<Kernel> kernels;
 
-// The value of an option: an int or a float of Python.
-struct Number {
-  bool whole;
-  std::int64_t integer;
-  double real;
-};
-
 // What a launch function is called with. At least one output has elements.
 struct Call {
   const Kernel* kernel = nullptr;
   const Tensor* inputs = nullptr;   // as many as the kernel declares, in its order
   const Tensor* outputs = nullptr;  // the same
-  const Number* numbers = nullptr;  // the values of the options, in the kernel's order: see `integer` and `real`
+  const double* numbers = nullptr;  // the values of the options, in the kernel's order: see `integer` and `real`
   cudaStream_t stream = nullptr;
 
   std::int64_t integer(const char* option) const {
-    const Number& number = find(option);
-    if (!number.whole) {
-      throw std::invalid_argument(std::string(option) + " must be a whole number, not " + std::to_string(number.real));
+    const double value = real(option);
+    if (value != std::floor(value)) {
+      throw std::invalid_argument(std::string(option) + " must be a whole number, not " + std::to_string(value));
     }
-    return number.integer;
+    return static_cast<std::int64_t>(value);
   }
 
   double real(const char* option) const {
-    const Number& number = find(option);
-    return number.whole ? static_cast<double>(number.integer) : number.real;
-  }
-
- private:
-  const Number& find(const char* option) const {
     const std::size_t length = std::strlen(option);
     for (std::size_t i = 0; i < kernel->options.size(); ++i) {
       const char* declared = kernel->options[i];

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.kernels import whole_rows
-from kbench.kernels.cuda_source import CudaSource
+from kbench.kernels.cuda_source import CudaSource, rowwise
+from kbench.kernels.whole_rows import dense_like, require_dense
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 SOURCE = CudaSource(Path(__file__).with_name("add_rmsnorm.cu"))
 
 
-@add_rmsnorm.provider(
-    "cuda",
-    label="CUDA",
-    devices=("cuda",),
-    available=SOURCE.missing_tools,
-    factory=True,
-)
+@add_rmsnorm.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 def cuda(
     case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None
 ) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -33,14 +27,7 @@ def cuda(
 
     `packs` and `blocks` are requests: this many accesses of 16 bytes per thread of each input, in this many blocks per row.
     """
-    kernel = SOURCE.kernel("add_rmsnorm", eps=eps, packs=packs, blocks=blocks)
-
-    def call(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        y, h = whole_rows.dense_like(x), whole_rows.dense_like(x)
-        kernel((x, residual, weight), (y, h))
-        return y, h
-
-    return call
+    return rowwise(SOURCE.kernel("add_rmsnorm", eps=eps, packs=packs, blocks=blocks), outputs=2)
 
 
 @add_rmsnorm.provider(
@@ -56,8 +43,8 @@ def cuda_in_place(case: Case, *, eps: float) -> Callable[..., Tensor]:
     kernel = SOURCE.kernel("add_rmsnorm", eps=eps)
 
     def call(x: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
-        y = whole_rows.dense_like(x)
-        kernel((x, residual, weight), (y, whole_rows.require_dense(residual)))
+        y = dense_like(x)
+        kernel((x, residual, weight), (y, require_dense(residual)))
         return y
 
     return call

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.kernels.cuda_source import CudaSource
-from kbench.kernels.whole_rows import dense_like
+from kbench.kernels.cuda_source import CudaSource, rowwise
 from kbench.operators.rmsnorm.operator import rmsnorm
 
 if TYPE_CHECKING:
@@ -18,23 +17,10 @@ if TYPE_CHECKING:
 SOURCE = CudaSource(Path(__file__).with_name("rmsnorm.cu"))
 
 
-@rmsnorm.provider(
-    "cuda",
-    label="CUDA",
-    devices=("cuda",),
-    available=SOURCE.missing_tools,
-    factory=True,
-)
+@rmsnorm.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None) -> Callable[..., Tensor]:
     """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks.
 
     `packs` and `blocks` are requests: this many accesses of 16 bytes per thread of each input, in this many blocks per row.
     """
-    kernel = SOURCE.kernel("rmsnorm", eps=eps, packs=packs, blocks=blocks)
-
-    def call(x: Tensor, weight: Tensor) -> Tensor:
-        y = dense_like(x)
-        kernel((x, weight), (y,))
-        return y
-
-    return call
+    return rowwise(SOURCE.kernel("rmsnorm", eps=eps, packs=packs, blocks=blocks))
