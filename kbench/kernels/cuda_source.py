@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.contract.origin import code_files
 from kbench.kernels import cuda_extension
 from kbench.kernels.whole_rows import dense_like
 
@@ -32,11 +31,6 @@ class CudaSource:
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no CUDA source {self.path}")
         self._launches: dict[tuple[object, ...], Launch] = {}
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """All files with the kernels' code: for `sources=` of a provider whose own file does not name the `.cu` file."""
-        return tuple(code_files([self.path, Path(__file__)]))
 
     def kernel(self, name: str, /, **options: float | None) -> Launch:
         """The function that launches a kernel of the source's table, with these values of its options.

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from kbench.contract.origin import shipped
 from kbench.contract.registry import operator
-from kbench.measure.correctness.check import accuracy
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import accuracy, run_checked
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
 from kbench.results.case import Case, Value
 
 DEVICE = torch.device("cpu")
@@ -27,6 +34,21 @@ def case_of(op: str, m: int, n: int, dtype: torch.dtype, **choices: Value) -> Ca
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Standard normal values on the device, the same at every call with this shape."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE, dtype)
+
+
+def random_inputs(case: Case) -> list[Tensor]:
+    """The inputs of a case, and in modes with gradients those of the outputs."""
+    return list(Inputs(Definition(operator(case.operator), case), Device(), 0).draw("random"))
+
+
+def judged(case: Case, provider: str, inputs: Sequence[Tensor] | None = None, **params: Value) -> str | None:
+    """What `kbench check` finds wrong with a provider in a case, on random inputs or on these; None if it is right. Raises
+    Unsupported."""
+    definition, device = Definition(operator(case.operator), case), Device()
+    inputs = list(inputs or random_inputs(case))
+    stage = stage_of(definition, operator(case.operator).providers[provider], params)
+    accuracy = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
+    return accuracy.wrong if accuracy else "not judged"
 
 
 def judge(op: str, name: str, x: torch.Tensor, **keywords: Value) -> str | None:

@@ -16,8 +16,8 @@ KERNELS = cuda_extension.HERE
 
 def files_of(operator: str, provider: str) -> set[str]:
     """The files that the hash covers: `norms/tiles.py`, and `rmsnorm.cu` for those of the operator."""
-    found = registry.operator(operator).providers[provider]
-    files = code_files([Path(inspect.unwrap(found.function).__code__.co_filename), *found.sources])
+    chosen = registry.operator(operator).providers[provider]
+    files = code_files([Path(inspect.unwrap(chosen.function).__code__.co_filename), *chosen.sources])
     return {file.relative_to(KERNELS).as_posix() if file.is_relative_to(KERNELS) else file.name for file in files}
 
 
@@ -34,11 +34,8 @@ def test_it_covers_the_cuda_sources_that_a_file_names_and_what_they_include() ->
     for operator in shipped():
         for name in registry.operator(operator).providers:
             if name.startswith("cuda"):
-                found = files_of(operator, name)
-                assert {"cuda_source.py", "binding.cpp", "kernel.h", "device.cuh"} < found, (
-                    operator,
-                    name,
-                )
+                files = files_of(operator, name)
+                assert {"cuda_source.py", "binding.cpp", "kernel.h", "device.cuh"} < files, (operator, name)
     assert {"softmax.cu", "ladder.cuh", "rows/registers.cuh"} < files_of("softmax", "cuda")
     assert {"rmsnorm.cu", "rows/columns.cuh"} < files_of("rmsnorm", "cuda")
 
@@ -63,10 +60,10 @@ def test_a_plug_in_has_its_own_file_its_sources_and_the_cuda_files_that_it_names
     (tmp_path / "sub" / "mine.cu").write_text('#include "mine.cuh"\n#include <vector>\n')
     (tmp_path / "sub" / "mine.cuh").write_text('#include "mine.cuh"\n')
     (tmp_path / "table.json").write_text("{}")
-    found = code_files([tmp_path / "mine.py", tmp_path / "table.json"])
-    own = [file.relative_to(tmp_path).as_posix() for file in found if file.is_relative_to(tmp_path)]
+    files = code_files([tmp_path / "mine.py", tmp_path / "table.json"])
+    own = [file.relative_to(tmp_path).as_posix() for file in files if file.is_relative_to(tmp_path)]
     assert own == ["mine.py", "table.json", "sub/mine.cu", "sub/mine.cuh"]
-    assert [file for file in found if not file.is_relative_to(tmp_path)] == [KERNELS / "torch_fused.py"]
+    assert [file for file in files if not file.is_relative_to(tmp_path)] == [KERNELS / "torch_fused.py"]
 
 
 @pytest.mark.parametrize("operator", shipped())

@@ -95,8 +95,8 @@ def test_a_matrix_that_is_twice_as_large_as_the_cache_is_read_with_the_hint(more
 
 def test_cuda_and_triton_agree_on_which_matrices_are_large() -> None:
     headers = Path(triton_launch.__file__).parent.glob("*.cuh")
-    found = [number for header in headers for number in re.findall(r"kKeptCaches = (\d+);", header.read_text())]
-    assert found == [str(triton_launch.KEPT_CACHES)]
+    numbers = [number for header in headers for number in re.findall(r"kKeptCaches = (\d+);", header.read_text())]
+    assert numbers == [str(triton_launch.KEPT_CACHES)]
 
 
 @pytest.mark.parametrize(

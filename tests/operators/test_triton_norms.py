@@ -10,18 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judging import DEVICE
+from judging import DEVICE, judged, random_inputs
 
 from kbench.contract.registry import operator
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.launch import Shape, Sharing, Way
 from kbench.kernels.triton_launch import Launch, Launcher, Processors
-from kbench.measure.correctness.call import stage_of
-from kbench.measure.correctness.check import run_checked
-from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.expected import Expected
-from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.machine.device import Device
 
 pytest.importorskip("triton")
 # numpy, where a kernel works on the padding of a block
@@ -54,24 +48,14 @@ def no_launch_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_backward", {})
 
 
-def judged(
-    name: str,
-    M: int,
-    N: int,
-    mode: str,
-    dtype: str = "float32",
-    weight_dtype: str = "same",
-    provider: str = "triton",
-    mean: float = 0.0,
+def norm_judged(
+    name: str, M: int, N: int, mode: str, dtype: str = "float32", weight_dtype: str = "same", mean: float = 0.0
 ) -> str | None:
-    """What is wrong with the outputs, or with the gradients, of a provider. `mean` is added to the elements of x."""
+    """What is wrong with the outputs, or with the gradients, of `triton`. `mean` is added to the elements of x."""
     case = operator(name).case(dtype, M=M, N=N, mode=mode, weight_dtype=weight_dtype)
-    definition, device = Definition(operator(name), case), Device()
-    inputs = Inputs(definition, device, 0).draw("random")
+    inputs = random_inputs(case)
     inputs[0].add_(mean)
-    stage = stage_of(definition, operator(name).providers[provider], {})
-    judgement = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
-    return judgement.wrong if judgement else "not judged"
+    return judged(case, "triton", inputs)
 
 
 @pytest.mark.parametrize("M, N, dtype, weights", [
@@ -84,7 +68,7 @@ def judged(
 @pytest.mark.parametrize("name", NORMS)
 def test_every_forward_kernel_is_right(name: str, M: int, N: int, dtype: str, weights: str) -> None:
     """In mode full, the statistics that it saves are right too."""
-    assert judged(name, M, N, "full" if N < 1000 else "forward", dtype, weights) is None
+    assert norm_judged(name, M, N, "full" if N < 1000 else "forward", dtype, weights) is None
 
 
 @pytest.mark.parametrize("M, N, dtype, weights", [
@@ -96,49 +80,32 @@ def test_every_backward_kernel_is_right(
     name: str, form: str, M: int, N: int, dtype: str, weights: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "backward_way", BACKWARD[form])
-    assert judged(name, M, N, "backward", dtype, weights) is None
+    assert norm_judged(name, M, N, "backward", dtype, weights) is None
 
 
 @pytest.mark.parametrize("name", NORMS)
 def test_rows_that_nothing_else_can_hold_are_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any length and alignment, on any device: each row is read twice, and the columns are summed in parts."""
     monkeypatch.setattr(launch, "LONGEST_HELD", 16)
-    assert judged(name, 41, 77, "backward") is None
-    assert judged(name, 3, 5001, "backward", "bfloat16") is None
+    assert norm_judged(name, 41, 77, "backward") is None
+    assert norm_judged(name, 3, 5001, "backward", "bfloat16") is None
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("form, first", [("rows and columns", 1), ("resident", 1), ("two programs share a row", 2)])
 @pytest.mark.parametrize("name", NORMS)
-def test_tensors_that_begin_at_an_odd_element_are_right(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all tensors, one at a time, and with rows that are an odd number of elements apart. A kernel that was compiled for
-    aligned tensors is not used for others of the same shape."""
-    provider, type_ = operator(name).providers["triton"], getattr(torch, dtype)
-    assert provider.backward and callable(provider.backward.saves)
-    matrices, vectors = 2 if name == "add_rmsnorm" else 1, 2 if name == "layernorm" else 1
-    shapes = (
-        [(5, 304)] * matrices + [(304,)] * vectors + [(5, 304)] * matrices
-    )  # the gradients of the outputs come last
-    values = [torch.randn(*shape, device=DEVICE).to(type_) for shape in shapes]
-
-    def moved(x: torch.Tensor, padding: int, offset: int) -> torch.Tensor:
-        wide = torch.empty(*x.shape[:-1], x.shape[-1] + padding, dtype=type_, device=DEVICE)
-        return wide[..., offset : offset + x.shape[-1]].copy_(x)
-
-    def outputs(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        inputs, slopes = tensors[: matrices + vectors], tensors[matrices + vectors :]
-        y, saved = provider.backward.saves(*inputs, eps=1e-6)
-        return [*(y if isinstance(y, tuple) else (y,)), *provider.backward.function(*slopes, *inputs, saved)]
-
-    moves = {"rows and columns": ((8, 1), (1, 0)), "resident": ((8, 1),), "two programs share a row": ((8, 2),)}
-    for form, places in moves.items():
-        monkeypatch.setattr(launch, "backward_way", BACKWARD[form])
-        launch._backward.clear()
-        wanted = outputs(values)
-        for place in range(len(values)):
-            for padding, offset in places:
-                tensors = [moved(x, padding, offset) if i == place else x for i, x in enumerate(values)]
-                for found, right in zip(outputs(tensors), wanted, strict=True):
-                    torch.testing.assert_close(found, right, rtol=2e-2 if dtype == "bfloat16" else 1e-4, atol=1e-2)
+def test_tensors_of_16_bits_that_begin_anywhere_are_right(
+    name: str, form: str, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tensors, and the weight alone. A kernel that was compiled for aligned tensors is not used for others of the same
+    shape. `test_every_provider.py` has the launches of the table."""
+    monkeypatch.setattr(launch, "backward_way", BACKWARD[form])
+    case = operator(name).case("bfloat16", M=5, N=304, mode="full")
+    inputs, weight = random_inputs(case), [*operator(name).inputs].index("weight")
+    moved = [
+        x.new_empty(*x.shape[:-1], 312)[..., first : first + 304].copy_(x) if x.shape[-1] == 304 else x for x in inputs
+    ]
+    for tensors in (inputs, [*inputs[:weight], moved[weight], *inputs[weight + 1 :]], moved):
+        assert judged(case, "triton", tensors) is None
 
 
 @pytest.mark.parametrize("N", [40, 300, 40000])
@@ -154,7 +121,7 @@ def test_layernorm_of_a_row_with_an_infinity_is_nan_as_in_torch(N: int, value: f
 
 @pytest.mark.parametrize("N", [200, 9000])
 def test_a_large_mean_costs_no_digits(N: int) -> None:
-    assert judged("layernorm", 3, N, "forward", mean=5000.0) is None
+    assert norm_judged("layernorm", 3, N, "forward", mean=5000.0) is None
 
 
 def test_gradients_of_weights_in_float32_are_in_float32() -> None:
@@ -266,7 +233,7 @@ def test_a_device_that_cannot_hold_the_programs_of_a_row_reads_it_twice() -> Non
 def test_the_launches_of_the_table_are_right_on_a_device(name: str, dtype: str, weights: str, M: int, N: int) -> None:
     """The interpreter runs neither the PTX that unpacks 16-bit elements, nor launches that overlap, nor programs that wait. All
     but three rows of a second launch have the marks of the first."""
-    assert [judged(name, rows, N, "full", dtype, weights) for rows in (M, M + 3, M)] == [None] * 3
+    assert [norm_judged(name, rows, N, "full", dtype, weights) for rows in (M, M + 3, M)] == [None] * 3
 
 
 @pytest.mark.gpu
@@ -276,7 +243,7 @@ def test_the_launches_of_the_table_are_right_on_a_device(name: str, dtype: str, 
 def test_rows_with_a_large_mean_have_the_right_gradients_on_a_device(dtype: str, mean: float, M: int, N: int) -> None:
     """The elements of a row are equal or nearly so: only x - mean keeps their digits. A GPU fuses a product and a difference,
     and the interpreter does not. N is a power of two, so the mean of equal elements is exact."""
-    assert judged("layernorm", M, N, "full", dtype, mean=mean) is None
+    assert norm_judged("layernorm", M, N, "full", dtype, mean=mean) is None
 
 
 @pytest.mark.gpu
@@ -300,4 +267,4 @@ def test_programs_that_wait_run_from_a_graph_and_on_two_streams() -> None:
     for _ in range(3):
         graph.replay()
     torch.cuda.synchronize()
-    assert all(torch.equal(mine, right) for found in results for mine, right in zip(found, wanted, strict=True))
+    assert all(torch.equal(mine, right) for gradients in results for mine, right in zip(gradients, wanted, strict=True))

@@ -106,8 +106,8 @@ def test_rows_that_begin_anywhere(M: int, N: int, slices: int | None, dtype: tor
         dy, _ = in_memory(given.flip(0), first, gap)
         exact = expected_softmax_gradient(dy, y)
         assert ((softmax_gradient(dy, y, slices).double() - exact).abs() <= 2 * y.double() * ERROR[dtype] + 1e-7).all()
-        found, saved = losses(x, labels, slices)
-        close(found, loss)
+        own_loss, saved = losses(x, labels, slices)
+        close(own_loss, loss)
         close(gradient(d_loss, x, labels, saved), dx)
         assert torch.equal(memory, before)
         close(losses_and_gradients(d_loss, x, x, labels, slices), loss)  # over the logits

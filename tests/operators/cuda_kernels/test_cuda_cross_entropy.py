@@ -6,15 +6,10 @@ import math
 
 import pytest
 import torch
+from judging import judged
 
 from kbench.contract.provider import Unsupported
 from kbench.contract.registry import operator
-from kbench.measure.correctness.call import stage_of
-from kbench.measure.correctness.check import run_checked
-from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.expected import Expected
-from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.machine.device import Device
 from kbench.operators.cross_entropy.providers_cuda import (
     cuda,
     cuda_backward,
@@ -49,11 +44,7 @@ SHAPES += [(700, 32000), (33, 50257), (3, 128256), (200, 131072), (5, 151936), (
 @pytest.mark.parametrize("M, V", SHAPES)
 def test_losses_and_gradients_are_right(M: int, V: int, dtype: str, provider: str, mode: str) -> None:
     case = operator("cross_entropy").case(dtype, M=M, V=V, mode=mode)
-    definition, device = Definition(operator("cross_entropy"), case), Device()
-    inputs = Inputs(definition, device, 0).draw("random")
-    stage = stage_of(definition, operator("cross_entropy").providers[provider], {})
-    found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
-    assert found and found.wrong is None
+    assert judged(case, provider) is None
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, 8, 16])
@@ -62,9 +53,9 @@ def test_every_way_to_share_a_row_gives_the_same_losses(V: int, blocks: int) -> 
     if blocks > 1 and torch.cuda.get_device_capability()[0] not in (9, 10):
         pytest.skip("no clusters of up to 16 blocks")
     x, labels = torch.randn(7, V, device="cuda"), torch.arange(7, device="cuda") % V
-    found, saved = cuda_saving(x, labels, blocks=blocks)
+    loss, saved = cuda_saving(x, labels, blocks=blocks)
     expected = torch.nn.functional.cross_entropy(x.double(), labels, reduction="none")
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(saved[0], x.amax(1), rtol=0, atol=0)
     torch.testing.assert_close(
         saved[1].double(), (x.double() - x.amax(1, keepdim=True)).exp().sum(1), rtol=1e-5, atol=0
@@ -126,13 +117,13 @@ def test_rows_without_a_finite_sum_have_no_loss_and_no_gradient(V: int) -> None:
     right = torch.nn.functional.cross_entropy(x[::4], labels[::4], reduction="none")
     loss, saved = cuda_saving(x, labels)
     both, gradient = cuda_full(d_loss, x, labels)
-    for found in (loss, both):
-        assert found.isnan().tolist() == [False, True, True, True, False]
-        torch.testing.assert_close(found[::4], right, rtol=1e-5, atol=1e-6)
-    for found in (gradient, cuda_backward(d_loss, x, labels, saved)):
-        assert found[[0, 4]].isfinite().all()
-        assert found[[1, 2]].isnan().all()
-        assert found[3].isnan().any()
+    for losses in (loss, both):
+        assert losses.isnan().tolist() == [False, True, True, True, False]
+        torch.testing.assert_close(losses[::4], right, rtol=1e-5, atol=1e-6)
+    for rows in (gradient, cuda_backward(d_loss, x, labels, saved)):
+        assert rows[[0, 4]].isfinite().all()
+        assert rows[[1, 2]].isnan().all()
+        assert rows[3].isnan().any()
 
 
 def test_what_is_declined() -> None:

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cuda_matrices import DEVICE, DTYPES, GELU, randn, wrong
+from cuda_checks import DEVICE, DTYPES, GELU, randn, wrong
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("approximate", ["tanh", "none"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gelu_is_right(gpu: None, dtype: str, approximate: str) -> None:
+def test_gelu_is_right(gpu: None, dtype: torch.dtype, approximate: str) -> None:
     faults = []
     for M, N in [(1, 1), (1, 3), (7, 1), (5, 8), (4097, 311), (3, 100_003), (64, 12672)]:
         for threads in (None, 64, 1024):
-            x = randn(M, N, dtype) * 3
+            x = randn(M, N, dtype=dtype) * 3
             faults += wrong(GELU, "cuda", x, "dense", approximate=approximate, threads=threads)
         for padding, offset in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 3)]:
-            x = randn(M, N + padding, dtype)[:, offset : offset + N]
+            x = randn(M, N + padding, dtype=dtype)[:, offset : offset + N]
             faults += wrong(GELU, "cuda", x, f"columns {offset}: of N + {padding}", approximate=approximate)
-        faults += wrong(GELU, "cuda", randn(1, N, dtype).expand(5, N), "stride 0", approximate=approximate)
-        shifted = randn(1, M * N + 1, dtype).flatten()[1:].view(M, N)
+        faults += wrong(GELU, "cuda", randn(1, N, dtype=dtype).expand(5, N), "stride 0", approximate=approximate)
+        shifted = randn(1, M * N + 1, dtype=dtype).flatten()[1:].view(M, N)
         faults += wrong(GELU, "cuda", shifted, "dense, one element beyond alignment", approximate=approximate)
     assert not faults
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("approximate", ["tanh", "none"])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_gelu_of_every_16_bit_value(gpu: None, dtype: str, approximate: str) -> None:
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gelu_of_every_16_bit_value(gpu: None, dtype: torch.dtype, approximate: str) -> None:
     """NaN, infinities and subnormals included."""
     bits = torch.arange(-(2**15), 2**15, device=DEVICE).to(torch.int16)
-    assert not wrong(GELU, "cuda", bits.view(getattr(torch, dtype))[None], "every value", approximate=approximate)
+    assert not wrong(GELU, "cuda", bits.view(dtype)[None], "every value", approximate=approximate)
 
 
 @pytest.mark.gpu

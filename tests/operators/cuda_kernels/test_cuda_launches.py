@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cuda_matrices import DEVICE, GELU, LADDER, SIXTEEN_GIB, SOFTMAX, needs_memory, randn, wrong
+from cuda_checks import DEVICE, GELU, LADDER, SIXTEEN_GIB, SOFTMAX, needs_memory, randn, wrong
 
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.check import accuracy
@@ -19,7 +19,7 @@ def test_softmax_row_offsets_beyond_32_bits(gpu: None, provider: str, N: int) ->
     needs_memory(SIXTEEN_GIB)
     buffer = torch.empty(3 * 2**30 + N, device=DEVICE, dtype=torch.float16)
     x = buffer.as_strided((4, N), (2**30, 1))
-    x.copy_(randn(4, N, "float16"))
+    x.copy_(randn(4, N, dtype=torch.float16))
     assert not wrong(SOFTMAX, provider, x, "rows 2**30 elements apart")
 
 
@@ -58,7 +58,7 @@ def test_gelu_of_more_than_2_31_elements(gpu: None) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("op", [SOFTMAX, GELU], ids=lambda op: op.name)
 def test_the_current_stream_is_used_and_can_be_captured(gpu: None, op: Operator) -> None:
-    x = randn(64, 4096, "float32")
+    x = randn(64, 4096, dtype=torch.float32)
     choices = {"approximate": "tanh"} if op is GELU else {}
     case = Case(op.name, {"M": 64, "N": 4096} | choices, "float32")
     function = op.providers["cuda"].bind(case, {})
@@ -66,7 +66,7 @@ def test_the_current_stream_is_used_and_can_be_captured(gpu: None, op: Operator)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):  # a launch on any other stream is not captured, and fails
         y = function(x)
-    x.copy_(randn(64, 4096, "float32"))
+    x.copy_(randn(64, 4096, dtype=torch.float32))
     y.zero_()
     graph.replay()
     torch.cuda.synchronize()

@@ -6,100 +6,74 @@ import importlib
 
 import pytest
 import torch
-from cuda_norms import DTYPES, OPERATORS, PRECISIONS, dense, inputs_of, kernel, matrices_of, randn, row_counts, wrong
+from cuda_checks import (
+    DTYPES,
+    NORMS,
+    PRECISIONS,
+    dense_inputs,
+    matrices_of,
+    norm_inputs,
+    norm_kernel,
+    randn,
+    wrong_norm,
+)
 
 from kbench.contract.provider import Unsupported
 
 pytestmark = pytest.mark.gpu
 
+# fmt: off
 LENGTHS = [
-    *(
-        1,
-        2,
-        3,
-        5,
-        8,
-        9,
-        31,
-        33,
-        64,
-        65,
-        100,
-        127,
-        128,
-        129,
-        192,
-        256,
-        257,
-        300,
-        384,
-        511,
-        512,
-        513,
-        768,
-        781,
-        1000,
-        1024,
-        1025,
-    ),
-    *(
-        1536,
-        2048,
-        2056,
-        2880,
-        3072,
-        4096,
-        4097,
-        5120,
-        6144,
-        7168,
-        8192,
-        8193,
-        8200,
-        12288,
-        16384,
-        16392,
-        24577,
-        32768,
-        40960,
-    ),
-    *(50257, 65536, 65544, 98304, 131072, 131073, 151936, 262143, 262144),
+    1, 2, 3, 5, 8, 9, 31, 33, 64, 65, 100, 127, 128, 129, 192, 256, 257, 300, 384, 511, 512, 513, 768, 781, 1000, 1024, 1025,
+    1536, 2048, 2056, 2880, 3072, 4096, 4097, 5120, 6144, 7168, 8192, 8193, 8200, 12288, 16384, 16392, 24577, 32768, 40960,
+    50257, 65536, 65544, 98304, 131072, 131073, 151936, 262143, 262144,
 ]
+# fmt: on
 """Both sides of the lines of the dispatch table, hidden sizes of models, and lengths between them."""
 
-MIXED_LENGTHS = (
-    *(1, 3, 8, 64, 127, 128, 136, 500, 768, 776, 781, 1536, 2880, 3072, 3080, 4096, 4097, 8192, 8193, 8200),
-    *(16384, 16392, 24577, 32768, 32776, 50257, 65536, 65544, 131072, 131073, 262143, 262144),
-)
+# fmt: off
+MIXED_LENGTHS = [
+    1, 3, 8, 64, 127, 128, 136, 500, 768, 776, 781, 1536, 2880, 3072, 3080, 4096, 4097, 8192, 8193, 8200, 16384, 16392, 24577,
+    32768, 32776, 50257, 65536, 65544, 131072, 131073, 262143, 262144,
+]
+# fmt: on
 """The same for weights in float32 beside matrices in 16 bits, for which there are fewer kernels."""
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", OPERATORS)
-def test_every_length_is_right(name: str, dtype: torch.dtype) -> None:
-    faults = [
-        fault
-        for N in LENGTHS
-        for M in row_counts(N, dtype)
-        for fault in wrong(name, dense(name, M, N, dtype), "random")
-    ]
+def row_counts(N: int, dtype: torch.dtype) -> list[int]:
+    """Few rows and many are dispatched differently, by their number and by their bytes."""
+    many = 2**24 // (N * dtype.itemsize) + 1
+    return [1, 19, min(many, 2100)] if N < 10_000 else [3, many]
+
+
+@pytest.mark.parametrize("dtype, weights", PRECISIONS)
+@pytest.mark.parametrize("name", NORMS)
+def test_every_length_is_right(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
+    faults = []
+    for N in LENGTHS if weights == dtype else MIXED_LENGTHS:
+        for M in row_counts(N, dtype):
+            faults += wrong_norm(name, dense_inputs(name, M, N, dtype, weights), "random")
     assert not faults
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", NORMS)
 def test_views_are_right(name: str, dtype: torch.dtype) -> None:
     faults = []
     for N in (5, 64, 100, 300, 1000, 2880, 4096, 20000, 70001):
         for padding, first in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 4)]:
             wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
-            faults += wrong(name, inputs_of(name, wide), f"columns {first}: of N + {padding}")
-            faults += wrong(name, inputs_of(name, [wide[0], randn(7, N, dtype=dtype)]), "x with gaps, residual without")
+            faults += wrong_norm(name, norm_inputs(name, wide), f"columns {first}: of N + {padding}")
+            faults += wrong_norm(
+                name, norm_inputs(name, [wide[0], randn(7, N, dtype=dtype)]), "x with gaps, residual without"
+            )
+        dense = [randn(7, N, dtype=dtype) for _ in range(2)]
+        faults += wrong_norm(name, norm_inputs(name, dense, first=1), "weights 1:")
         rows = [randn(14, N, dtype=dtype)[::2] for _ in range(2)]
-        faults += wrong(name, inputs_of(name, rows), "every second row")
-        inputs = inputs_of(name, [randn(1, N, dtype=dtype).expand(7, N), rows[1]])
+        faults += wrong_norm(name, norm_inputs(name, rows), "every second row")
+        inputs = norm_inputs(name, [randn(1, N, dtype=dtype).expand(7, N), rows[1]])
         torch.testing.assert_close(
-            kernel(name)(inputs), kernel(name)([x.contiguous() for x in inputs])
+            norm_kernel(name)(inputs), norm_kernel(name)([x.contiguous() for x in inputs])
         )  # a row, 7 times
     assert not faults
 
@@ -109,29 +83,17 @@ def test_the_sum_in_the_memory_of_residual_is_right(dtype: torch.dtype, weights:
     faults = []
     for N in (*MIXED_LENGTHS, 1_000_000):
         for M in row_counts(N, dtype):
-            inputs = dense("add_rmsnorm", M, N, dtype, weights)
-            faults += wrong("add_rmsnorm", inputs, "random", provider="cuda-in-place")
+            inputs = dense_inputs("add_rmsnorm", M, N, dtype, weights)
+            faults += wrong_norm("add_rmsnorm", inputs, "random", provider="cuda-in-place")
     for padding, first in [(1, 0), (1, 1), (8, 4)]:
         wide = [randn(7, 4096 + padding, dtype=dtype)[:, first : first + 4096] for _ in range(2)]
-        inputs = inputs_of("add_rmsnorm", wide, weights)
-        faults += wrong("add_rmsnorm", inputs, f"columns {first}: of N + {padding}", provider="cuda-in-place")
+        inputs = norm_inputs("add_rmsnorm", wide, weights)
+        faults += wrong_norm("add_rmsnorm", inputs, f"columns {first}: of N + {padding}", provider="cuda-in-place")
     assert not faults
 
 
 @pytest.mark.parametrize("dtype", DTYPES[1:])
-@pytest.mark.parametrize("name", OPERATORS)
-def test_weights_in_float32_are_right_at_every_length(name: str, dtype: torch.dtype) -> None:
-    faults = [
-        fault
-        for N in MIXED_LENGTHS
-        for M in row_counts(N, dtype)
-        for fault in wrong(name, dense(name, M, N, dtype, torch.float32), "random")
-    ]
-    assert not faults
-
-
-@pytest.mark.parametrize("dtype", DTYPES[1:])
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", NORMS)
 def test_weights_in_float32_are_right_beside_views(name: str, dtype: torch.dtype) -> None:
     """Matrices and weights that begin anywhere."""
     faults = []
@@ -139,19 +101,19 @@ def test_weights_in_float32_are_right_beside_views(name: str, dtype: torch.dtype
         for padding, first in [(1, 1), (8, 0), (8, 4), (3, 0)]:
             wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
             for begin in (0, 1, 2, 3):
-                inputs = inputs_of(name, wide, torch.float32, begin)
-                faults += wrong(name, inputs, f"columns {first}: of N + {padding}, weights {begin}:")
-            mixed = inputs_of(name, [wide[0], randn(7, N, dtype=dtype)], torch.float32)
-            faults += wrong(name, mixed, "x with gaps, residual without")
+                inputs = norm_inputs(name, wide, torch.float32, begin)
+                faults += wrong_norm(name, inputs, f"columns {first}: of N + {padding}, weights {begin}:")
+            mixed = norm_inputs(name, [wide[0], randn(7, N, dtype=dtype)], torch.float32)
+            faults += wrong_norm(name, mixed, "x with gaps, residual without")
     assert not faults
 
 
 @pytest.mark.parametrize("dtype", DTYPES[1:])
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", NORMS)
 def test_weights_in_float32_are_not_rounded(name: str, dtype: torch.dtype) -> None:
     """y is rounded once. If the weights were rounded first, more than a fifth of the elements would differ by a unit."""
     for N in (100, 781, 4096, 16384, 65536):
-        inputs = dense(name, 16, N, dtype, torch.float32)
+        inputs = dense_inputs(name, 16, N, dtype, torch.float32)
         x = inputs[0].double()
         if name == "add_rmsnorm":
             x = x + inputs[1].double()
@@ -160,33 +122,33 @@ def test_weights_in_float32_are_not_rounded(name: str, dtype: torch.dtype) -> No
             expected = torch.nn.functional.layer_norm(x, (N,), *vectors, eps=1e-6)
         else:
             expected = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * vectors[0]
-        differ = (kernel(name)(inputs) != expected.to(dtype)).double().mean()
+        differ = (norm_kernel(name)(inputs) != expected.to(dtype)).double().mean()
         assert differ < 0.02, N
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", NORMS)
 def test_rows_with_a_large_mean_are_right(name: str, dtype: torch.dtype) -> None:
     faults = []
     for N in (7, 100, 1000, 4096, 20000, 65536):
-        inputs = dense(name, 5, N, dtype)
+        inputs = dense_inputs(name, 5, N, dtype)
         inputs[0] += 300
-        faults += wrong(name, inputs, "random + 300")
-        outlier = dense(name, 5, N, dtype)
+        faults += wrong_norm(name, inputs, "random + 300")
+        outlier = dense_inputs(name, 5, N, dtype)
         outlier[0][:, 0] = 3e4
-        faults += wrong(name, outlier, "one large element")
+        faults += wrong_norm(name, outlier, "one large element")
     assert not faults
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", NORMS)
 def test_special_values_are_those_of_float32_arithmetic(name: str) -> None:
     for N in (3, 300, 4096, 30000):
-        inputs = dense(name, 6, N, torch.float32)
+        inputs = dense_inputs(name, 6, N, torch.float32)
         x = inputs[0]
         x[0, N // 2], x[1, N - 1], x[2, 0], x[3] = float("nan"), float("inf"), -float("inf"), 0.0
         if name == "add_rmsnorm":
             inputs[1].zero_()
-        y = kernel(name)(inputs)
+        y = norm_kernel(name)(inputs)
         if name == "layernorm":
             expected = torch.nn.functional.layer_norm(x, (N,), inputs[1], inputs[2], 1e-6)
         else:
@@ -195,17 +157,17 @@ def test_special_values_are_those_of_float32_arithmetic(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype, weights", PRECISIONS)
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", NORMS)
 def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
     """To the last digit of the sums, which depend on their order. A choice that cannot hold the row is refused."""
     tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
     taken = set()
     for N in (64, 296, 1000, 4096, 8192, 8200, 16384, 65536):
-        inputs = dense(name, 37, N, dtype, weights)
-        expected = kernel(name)(inputs)
+        inputs = dense_inputs(name, 37, N, dtype, weights)
+        expected = norm_kernel(name)(inputs)
         for choice in ({"packs": packs, "blocks": blocks} for packs in (1, 2, 4, 8) for blocks in (1, 2, 4, 16)):
             try:
-                y = kernel(name, **choice)(inputs)
+                y = norm_kernel(name, **choice)(inputs)
             except Unsupported as refusal:
                 assert "cannot hold a row of N=" in str(refusal)
                 continue
@@ -215,21 +177,21 @@ def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype, 
     assert ((4096, 1) in taken) == (weights == dtype)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", NORMS)
 def test_what_the_kernels_decline_has_a_reason(name: str) -> None:
-    inputs = dense(name, 6, 32, torch.float32)
+    inputs = dense_inputs(name, 6, 32, torch.float32)
     with pytest.raises(Unsupported, match="not next to each other in memory"):
-        kernel(name)([inputs[0].repeat(1, 2)[:, ::2], *inputs[1:]])
+        norm_kernel(name)([inputs[0].repeat(1, 2)[:, ::2], *inputs[1:]])
     reason = "an element for each column of x, without gaps, and the dtype of x or float32"
     with pytest.raises(Unsupported, match=reason):
-        kernel(name)([*inputs[:-1], inputs[-1].double()])
+        norm_kernel(name)([*inputs[:-1], inputs[-1].double()])
     with pytest.raises(Unsupported, match=reason):
-        kernel(name)([*inputs[:-1], inputs[-1].half()])
+        norm_kernel(name)([*inputs[:-1], inputs[-1].half()])
     if name == "layernorm":
         with pytest.raises(Unsupported, match="all vectors must have the same dtype"):
-            kernel(name)([inputs[0].half(), inputs[1].half(), inputs[2]])
+            norm_kernel(name)([inputs[0].half(), inputs[1].half(), inputs[2]])
     with pytest.raises(Unsupported, match="no kernel for float64"):
-        kernel(name)([x.double() for x in inputs])
+        norm_kernel(name)([x.double() for x in inputs])
     x, w = (torch.zeros(1, device="cuda").expand(*sizes, 2**31) for sizes in ((1,), ()))
     source = importlib.import_module(f"kbench.operators.{name}.providers_cuda").SOURCE
     inputs = {"rmsnorm": (x, w), "add_rmsnorm": (x, x, w), "layernorm": (x, w, w)}[name]

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cuda_matrices import DEVICE, DTYPES, LADDER, SOFTMAX, randn, wrong
+from cuda_checks import DEVICE, DTYPES, LADDER, SOFTMAX, randn, wrong
+from judging import judged
 
 from kbench.contract.provider import Unsupported
-from kbench.measure.correctness.call import stage_of
-from kbench.measure.correctness.check import run_checked
-from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.expected import Expected
-from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.machine.device import Device
 from kbench.operators.softmax.providers_cuda import cuda_backward
 
 # fmt: off
@@ -25,10 +20,10 @@ BOUNDARIES = [
 """Both sides of every line of the dispatch tables, and N between them."""
 
 
-def row_counts(N: int, dtype: str) -> list[int]:
+def row_counts(N: int, dtype: torch.dtype) -> list[int]:
     """Few rows and many are dispatched differently, and so are matrices of up to 8 MiB and larger ones. 19 and 67 rows leave
     the last block of every kernel partly empty."""
-    many = 2**23 // (N * getattr(torch, dtype).itemsize) + 1
+    many = 2**23 // (N * dtype.itemsize) + 1
     return [1, 19, 67, *([many] if N >= 512 else [])] if N < 10_000 else [3, many]
 
 
@@ -45,42 +40,42 @@ def shapes(provider: str, few: int) -> list[tuple[int, int]]:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_softmax_is_right_on_both_sides_of_every_dispatch_line(gpu: None, dtype: str) -> None:
+def test_softmax_is_right_on_both_sides_of_every_dispatch_line(gpu: None, dtype: torch.dtype) -> None:
     faults = []
     for N in BOUNDARIES:
         for M in row_counts(N, dtype):
-            faults += wrong(SOFTMAX, "cuda", randn(M, N, dtype), "random")
+            faults += wrong(SOFTMAX, "cuda", randn(M, N, dtype=dtype), "random")
     assert not faults
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", LADDER)
-def test_the_ladder_is_right(gpu: None, provider: str, dtype: str) -> None:
+def test_the_ladder_is_right(gpu: None, provider: str, dtype: torch.dtype) -> None:
     faults = []
     for M, N in [(1, 1), (257, 2), (300, 31), (5, 33), (1823, 781), (3, 1024), (3, 1025), (2, 32768), (2, 70001)]:
-        faults += wrong(SOFTMAX, provider, randn(M, N, dtype), "random")
+        faults += wrong(SOFTMAX, provider, randn(M, N, dtype=dtype), "random")
     assert not faults
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", [*LADDER, "cuda"])
-def test_softmax_of_views(gpu: None, provider: str, dtype: str) -> None:
+def test_softmax_of_views(gpu: None, provider: str, dtype: torch.dtype) -> None:
     faults = []
     for M, N in shapes(provider, 5):
         for padding, offset in [(1, 0), (1, 1), (3, 2), (8, 0), (8, 8), (8, 4), (16, 1)]:
-            wide = randn(M, N + padding, dtype)
+            wide = randn(M, N + padding, dtype=dtype)
             faults += wrong(SOFTMAX, provider, wide[:, offset : offset + N], f"columns {offset}: of N + {padding}")
-        faults += wrong(SOFTMAX, provider, randn(1, N, dtype).expand(7, N), "the same row seven times (stride 0)")
-        faults += wrong(SOFTMAX, provider, randn(14, N, dtype)[::2], "every second row")
+        faults += wrong(SOFTMAX, provider, randn(1, N, dtype=dtype).expand(7, N), "the same row seven times (stride 0)")
+        faults += wrong(SOFTMAX, provider, randn(14, N, dtype=dtype)[::2], "every second row")
     assert not faults
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", [*LADDER, "cuda"])
-def test_softmax_of_special_values(gpu: None, provider: str, dtype: str) -> None:
+def test_softmax_of_special_values(gpu: None, provider: str, dtype: torch.dtype) -> None:
     """Runs of -inf that fill a thread's, a warp's and a first tile's share of a row, and NaN and inf at either end."""
     inf, nan = float("inf"), float("nan")
     faults = []
@@ -97,19 +92,19 @@ def test_softmax_of_special_values(gpu: None, provider: str, dtype: str) -> None
             ("+inf first", 0, 1, inf),
             ("+inf last", N - 1, N, inf),
         ]:
-            x = randn(M, N, dtype)
+            x = randn(M, N, dtype=dtype)
             x[1, first:last] = value
             faults += wrong(SOFTMAX, provider, x, what)
-        lonely = torch.full((M, N), -inf, device=DEVICE, dtype=getattr(torch, dtype))
+        lonely = torch.full((M, N), -inf, device=DEVICE, dtype=dtype)
         lonely[1, N // 2], lonely[2, N // 3] = nan, 1.0
         faults += wrong(SOFTMAX, provider, lonely, "-inf but one NaN, one number")
-        faults += wrong(SOFTMAX, provider, randn(M, N, dtype) + 1e4, "large offset")
+        faults += wrong(SOFTMAX, provider, randn(M, N, dtype=dtype) + 1e4, "large offset")
         if provider != "cuda-online":
             # It corrects its norm at every element of an ascending row, and the roundings add up: past the tolerance from
             # N of some thousands on. That is what the worklog's second step does; `kbench check` shows it.
-            faults += wrong(SOFTMAX, provider, randn(3, N, dtype).sort(-1).values, "ascending")
-        faults += wrong(SOFTMAX, provider, randn(3, N, dtype).sort(-1, descending=True).values, "descending")
-        faults += wrong(SOFTMAX, provider, randn(M, N, dtype) * 8, "wide range")
+            faults += wrong(SOFTMAX, provider, randn(3, N, dtype=dtype).sort(-1).values, "ascending")
+        faults += wrong(SOFTMAX, provider, randn(3, N, dtype=dtype).sort(-1, descending=True).values, "descending")
+        faults += wrong(SOFTMAX, provider, randn(M, N, dtype=dtype) * 8, "wide range")
     assert not faults
 
 
@@ -123,19 +118,19 @@ def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
     for dtype in DTYPES:
         for blocks in (1, 2, 3, 5, 8, 16):
             for N in (1, 781, 4096, 10000, 40001, 151936, 262144):
-                x = randn(5, N, dtype)
+                x = randn(5, N, dtype=dtype)
                 a_thread_each = packs * blocks * 16  # bytes of a row that one thread of each block holds
                 try:
                     faults += wrong(SOFTMAX, "cuda", x, "random", packs=packs, blocks=blocks)
-                    held = True
+                    computed = True
                 except Unsupported as refusal:
-                    held = False
+                    computed = False
                     assert "there is no such kernel, or it cannot hold a row" in str(refusal)
                 needed = N * x.element_size()
                 if packs == 3 or blocks > largest or needed > 1024 * a_thread_each:
-                    assert not held, (dtype, blocks, N)
+                    assert not computed, (dtype, blocks, N)
                 elif needed <= 128 * a_thread_each:
-                    assert held, (dtype, blocks, N)
+                    assert computed, (dtype, blocks, N)
     assert not faults
 
 
@@ -146,7 +141,7 @@ def test_softmax_of_rows_that_several_blocks_share(gpu: None, M: int) -> None:
     faults = []
     for dtype in DTYPES:
         for N in (8200, 16384, 24_577, 32768, 50257, 98_304, 98_305, 131072, 131073, 151936, 196_609, 262144):
-            x = randn(M, N, dtype)
+            x = randn(M, N, dtype=dtype)
             faults += wrong(SOFTMAX, "cuda", x, "random")
             x[:, N // 3 :] = -float("inf")
             faults += wrong(SOFTMAX, "cuda", x, "-inf from a third on")
@@ -163,13 +158,9 @@ SHAPES += [(700, 16384), (33, 50257), (200, 131072), (5, 151936), (2, 262143), (
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("M, N", SHAPES)
-def test_gradients_are_right(gpu: None, M: int, N: int, dtype: str) -> None:
-    case = SOFTMAX.case(dtype, M=M, N=N, mode="backward")
-    definition, device = Definition(SOFTMAX, case), Device()
-    inputs = Inputs(definition, device, 0).draw("random")
-    stage = stage_of(definition, SOFTMAX.providers["cuda"], {})
-    found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
-    assert found and found.wrong is None
+def test_gradients_are_right(gpu: None, M: int, N: int, dtype: torch.dtype) -> None:
+    case = SOFTMAX.case(str(dtype).removeprefix("torch."), M=M, N=N, mode="backward")
+    assert judged(case, "cuda") is None
 
 
 @pytest.mark.gpu

@@ -10,12 +10,16 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from common import ROOT, documented_file, made_once
 
-from kbench.contract.origin import shipped
+from kbench.contract.origin import code_files, shipped
 from kbench.kernels import cuda_extension
+from kbench.results.stamps import digest
+from kbench.why.listing import dump_code
 
 OPERATORS = ROOT / "kbench" / "operators"
 
@@ -36,78 +40,71 @@ VECTORISED = ("rows_in_registers", "rows_read_twice", "gelu_rows", "add_rmsnorm_
 NEWER = "Li2048E"
 """In the symbols of kernels for clusters of blocks, which have no code before sm_90."""
 
-TORCH_FLAGS = (
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
-    "-std=c++17",
-)
-"""What torch adds when it builds an extension; c++17 is the oldest standard of the torch versions we support."""
+COMMAND = ["nvcc", "-cubin", "--resource-usage", "-O3", "-std=c++17", "-I", str(cuda_extension.HERE)]
+COMMAND += [f"-D__CUDA_NO_{what}__" for what in ("HALF_OPERATORS", "HALF_CONVERSIONS", "BFLOAT16_CONVERSIONS")]
+COMMAND += ["-D__CUDA_NO_HALF2_OPERATORS__"]
+"""With what torch adds when it builds an extension; c++17 is the oldest standard of the torch versions we support."""
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),  # all sources take three minutes on two idle cores, and more on busy ones
+    pytest.mark.timeout(600),  # all sources take most of a minute on two idle cores, and more on busy ones
     pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH"),
 ]
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One instantiation: what it was made with, what the assembler says it uses, and its code."""
+    """One instantiation: what the assembler says it uses, and its loads and stores of global memory as PTX has them."""
 
     symbol: str
-    function: str
-    type: str
-    vector: int | None
     usage: str
-    ptx: str
+    accesses: list[str]
+
+    @property
+    def made_with(self) -> tuple[str, str, int | None]:
+        """The name of the function, the type of the elements, and how many an access has."""
+        match = re.match(r"_ZN6kbench\d+([a-z_]+)I(f|\d+__\w+?)(?:Li(\d+)|E)", self.symbol)
+        assert match, f"{self.symbol} is not a kernel of kbench"
+        return match[1], match[2], int(match[3]) if match[3] else None
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[Kernel]]:
-    """The kernels of each source for each architecture."""
-    found = json.loads(
-        made_once(tmp_path_factory, "cuda-kernels.json", lambda: json.dumps(_compile_all(tmp_path_factory)))
-    )
-    return {(name, arch): [_kernel(*kernel) for kernel in kernels] for name, arch, kernels in found}
+def compiled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], list[Kernel]]:
+    """The kernels of each source for each architecture. Two compilers at a time."""
+    cache = request.config.cache.mkdir("cuda-kernels") if request.config.cache else tmp_path_factory.mktemp("kernels")
+
+    def compile_all() -> str:
+        with ThreadPoolExecutor(2) as pool:
+            return json.dumps(list(pool.map(lambda job: compile_unless_kept(*job, cache), JOBS)))
+
+    of_jobs = json.loads(made_once(tmp_path_factory, "cuda-kernels.json", compile_all))
+    return {job: [Kernel(*kernel) for kernel in kernels] for job, kernels in zip(JOBS, of_jobs, strict=True)}
 
 
-def _compile_all(factory: pytest.TempPathFactory) -> list[tuple[str, str, list[list[str]]]]:
-    """Two compilers at a time."""
-    with ThreadPoolExecutor(2) as pool:
-        results = pool.map(lambda job: _compile(*job, factory.mktemp("-".join(job))), JOBS)
-        return [(*job, kernels) for job, kernels in zip(JOBS, results, strict=True)]
+def compile_unless_kept(name: str, arch: str, cache: Path) -> list[list[Any]]:
+    """The kernels of a source. pytest keeps them from one run to the next: the same nvcc makes the same of the same files."""
+    texts = [path.read_text() for path in code_files([SOURCES[name]])]
+    kept = cache / f"{name}-{arch}-{digest([*texts, *COMMAND, str(cuda_extension.nvcc_release())])}.json"
+    if not kept.exists():
+        for former in cache.glob(f"{name}-{arch}-*.json"):
+            former.unlink(missing_ok=True)
+        kept.write_text(json.dumps(compile_source(name, arch)))
+    kernels: list[list[Any]] = json.loads(kept.read_text())
+    return kernels
 
 
-def _compile(name: str, arch: str, folder: Path) -> list[list[str]]:
-    """The symbol of each kernel, what the assembler says it uses, and its code."""
-    command = [
-        "nvcc",
-        "-O3",
-        *TORCH_FLAGS,
-        f"-arch={arch}",
-        "-cubin",
-        "--resource-usage",
-        "--keep",
-        "--keep-dir",
-        folder,
-    ]
-    command += ["-I", cuda_extension.HERE, "-o", folder / "out.cubin", SOURCES[name]]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+def compile_source(name: str, arch: str) -> list[list[Any]]:
+    with TemporaryDirectory() as folder:
+        target = [f"-arch={arch}", "--keep", "--keep-dir", folder, "-o", f"{folder}/out.cubin", str(SOURCES[name])]
+        done = subprocess.run([*COMMAND, *target], capture_output=True, text=True, cwd=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        ptx = (Path(folder) / f"{SOURCES[name].stem}.ptx").read_text()
     usage = dict(re.findall(r"Compiling entry function '(\w+)'.*?\n(.*?Used[^\n]*)", done.stderr, re.DOTALL))
-    ptx = dict(
-        re.findall(r"\.entry (\w+)\((.*?)(?=\.entry|\Z)", (folder / f"{SOURCES[name].stem}.ptx").read_text(), re.DOTALL)
-    )
-    assert usage.keys() == ptx.keys()
-    return [[symbol, usage[symbol], ptx[symbol]] for symbol in usage]
-
-
-def _kernel(symbol: str, usage: str, ptx: str) -> Kernel:
-    match = re.match(r"_ZN6kbench\d+([a-z_]+)I(f|\d+__\w+?)(?:Li(\d+)|E)", symbol)
-    assert match, f"{symbol} is not a kernel of kbench"
-    return Kernel(symbol, match[1], match[2], int(match[3]) if match[3] else None, usage, ptx)
+    code = dict(re.findall(r"\.entry (\w+)\((.*?)(?=\.entry|\Z)", ptx, re.DOTALL))
+    assert usage.keys() == code.keys()
+    return [[symbol, usage[symbol], re.findall(r"(?:ld|st)\.global\S*", code[symbol])] for symbol in usage]
 
 
 def kernels_for(compiled: dict[tuple[str, str], list[Kernel]], arch: str) -> list[Kernel]:
@@ -124,22 +121,20 @@ def test_nothing_spills(compiled: dict[tuple[str, str], list[Kernel]], name: str
 
 
 def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], list[Kernel]]) -> None:
-    kernels = kernels_for(compiled, "sm_90")
-    found = {(kernel.function, kernel.type, kernel.vector) for kernel in kernels}
     expected = {(function, type_, None) for function in LADDER for type_ in TYPES}
     for function in VECTORISED:
         expected |= {(function, type_, 16 // size) for type_, size in TYPES.items()}
         expected |= {(function, type_, 1) for type_ in TYPES}
     expected |= {("row_losses", type_, 16 // size) for type_, size in TYPES.items()}
     expected |= {("gelu_dense", type_, bytes_ // size) for type_, size in TYPES.items() for bytes_ in (8, 16)}
-    assert found == expected
+    assert {kernel.made_with for kernel in kernels_for(compiled, "sm_90")} == expected
 
 
 @pytest.mark.parametrize("name", ["rmsnorm", "add_rmsnorm", "layernorm"])
 def test_norms_have_kernels_for_weights_in_float32(compiled: dict[tuple[str, str], list[Kernel]], name: str) -> None:
     """Beside matrices in 16 bits, and not more than for weights in the dtype of the matrices: they take time to compile."""
     counts = Counter(
-        (kernel.type, "ILb1E" in kernel.symbol) for kernel in compiled[name, "sm_90"] if "orm" in kernel.symbol
+        (kernel.made_with[1], "ILb1E" in kernel.symbol) for kernel in compiled[name, "sm_90"] if "orm" in kernel.symbol
     )
     half, bfloat16 = "6__half", "13__nv_bfloat16"
     assert counts["f", True] == 0
@@ -152,48 +147,70 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
     gelu's dense matrix, are single accesses: one to load and one to store a thread, or two where 8 threads share a row that
     can have 14 of them."""
     for kernel in kernels_for(compiled, arch):
-        if kernel.vector in (None, 1) or (arch == "sm_80" and NEWER in kernel.symbol):
+        function, type_, vector = kernel.made_with
+        if vector in (None, 1) or (arch == "sm_80" and NEWER in kernel.symbol):
             continue
-        loads = re.findall(r"ld\.global\S*", kernel.ptx)
-        stores = re.findall(r"st\.global\S*", kernel.ptx)
-        wide = ".v2." if kernel.vector * TYPES[kernel.type] == 8 else ".v4."
-        narrow = [access for access in loads + stores if wide not in access]
-        assert any(wide in access for access in loads), kernel.symbol
-        if kernel.function != "row_losses":  # losses are stored one by one
-            assert any(wide in access for access in stores), kernel.symbol
+        wide = ".v2." if vector * TYPES[type_] == 8 else ".v4."
+        narrow = [access for access in kernel.accesses if wide not in access]
+        assert any(access.startswith("ld") and wide in access for access in kernel.accesses), kernel.symbol
+        if function != "row_losses":  # losses are stored one by one
+            assert any(access.startswith("st") and wide in access for access in kernel.accesses), kernel.symbol
         edges = re.search(r"rows_in_registersI.*?Li(\d+)ELi\d+ELi(\d+)ELb1ELb", kernel.symbol)
         if edges and "7SoftmaxE" not in kernel.symbol:
             continue  # the weights of such rows are fetched in two accesses for each
-        if re.search("Backward|CrossEntropy", kernel.symbol) or kernel.function == "row_losses":
+        if re.search("Backward|CrossEntropy", kernel.symbol) or function == "row_losses":
             continue  # they read or write statistics of each row, too
-        each = 1 if edges or kernel.function == "gelu_dense" else 0
+        single = 1 if edges or function == "gelu_dense" else 0
         if edges and int(edges[2]) < 2 * (int(edges[1]) - 1):
-            each = 2
-        assert len(narrow) == 2 * each, (kernel.symbol, narrow)
+            single = 2
+        assert len(narrow) == 2 * single, (kernel.symbol, narrow)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_every_access_to_a_row_has_the_policy_of_the_call(
     compiled: dict[tuple[str, str], list[Kernel]], arch: str
 ) -> None:
-    kernels = kernels_for(compiled, arch)
-    rows = [kernel for kernel in kernels if kernel.function == "rows_in_registers" and (kernel.vector or 1) > 1]
-    dense = [kernel for kernel in kernels if kernel.function == "gelu_dense" and ".v4." in kernel.ptx]
+    rows = 0
+    for kernel in kernels_for(compiled, arch):
+        function, type_, vector = kernel.made_with
+        dense = function == "gelu_dense" and vector and vector * TYPES[type_] == 16
+        row = function == "rows_in_registers" and vector != 1 and not (arch == "sm_80" and NEWER in kernel.symbol)
+        if dense or row:
+            packs = re.search(r"rows_in_registersI.*?Li\d+ELi(\d+)E", kernel.symbol)
+            loads = kernel.accesses.count("ld.global.nc.L2::cache_hint.v4.u32")
+            assert loads, kernel.symbol
+            assert loads % int(packs[1] if packs else 1) == 0, "as many for each input"
+            rows += row
     assert rows
-    assert dense
-    for kernel in rows + dense:
-        if arch == "sm_80" and NEWER in kernel.symbol:
-            continue
-        packs = re.search(r"rows_in_registersI.*?Li\d+ELi(\d+)E", kernel.symbol)
-        loads = kernel.ptx.count("ld.global.nc.L2::cache_hint.v4.u32")
-        assert loads, kernel.symbol
-        assert loads % int(packs[1] if packs else 1) == 0, "as many for each input"
+
+
+POLICIES = """
+#include "device.cuh"
+__global__ void made(unsigned long long* to) {
+  asm("createpolicy.fractional.L2::%s.b64 %%0, 1.0;" : "=l"(*to));
+}
+__global__ void ours(kbench::LoadPolicy* to) { *to = kbench::LoadPolicy::%s; }
+"""
+
+
+@pytest.mark.parametrize(("priority", "policy"), [("evict_normal", "usual"), ("evict_last", "keep")])
+def test_a_policy_of_loads_is_the_word_that_the_instruction_makes(tmp_path: Path, priority: str, policy: str) -> None:
+    """On sm_80, where the assembler computes the word. On sm_90 it is computed in the kernel, in several instructions."""
+    source, binary = tmp_path / "policy.cu", tmp_path / "policy.cubin"
+    source.write_text(POLICIES % (priority, policy))
+    subprocess.run([*COMMAND, "-arch=sm_80", "-o", str(binary), str(source)], check=True, timeout=120)
+    made, ours = (
+        {word for word in re.findall(r"0x[0-9a-f]+(?= ;)", part) if int(word, 16) > 0xFFFF}
+        for part in re.split("Function : ", dump_code(["-sass"], binary))[1:]
+    )
+    assert len(made) == 1
+    assert made == ours
 
 
 def test_the_source_in_the_docs_compiles(tmp_path: Path) -> None:
     source = tmp_path / "scaled_add.cu"
     source.write_text(documented_file("cuda.md", "scaled_add.cu"))
-    _run(["nvcc", "-arch=sm_90", "-cubin", "-I", cuda_extension.HERE, "-o", tmp_path / "out.cubin", source])
+    subprocess.run([*COMMAND, "-arch=sm_90", "-o", str(tmp_path / "out.cubin"), str(source)], check=True)
 
 
 def test_errors_of_nvcc_name_the_line(tmp_path: Path) -> None:
@@ -201,8 +218,8 @@ def test_errors_of_nvcc_name_the_line(tmp_path: Path) -> None:
     (tmp_path / "mine.cuh").write_text("int twice(int x) { return 2 * y; }\n")
     lines = ['#include "device.cuh"', '#include "mine.cuh"', "__global__ void f(int* x) {", "  *x = missing;", "}"]
     (tmp_path / "mine.cu").write_text("\n".join([*lines, *(f"int a{i} = b{i};" for i in range(20))]))
-    command = ["nvcc", "-arch=sm_90", "-cubin", "-I", str(cuda_extension.HERE), "-o", str(tmp_path / "mine.cubin")]
-    done = subprocess.run([*command, str(tmp_path / "mine.cu")], capture_output=True, text=True)
+    command = [*COMMAND, "-arch=sm_90", "-o", str(tmp_path / "mine.cubin"), str(tmp_path / "mine.cu")]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
     torch_says = RuntimeError(
         f"Error building extension 'mine': [1/2] nvcc ...\nFAILED: mine.o\n{done.stdout}{done.stderr}"
@@ -214,9 +231,3 @@ def test_errors_of_nvcc_name_the_line(tmp_path: Path) -> None:
         'mine.cu:7: error: identifier "b1" is undefined',
         'mine.cu:8: error: identifier "b2" is undefined',
     ]
-
-
-def _run(command: list[object], cwd: Path | None = None) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

@@ -169,9 +169,9 @@ def test_processes_that_need_an_extension_at_the_same_time_build_it_once(probe: 
     noting.chmod(0o755)
     with ThreadPoolExecutor() as pool:
         ended = list(pool.map(lambda _: build(CXX=str(noting)), range(2)))
-    assert [each.stdout for each in ended] == ["42\n"] * 2, [each.stderr for each in ended]
+    assert [process.stdout for process in ended] == ["42\n"] * 2, [process.stderr for process in ended]
     assert probe.with_name("builds").read_text() == "built\n"
-    assert sum("building CUDA extension" in each.stderr for each in ended) == 1
+    assert sum("building CUDA extension" in process.stderr for process in ended) == 1
 
 
 # ---- parameters
