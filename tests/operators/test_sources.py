@@ -15,7 +15,7 @@ KERNELS = cuda_extension.HERE
 
 
 def files_of(operator: str, provider: str) -> set[str]:
-    """The files that the hash covers: `norms/tiles.py`, and `rmsnorm.cu` for those of the operator."""
+    """The files that the hash covers: `norms/forward.py`, and `rmsnorm.cu` for those of the operator."""
     chosen = registry.operator(operator).providers[provider]
     files = code_files([Path(inspect.unwrap(chosen.function).__code__.co_filename), *chosen.sources])
     return {file.relative_to(KERNELS).as_posix() if file.is_relative_to(KERNELS) else file.name for file in files}

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import cuda
 
-from kbench.kernels.norms.tiles import load, store, tile_block, tile_rows, unpacked
+from kbench.kernels.norms.forward import load, store, tile_block, tile_rows, unpacked
 from kbench.kernels.triton_rows import INTERPRETED, row_total
 
 

@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.language.extra import cuda
 
 from kbench.kernels.norms.backward import gradient, no_totals, normalised, row_statistics, row_sums
-from kbench.kernels.norms.tiles import load, store, tile_block
+from kbench.kernels.norms.forward import load, store, tile_block
 from kbench.kernels.triton_rows import gather_words, next_mark, publish_word
 
 

@@ -17,6 +17,18 @@ struct KnownTotal {};
 template <typename Total>
 constexpr bool kExchanged = !std::is_same<Total, KnownTotal>::value;
 
+// The total of an operator that adds numbers up.
+struct Sum {
+  float sum;
+
+  static __device__ __forceinline__ Sum none() { return {0.0f}; }
+  __device__ __forceinline__ void add(Sum other) { sum += other.sum; }
+  template <int WIDTH>
+  __device__ __forceinline__ Sum reduce() const {
+    return {shuffle_sum<WIDTH>(sum)};
+  }
+};
+
 // The blocks of a cluster can access each other's shared memory: sm_90 and newer.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define KBENCH_CLUSTERS 1

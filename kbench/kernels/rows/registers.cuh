@@ -1,5 +1,5 @@
-// The kernel of row operators: rows that are read once and stay in the registers of a part of a warp, of a block, or of a
-// cluster of blocks. It loads the elements, lets the operator reduce them, shares the totals, and stores what the operator
+// The kernels of row operators. The first is for rows that are read once and stay in the registers of a part of a warp, of a
+// block, or of a cluster of blocks. It loads the elements, lets the operator reduce them, shares the totals, and stores what the operator
 // computes with the total of the row.
 //
 // An operator is a struct Op:
@@ -48,6 +48,14 @@ __device__ __forceinline__ auto prepare(Row& row, int p, const Part& part, int) 
 }
 template <typename Row, typename Part>
 __device__ __forceinline__ void prepare(Row&, int, const Part&, long) {}
+
+template <typename T, int VECTOR>
+__device__ __forceinline__ void store_floats(T* address, const float (&floats)[VECTOR], bool streaming) {
+  Pack<T, VECTOR> pack;
+#pragma unroll
+  for (int v = 0; v < VECTOR; ++v) pack.values[v] = from_float<T>(floats[v]);
+  pack.store(address, streaming);
+}
 
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
 __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads,
@@ -121,12 +129,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
       }
       row.write(InPack{p}, part, read, written);
 #pragma unroll
-      for (int o = 0; o < Op::outputs; ++o) {
-        Pack<T, VECTOR> result;
-#pragma unroll
-        for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
-        result.store(first_out[o] + part.offset(p), streaming);
-      }
+      for (int o = 0; o < Op::outputs; ++o) store_floats(first_out[o] + part.offset(p), written[o], streaming);
     }
   }
 #pragma unroll
@@ -138,6 +141,67 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
       row.write(InEdge{e}, part, read, written);
 #pragma unroll
       for (int o = 0; o < Op::outputs; ++o) out[o][part.edge[e]] = from_float<T>(written[o][0]);
+    }
+  }
+}
+
+// For rows that do not fit on the chip. A block per row reads it once for the total, and once to write. The second pass runs backwards, because the
+// elements that the first pass read last are still in the L2 cache. The operator is that of registers.cuh. It reduces
+// the row in tiles, each as large as the registers of the block.
+template <typename T, int VECTOR, int PACKS, typename Op>
+__global__ void __launch_bounds__(kMaxThreads)
+    rows_read_twice(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, int columns) {
+  using S = Shape<T, VECTOR, PACKS, kBlockRow, false, false>;
+  using Row = typename Op::template Row<S>;
+  using Total = typename Row::Total;
+  const std::int64_t number = blockIdx.x;
+  const T* in[Op::inputs];
+#pragma unroll
+  for (int i = 0; i < Op::inputs; ++i) in[i] = matrices.in[i] + number * matrices.in_stride[i];
+  Part<S> part(in[0], columns, 0, 0);
+  const int start = part.first;
+  const int tile = blockDim.x * PACKS;
+  const int tiles = int(ceil_div(part.end, tile));
+  const float no_edges[Op::inputs][1] = {};
+
+  Row row;
+  Pack<T, VECTOR> packs[Op::inputs][PACKS];
+  const auto reduce = [&](int t) {
+    part.first = start + t * tile;
+#pragma unroll
+    for (int i = 0; i < Op::inputs; ++i) {
+      const T* first = in[i] + part.column();
+#pragma unroll
+      for (int p = 0; p < PACKS; ++p) packs[i][p].load_if(part.has(p), first + part.offset(p), Op::kPadding);
+    }
+    row.begin(arguments, part);
+    return row.reduce(packs, no_edges, part);
+  };
+
+  Total total;
+  if constexpr (kExchanged<Total>) {
+    __shared__ Total totals[kMaxWarps];
+    total = Total::none();
+    for (int t = 0; t < tiles; ++t) total.add(reduce(t));
+    total = exchange<false, kMaxThreads>(total, totals);
+  }
+  for (int t = tiles - 1; t >= 0; --t) {
+    reduce(t);
+    row.finish(total, columns, number);
+#pragma unroll
+    for (int p = 0; p < PACKS; ++p) {
+      prepare(row, p, part, 0);
+      if (part.has(p)) {
+        float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
+#pragma unroll
+        for (int i = 0; i < Op::inputs; ++i) to_floats(packs[i][p], read[i]);
+        row.write(InPack{p}, part, read, written);
+#pragma unroll
+        for (int o = 0; o < Op::outputs; ++o) {
+          T* out = matrices.out[o] + number * matrices.out_stride[o];
+          store_floats(out + part.column() + part.offset(p), written[o], true);
+        }
+      }
     }
   }
 }

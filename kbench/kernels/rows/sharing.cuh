@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "twice.cuh"
+#include "registers.cuh"
 
 namespace kbench {
 

@@ -2,7 +2,6 @@
 // matrices. The arithmetic is fp32: y is computed from h before it is rounded.
 #include "rows/columns.cuh"
 #include "rows/sharing.cuh"
-#include "rows/sums.cuh"
 
 namespace kbench {
 

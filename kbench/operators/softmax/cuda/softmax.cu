@@ -5,7 +5,6 @@
 #include "ladder.cuh"
 #include "rows/sharing.cuh"
 #include "rows/softmax_row.cuh"
-#include "rows/sums.cuh"
 
 namespace kbench {
 
