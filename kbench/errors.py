@@ -26,8 +26,6 @@ class ExitStatus(enum.IntEnum):
     """kbench itself failed (EX_SOFTWARE of sysexits.h)."""
     INTERRUPTED = 130
     """Ctrl-C or another signal ended the run (128 + SIGINT, as in shells)."""
-    UNREAD = 141
-    """Nobody read stdout to its end (128 + SIGPIPE, as in shells)."""
 
 
 class KbenchError(Exception):

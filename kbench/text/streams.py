@@ -70,11 +70,6 @@ class Stream(io.TextIOBase):
             os.dup2(null, self.fileno())
             os.close(null)
 
-    def forgive_a_reader_that_has_gone(self) -> None:
-        """Forget that the reader closed the pipe. The command did its work, so its exit code stays as it is."""
-        if isinstance(self.failure, BrokenPipeError):
-            self.failure = None
-
     def isatty(self) -> bool:
         return not self.inner.closed and self.inner.isatty()
 

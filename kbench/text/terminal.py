@@ -52,16 +52,11 @@ def colours() -> bool:
 
 
 def write_text(text: str, *, commands: bool = False) -> None:
-    """Write text to stdout. `commands`: the text is kbench's own workflow commands for GitHub Actions. A reader that stops
-    early, such as `head`, is no failure."""
-    stream = sys.stdout
-    if commands and isinstance(stream, Stream):
-        stream.pass_on(text)
+    """Write text to stdout. `commands`: the text is kbench's own workflow commands for GitHub Actions."""
+    if commands and isinstance(sys.stdout, Stream):
+        sys.stdout.pass_on(text)
     else:
-        stream.write(text)
-    stream.flush()
-    if isinstance(stream, Stream):
-        stream.forgive_a_reader_that_has_gone()
+        sys.stdout.write(text)
 
 
 def error(message: str) -> None:
