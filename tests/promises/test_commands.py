@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
@@ -131,6 +137,24 @@ def test_the_output_is_the_same_inside_a_github_job(kbench: Kbench, monkeypatch:
 def test_output_into_a_pipe_has_no_colours(kbench: Kbench) -> None:
     for arguments in (("explain", "ok"), ("show", RESULTS), ("compare", OLD, NEW), ("run", "nope"), ("--help",)):
         assert "\x1b" not in kbench(*arguments).text
+
+
+def test_a_narrow_terminal_without_colours_shows_every_word_and_no_escape_code(folder: Path) -> None:
+    terminal, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (24, 70))
+    environment = os.environ | {"NO_COLOR": "1", "TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "kbench", "list", "softmax"]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=inside, stderr=inside)
+    os.close(inside)
+    printed = b""
+    with suppress(OSError):  # Linux says so that the other end is closed
+        while part := os.read(terminal, 4096):
+            printed += part
+    os.close(terminal)
+    lines = printed.decode().splitlines()
+    assert process.wait(60) == 0 and "\x1b" not in printed.decode()
+    assert max(map(len, lines)) <= 70
+    assert {"softmax-persistent", "torch-native", "triton-persistent"} <= set(" ".join(lines).split())
 
 
 def test_a_folder_that_cannot_be_written_is_named_and_exits_2(kbench: Kbench) -> None:

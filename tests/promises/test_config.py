@@ -187,7 +187,9 @@ FORM_MISTAKES = {
 
 def test_a_mistake_is_named_with_file_line_and_column(kbench: Kbench, write: Write) -> None:
     write("x.yaml", FORM)
-    assert not_named(FORM_MISTAKES, kbench("run", "x.yaml", "--dry-run")) == []
+    ended = kbench("run", "x.yaml", "--dry-run")
+    assert not_named(FORM_MISTAKES, ended) == []
+    assert len(ended.err.splitlines()) == len(FORM_MISTAKES), ended.err
 
 
 MEANING = """\
@@ -244,7 +246,9 @@ def test_a_mistake_in_yaml_is_named_with_file_line_and_column(kbench: Kbench, wr
         "operator: softmax\nsweep: {M: 1, N: 2, M: 4}\nproviders: [torch-native]\n": "x.yaml:2:21",
         "operator: softmax\nsweep: {M: 1, N: off}\nproviders: [torch-native]\n": "x.yaml:2:18",
         "operator: softmax\nsweep: {M: !!python/object/apply:os.system ['touch done'], N: 1}\n": "x.yaml:2:12",
+        "\ufeffoperator: softmax\r\nswep: {M: 1, N: 2}\r\nproviders: [torch-native]\r\n": "x.yaml:2:1",
         "- softmax\n": "x.yaml:1:1",
+        "": "x.yaml",
         "# only a comment\n": "x.yaml",
     }.items():
         write("x.yaml", text)
@@ -298,7 +302,8 @@ def test_a_plug_in_or_a_file_of_shapes_that_is_missing_or_no_python_file_is_name
     ended = kbench("run", "x.yaml", "--dry-run")
     assert "gone.py" in line_at("x.yaml:2:11", ended) and "notes.txt" in line_at("x.yaml:2:20", ended)
     line_at("nope.csv", kbench("run", CONFIG, "--dry-run", "--shapes", "nope.csv"))
-    assert "gone.py" in line_at("--plugin gone.py", kbench("run", "softmax", "--plugin", "gone.py", "--dry-run"))
+    for command in (("run", "softmax", "--dry-run"), ("list",)):
+        assert "gone.py" in line_at("--plugin gone.py", kbench(*command, "--plugin", "gone.py"))
 
 
 def test_the_place_and_the_error_of_each_plug_in_that_cannot_be_imported_are_named(made_once: MadeOnce) -> None:
