@@ -174,19 +174,8 @@ def load_config(
         path = builtin.find_config(Path(source))
         text = read_text(path)
         document = parse(text, str(path))
-    issues = check(document)
-    changes = []
-    if sessions is not None:
-        where = SourceLocation(f"--sessions={sessions}")
-        measure = Node({"sessions": Node(sessions, where, where)}, where, where)
-        changes.append(Node({"measure": measure}, where, where))
-        issues += check(changes[-1], Overlay)
-    for argument in sets:
-        try:
-            changes.append(_change(argument))
-            issues += check(changes[-1], Overlay)
-        except ConfigError as error:
-            issues += error.issues
+    changes, mistakes = _changes(sets, sessions)
+    issues = check(document) + mistakes
     profiles = document.section("profiles")
     if profile not in (None, "none", *profiles):
         where = SourceLocation(f"--profile {profile}")
@@ -213,14 +202,9 @@ def load_config(
 def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[str, Any]:
     """What `--set` and `--sessions` say of `measure`, for a script, which has no config. Raises ConfigError, also for
     a `--set` of anything else."""
-    issues, settings = list[ConfigIssue](), {} if sessions is None else {"sessions": sessions}
-    for argument in sets:
-        try:
-            change = _change(argument)
-        except ConfigError as error:
-            issues += error.issues
-            continue
-        issues += check(change, Overlay)
+    changes, issues = _changes(sets, sessions)
+    settings: dict[str, Any] = {}
+    for change in changes:
         settings |= {name: node.plain for name, node in change.section("measure").items()}
         if "measure" not in change.entries:
             message = "a script chooses what it measures; --set takes only keys of measure, for example rounds=3"
@@ -230,10 +214,26 @@ def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[s
     return settings
 
 
-def _change(argument: str) -> Node:
-    """What `--set key=value` lays over a document. A bare key belongs to `measure` if it is one of its keys, otherwise to
+def _changes(sets: Sequence[str], sessions: int | None) -> tuple[list[Node], list[ConfigIssue]]:
+    """What `--sessions` and each `--set` lay over a document, and what is wrong with them."""
+    arguments = [] if sessions is None else [(f"--sessions={sessions}", f"sessions={sessions}")]
+    arguments += [(f"--set {argument}", argument) for argument in sets]
+    changes: list[Node] = []
+    issues: list[ConfigIssue] = []
+    for option, argument in arguments:
+        try:
+            change = _change(SourceLocation(option), argument)
+        except ConfigError as error:
+            issues += error.issues
+        else:
+            changes.append(change)
+            issues += check(change, Overlay)
+    return changes, issues
+
+
+def _change(where: SourceLocation, argument: str) -> Node:
+    """What `key=value` lays over a document. A bare key belongs to `measure` if it is one of its keys, otherwise to
     `sweep`. Raises ConfigError."""
-    where = SourceLocation(f"--set {argument}")
     key, _, text = (part.strip() for part in argument.partition("="))
     if not key or not text:
         raise ConfigError([ConfigIssue(where, "expected key=value, for example N=1024,4096 or rounds=3")])

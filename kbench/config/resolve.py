@@ -244,11 +244,7 @@ class Resolver:
         """The name of the baseline. Without a node it is the first configuration."""
         if node is None:
             return configurations[0].name if configurations else None
-        matches = [
-            configuration.name
-            for configuration in configurations
-            if node.value in (configuration.name, configuration.provider)
-        ]
+        matches = [configuration.name for configuration in _named(node.value, configurations)]
         if node.value in matches or len(matches) == 1:
             return str(node.value) if node.value in matches else matches[0]
         if matches:
@@ -269,26 +265,29 @@ class Resolver:
     def select(self, options: Sequence[str], configurations: Sequence[Configuration]) -> tuple[Configuration, ...]:
         """The configurations that `--only` keeps: all of them without options. `--only` may also name a provider that the
         config does not list."""
-        chosen: dict[str, Configuration] = {}
+        if not options:
+            return tuple(configurations)
+        kept: dict[str, Configuration] = {}
         for option in options:
             where = SourceLocation(f"--only {option}")
             names = split_words(option)
             if not names:
                 self.report(where, "expected providers or configurations, for example triton,cuda")
             for name in names:
-                matches = [
-                    configuration
-                    for configuration in configurations
-                    if name in (configuration.name, configuration.provider)
-                ]
+                matches = _named(name, configurations)
                 if not matches and name in self.info.providers:
                     matches = [Configuration(name, {})]
                 elif not matches and configurations:
                     choices = list(dict.fromkeys([*_names(configurations), *self.info.providers]))
                     self._report_provider(where, name, choices)
-                chosen.update((configuration.name, configuration) for configuration in matches)
-        listed = [configuration for configuration in configurations if not options or configuration.name in chosen]
-        return (*listed, *(configuration for configuration in chosen.values() if configuration not in listed))
+                kept.update((configuration.name, configuration) for configuration in matches)
+        listed = [configuration for configuration in configurations if configuration.name in kept]
+        return (*listed, *(configuration for configuration in kept.values() if configuration not in listed))
+
+
+def _named(name: object, configurations: Sequence[Configuration]) -> list[Configuration]:
+    """The configurations that a name means: one, or all of a provider."""
+    return [configuration for configuration in configurations if name in (configuration.name, configuration.provider)]
 
 
 def _names(configurations: Sequence[Configuration]) -> list[str]:
