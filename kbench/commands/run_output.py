@@ -29,21 +29,20 @@ ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
     sweep, several = plan.sweep, places != ("",)
-    rows = [
-        [
-            *(str(case.axes[name]) for name in sweep.axes),
-            case.dtype,
-            *([sweep.models.get(case, "").replace(";", ", ")] if sweep.models else []),
-            *([f"{sweep.weights[case]:g}"] if sweep.weights else []),
-            _mb(sweep.info.tensor_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
-            _mb(sweep.info.needed_bytes(case)) if sweep.info.inputs else "-",
-            *([places[number % len(places)]] if several else []),
-        ]
-        for number, case in enumerate(sweep.cases[:CASES_LISTED])
-    ]
-    notes = [name for name, values_by_case in (("model", sweep.models), ("weight", sweep.weights)) if values_by_case]
-    header = (*sweep.axes, "dtype", *notes, "MB per call", "MB needed", *(["expected on"] if several else []))
-    terminal.print_table(header, rows, numeric=("weight", "MB per call", "MB needed"))
+    cases = sweep.cases[:CASES_LISTED]
+    columns = {name: [str(case.axes[name]) for case in cases] for name in sweep.axes}
+    columns["dtype"] = [case.dtype for case in cases]
+    if sweep.models:
+        columns["model"] = [sweep.models.get(case, "").replace(";", ", ") for case in cases]
+    if sweep.weights:
+        columns["weight"] = [f"{sweep.weights[case]:g}" for case in cases]
+    if sweep.info.inputs:  # a script declares no tensors
+        columns["MB per call"] = [_mb(sweep.info.tensor_bytes(case)) for case in cases]
+        columns["MB needed"] = [_mb(sweep.info.needed_bytes(case)) for case in cases]
+    if several:
+        columns["expected on"] = [places[number % len(places)] for number in range(len(cases))]
+    rows = list(zip(*columns.values(), strict=True))
+    terminal.print_table(list(columns), rows, numeric=("weight", "MB per call", "MB needed"))
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
         print(f"... and {plural(more, 'more case')}")
     print()

@@ -17,23 +17,21 @@ FORMULA_SIGNS = ("=", "+", "-", "@")
 
 _COLOURS = re.compile("\x1b\\[[0-9;:]*m")
 
-_CUT = re.compile(r" \.\.\. \([0-9]+ characters\)")
-
 
 def printable(text: str, limit: int | None = None) -> str:
     """The text on one line. A line break or a run of blanks becomes one space. Every other character that is not printable
     (control character, direction mark, lone surrogate) becomes its escape sequence, such as `\\x1b`.
 
-    A text longer than `limit` characters is cut there, and its original length is appended. A text that this function has
-    already cut stays as it is.
+    A longer text than `limit` characters is cut, and ends with its original length.
     """
     whole = len(text)
-    if limit is not None and whole > 2 * limit:  # removing blanks shortens the text: keep more than the limit
-        text = text[: 2 * limit]
+    if limit is not None:
+        text = text[: 2 * limit]  # removing blanks shortens the text
     if not text.isprintable():
         text = "".join(sign if sign.isprintable() else _escaped(sign) for sign in " ".join(text.split()))
-    if limit is not None and (len(text) > limit or whole > 2 * limit) and not _CUT.fullmatch(text, limit):
-        text = f"{text[:limit]} ... ({whole} characters)"
+    if limit is not None and (len(text) > limit or whole > 2 * limit):
+        end = f" ... ({whole} characters)"
+        text = text[: limit - len(end)] + end
     return text
 
 
