@@ -92,12 +92,13 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
     _check_one_operator_and_device(sources)
     regrets_of: dict[Case, dict[str, tuple[float, float]]] = {}
     origins: dict[Case, str] = {}
+    outcomes = _outcomes(sources)
     for source in sources:
         if source.analysis.noise.too_noisy:
             raise ResultsError(f"{source.path}: {source.analysis.noise.sentence()}; measure again on a quiet machine")
         for key in source.analysis.cases:
             origin = f"{source.path} ({', '.join(filter(None, key[1:]))})"
-            if not (regrets := _regrets(source.analysis, key)):
+            if not (regrets := _regrets(source.analysis, key, outcomes)):
                 continue
             if key.case in regrets_of:
                 raise UsageError(
@@ -124,19 +125,26 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
         measured=table[:, :, 0],
         decided=table[:, :, 1],
         omitted=tuple({row.case: row.case.label for row in rows if row.case not in regrets_of}.values()),
-        gaps=_gaps(sources, names, {case: regrets_of[case] for case in cases}),
+        gaps=_gaps(names, {case: regrets_of[case] for case in cases}, outcomes),
     )
 
 
-def _regrets(analysis: Analysis, key: CaseKey) -> dict[str, tuple[float, float]]:
-    """The measured and the decided regret of every provider that may be chosen in a case. One that failed in one of the
-    sessions may not."""
-    failed = {
-        row.configuration_name
-        for row in analysis.rows
-        if row.case == key.case and row.role == Role.PROVIDER and row.status is not Status.OK
-    }
-    usable = {name: rows for name, rows in analysis.cases[key].items() if name not in failed}
+_Outcomes = dict[tuple[Case, str], str]
+
+
+def _outcomes(sources: Sequence[ResultsFile]) -> _Outcomes:
+    """What happened where a provider has no trusted time in one of the sessions, by case and configuration."""
+    outcomes: _Outcomes = {}
+    for row in (row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER):
+        if row.status is not Status.OK or Flag.SUSPECT in row.flags:
+            outcome = Flag.SUSPECT.value if row.status is Status.OK else row.status.value
+            outcomes.setdefault((row.case, row.configuration_name), outcome)
+    return outcomes
+
+
+def _regrets(analysis: Analysis, key: CaseKey, outcomes: _Outcomes) -> dict[str, tuple[float, float]]:
+    """The measured and the decided regret of every provider that may be chosen in a case."""
+    usable = {name: rows for name, rows in analysis.cases[key].items() if (key.case, name) not in outcomes}
     if not usable:
         return {}
     best = analysis.winner(key, usable).configuration_name
@@ -148,14 +156,7 @@ def _regrets(analysis: Analysis, key: CaseKey) -> dict[str, tuple[float, float]]
     return regrets
 
 
-def _gaps(
-    sources: Sequence[ResultsFile], names: Sequence[str], cases: Mapping[Case, Mapping[str, object]]
-) -> dict[str, str]:
-    outcomes: dict[tuple[Case, str], str] = {}
-    for row in (row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER):
-        if row.status is not Status.OK or Flag.SUSPECT in row.flags:
-            outcome = Flag.SUSPECT.value if row.status is Status.OK else row.status.value
-            outcomes.setdefault((row.case, row.configuration_name), outcome)
+def _gaps(names: Sequence[str], cases: Mapping[Case, Mapping[str, object]], outcomes: _Outcomes) -> dict[str, str]:
     gaps = {}
     for name in names:
         if lacking := [case for case, regrets in cases.items() if name not in regrets]:

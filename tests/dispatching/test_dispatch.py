@@ -158,9 +158,10 @@ def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: 
     assert both or choose(64, 512, "float16") == "fast"
 
 
-def test_a_provider_that_failed_in_one_of_the_sessions_is_not_chosen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("outcome", ["crashed", "suspect"])
+def test_a_provider_that_failed_in_one_of_the_sessions_is_not_chosen(tmp_path: Path, outcome: str) -> None:
     first = [rows(n, {"torch": 1.0, "fast": 0.5}) for n in NS]
-    second = [rows(n, {"torch": 1.0, "fast": "crashed" if n == 128 else 0.5}, session=1) for n in NS]
+    second = [rows(n, {"torch": 1.0, "fast": outcome if n == 128 else 0.5}, session=1) for n in NS]
     dispatched = dispatch([written(tmp_path / "a.csv", first + second)], DispatchOptions(holdout=0))
     choose = emitted(dispatched, tmp_path)
     assert [choose(64, n, "float32") for n in (128, 1024, 262144)] == ["torch", "fast", "fast"]
