@@ -122,6 +122,10 @@ def test_the_reference_computes_in_float64_whatever_dtypes_it_names(tmp_path: Pa
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
+    "an unknown axis": (
+        changed(inputs={"x": {"shape": ["M", "K"], "dtype": "bfloat16"}}),
+        "definition.json: inputs.x.shape: there is no axis K; the axes are M, N, twice",
+    ),
     "a dtype that kbench lacks": (
         changed(outputs={"y": {"shape": [], "dtype": "float4_e2m1"}}),
         "dtype float4_e2m1 is not supported",
