@@ -24,8 +24,8 @@ def right(x, weight, eps):
 """
 
 QUICK = (
-    "--against", "rmsnorm", "--set", "mode=forward", "--set", "N=64", "--set", "dtype=float32", "--set", "rounds=2",
-    "--set", "rep_ms=1", "--set", "weight_dtype=same", "--shapes", "4", "--baseline", "torch-native",
+    "--against", "rmsnorm", "--set", "mode=forward", "--set", "M=8", "--set", "N=64", "--set", "dtype=float32",
+    "--set", "weight_dtype=same", "--set", "rounds=2", "--set", "rep_ms=1", "--shapes", "1", "--baseline", "torch-native",
 )  # fmt: skip
 
 
@@ -52,13 +52,13 @@ def test_another_provider_of_the_file_is_no_baseline(kbench: Kbench, tmp_path: P
     functions = "".join(
         f"@provider('{name}')\ndef {name}(x, weight, *, eps): return right(x, weight, eps)\n" for name in "ab"
     )
-    options = [option for option in QUICK if option not in ("--baseline", "torch-native")]
-    done = kbench("judge", kernel(tmp_path, functions), *options, "--provider", "a", "--json")
-    [found] = json.loads(done.stdout)["providers"]
-    assert found["provider"] == "a" and {each["baseline"] for each in found["baselines"]} == {
-        "torch-native",
-        "torch-eager",
-    }
+    (tmp_path / "set.yaml").write_text(
+        "{operator: rmsnorm, sweep: {M: 8, N: 64}, providers: [torch-native, torch-eager], measure: {rounds: 2, rep_ms: 1}}"
+    )
+    options = ["--against", "set.yaml", "--shapes", "1", "--provider", "a", "--json"]
+    [verdict] = json.loads(kbench("judge", kernel(tmp_path, functions), *options).stdout)["providers"]
+    assert verdict["provider"] == "a"
+    assert {baseline["baseline"] for baseline in verdict["baselines"]} == {"torch-native", "torch-eager"}
 
 
 @pytest.mark.slow
