@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 from in_process import matrices, measured, said
@@ -11,7 +9,6 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.results.row import Row
 
 add = matrices(
     "in-place-add",
@@ -38,13 +35,6 @@ def in_place(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
 def does_not_mutate(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
     h = x + residual
     return h * 2, h * 3
-
-
-@add.provider("tail-unwritten", out=("h",))
-def tail_unwritten(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tensor, Tensor]:
-    new = x + residual
-    h[:, :-1] = new[:, :-1]
-    return new * 2, new * 3
 
 
 seen: set[int] = set()
@@ -90,7 +80,6 @@ def after_it(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 SAID = {
     "does-not-mutate": "wrong left input residual unchanged; it must hold h after the call",
-    "tail-unwritten": "wrong h: 5 of 30 elements NaN, all in column 5; first at ",
     "writes-once": "wrong correct at the first call, then h: every element NaN",
     "moves-its-buffer": "wrong gave a buffer that it must fill other memory, as buffer.data = ... does; leave the tensor",
     "changes-then-raises": "error ValueError: after the damage",
@@ -99,25 +88,13 @@ SAID = {
 RIGHT = ["new-memory", "in-place", "asks-for-gradients", "after-it"]
 
 
-@pytest.fixture(scope="module")
-def rows() -> dict[str, Row]:
-    return measured(add, M=5, N=6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("provider", SAID)
-def test_what_is_wrong_is_said(rows: dict[str, Row], provider: str) -> None:
-    assert re.match(SAID[provider], said(rows[provider])), said(rows[provider])
-
-
-@pytest.mark.parametrize("provider", RIGHT)
-def test_what_is_declared_is_right(rows: dict[str, Row], provider: str) -> None:
-    assert rows[provider].status == "ok"
-    assert rows[provider].ms and rows[provider].deterministic
-
-
-def test_a_gradient_that_one_provider_asks_for_slows_down_no_other(rows: dict[str, Row]) -> None:
-    assert asked and not any(asked)
+def test_what_is_declared_is_right_and_what_is_wrong_is_said() -> None:
+    rows = measured(add, M=5, N=6)
+    for provider, reason in SAID.items():
+        assert said(rows[provider]).startswith(reason)
+    for provider in RIGHT:
+        assert rows[provider].status == "ok" and rows[provider].ms and rows[provider].deterministic
+    assert asked and not any(asked), "a gradient that one provider asks for slows down no other"
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float8_e4m3fn"])

@@ -284,12 +284,16 @@ def test_inputs_move_and_keep_their_alignment_and_values_and_torch_counts_no_cha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operator", [segments, rescaled, inverse, eighths], ids=lambda value: str(value.name))
-def test_honest_providers_pass(operator: Operator) -> None:
-    assert said(measured(operator, **{axis: SIZES[axis] for axis in operator.axes})["honest"]) == "ok"
-
-
-@pytest.mark.slow
-def test_honest_providers_pass_with_one_element() -> None:
-    for size in (1, 5):
-        assert said(measured(labelled, rounds=2, M=size, N=size, mode="full")["honest"]) == "ok"
+@pytest.mark.parametrize(
+    ("operator", "size", "mode"),
+    [
+        *((of, 0, "forward") for of in (segments, rescaled, inverse, eighths)),
+        (labelled, 1, "full"),
+        (labelled, 5, "full"),
+    ],
+    ids=lambda value: str(getattr(value, "name", value)),
+)
+def test_honest_providers_pass_also_with_one_element(operator: Operator, size: int, mode: str) -> None:
+    sizes = {axis: size or SIZES[axis] for axis in operator.axes}
+    more = {"mode": mode} if operator.gradients else {}
+    assert said(measured(operator, rounds=2, **sizes, **more)["honest"]) == "ok"
