@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
-from kbench.measure.machine.telemetry import Quantities
+from kbench.measure.instruments import EmptyRounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import Timer
@@ -47,9 +47,7 @@ def copy(
     return control
 
 
-def empty(
-    index: int, *, steps: Steps, measure: Callable[[], tuple[list[list[float]], list[Quantities]]], limit_s: float
-) -> Contender:
+def empty(index: int, *, steps: Steps, measure: Callable[[], EmptyRounds], limit_s: float) -> Contender:
     """Does nothing: the overhead of the timer, which a session measures once for all its cases. It takes no part in the rounds
     of the case."""
     control = Contender(index, Control.EMPTY, {}, Role.CONTROL)

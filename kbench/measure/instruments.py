@@ -32,6 +32,9 @@ SMALLEST_MATRIX, LARGEST_MATRIX = {"cpu": 256}, 16384
 LONGEST_PRODUCT_MS = {"cpu": 20.0}
 """A product that is expected to take longer than this is left out; 50 ms for other types."""
 
+EmptyRounds = tuple[list[list[float]], list[Quantities]]
+"""The samples of some rounds in ms, and telemetry, read before and after each round."""
+
 
 class Instruments:
     """The device of this process, its telemetry, and the clock rate at which it settles.
@@ -44,7 +47,7 @@ class Instruments:
         self.device, self.telemetry = device, find_telemetry(device)
         self.clock = SettledClock(self.telemetry)
         self._tflops: dict[str, float | None] = {}
-        self._empty: dict[tuple[str, str], tuple[list[list[float]], list[Quantities]]] = {}
+        self._empty: dict[tuple[str, str], EmptyRounds] = {}
 
     @cached_property
     def gbps(self) -> float | None:
@@ -57,9 +60,8 @@ class Instruments:
             self._tflops[dtype] = ceiling_tflops(self.device, dtype)
         return self._tflops[dtype]
 
-    def empty(self, timer: Timer, cache: str) -> tuple[list[list[float]], list[Quantities]]:
-        """What the timer adds to a time with a `cold` or a `warm` cache: the samples of some rounds in ms, and telemetry, read
-        before and after each round."""
+    def empty(self, timer: Timer, cache: str) -> EmptyRounds:
+        """What the timer adds to a time with a `cold` or a `warm` cache."""
         if (timer.name, cache) not in self._empty:
             sample, rounds, readings = timer.empty(), list[list[float]](), list[Quantities]()
             for number in range(EMPTY_ROUNDS):
