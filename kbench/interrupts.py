@@ -55,20 +55,18 @@ def once() -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Inside, signals wait, and the first of them has its effect at the end. For short work that must not be left half done.
-    Works in the main thread only."""
-    came: list[tuple[int, FrameType | None]] = []
-    before = {}
+def noted() -> Iterator[list[int]]:
+    """Inside, signals do nothing but stand in a list. For a loop that ends itself after the first of them. Works in the main
+    thread only."""
+    came: list[int] = []
+    handlers = {}
     if threading.current_thread() is threading.main_thread():
-        before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+        handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+        handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     for number in handlers:
-        signal.signal(number, lambda number, frame: came.append((number, frame)))
+        signal.signal(number, lambda number, frame: came.append(number))
     try:
-        yield
+        yield came
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        if came:
-            handlers[came[0][0]](*came[0])

@@ -182,7 +182,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """Call the operator's own functions on the case of a task, and answer with `TrialFailed` when one fails. Without `whole`, a
+    """Call the operator's own functions on the case of a task, and answer with a `Fault` when one fails. Without `whole`, a
     case with small axes stands for it where the operator accepts those."""
 
     task: Task
@@ -475,16 +475,8 @@ class Noted:
 
 
 @dataclass(frozen=True)
-class ScriptFailed:
-    """A script has raised an exception, has ended with an exit code, or has nothing to measure: `what`, at `where`."""
-
-    where: str
-    what: str
-
-
-@dataclass(frozen=True)
-class TrialFailed:
-    """A function of the operator fails: `what` is wrong with it, at `where` in its file."""
+class Fault:
+    """A function of the operator, or a script, cannot be measured: `what` is wrong with it, at `where`."""
 
     where: str
     what: str
@@ -519,8 +511,7 @@ Message = (
     | PointBegun
     | LineDone
     | Noted
-    | ScriptFailed
-    | TrialFailed
+    | Fault
     | RequestDone
 )
 """What a worker sends."""

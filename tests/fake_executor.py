@@ -164,9 +164,6 @@ class FakeExecutor:
     def try_operator(self, task: Task) -> None:
         """Nothing can be wrong with a function that is never called."""
 
-    def start(self) -> None:
-        """There is nothing to start."""
-
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         taken = dict(measured_on)
         for number, task in enumerate(tasks):

@@ -78,16 +78,6 @@ def test_a_full_disk_is_found_before_anything_is_moved(small_disk: Path) -> None
     assert contents(small_disk) == before
 
 
-def test_a_folder_where_the_file_belongs(run: Kbench, tmp_path: Path) -> None:
-    (tmp_path / "results" / "sweep.csv").mkdir(parents=True)
-    done = run()
-    assert done.returncode == 2
-    assert errors(done) == [
-        "error: results/sweep.csv: is a folder, but kbench writes the results file there; move it away or choose another --out"
-    ]
-    assert (tmp_path / "results" / "sweep.csv").is_dir()
-
-
 @pytest.mark.parametrize("how", ["--resume", "--append"])
 @pytest.mark.parametrize(
     ("name", "text"),

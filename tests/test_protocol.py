@@ -16,6 +16,7 @@ from kbench.protocol import (
     Configuration,
     DeviceFailed,
     DeviceInfo,
+    Fault,
     Measure,
     OperatorInfo,
     PluginError,
@@ -27,7 +28,6 @@ from kbench.protocol import (
     StepBegun,
     StepEnded,
     Task,
-    TrialFailed,
     TrialRequest,
     decode,
     decode_request,
@@ -88,7 +88,7 @@ ANSWERS = [
     ),
     Rows((Row(CASE, "triton", ms=1.0, round_ms=(1.0, 1.5), flags=("noisy",), samples=3, deterministic=True),)),
     DeviceFailed(Status.CRASHED, "an illegal address"),
-    TrialFailed("mine.py:3", "its reference fails"),
+    Fault("mine.py:3", "its reference fails"),
     RequestDone(),
 ]
 

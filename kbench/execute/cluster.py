@@ -93,9 +93,6 @@ class Cluster:
     def try_operator(self, task: Task) -> None:
         """Nothing to do: each case reports a fault of the operator where it is measured."""
 
-    def start(self) -> None:
-        """Nothing to do: a dask worker starts its measuring processes with its first case."""
-
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         jobs: dict[tuple[Case, int], tuple[Task, ...]] = {}
         for task in tasks:

@@ -41,10 +41,8 @@ class Devices:
     def try_operator(self, task: Task) -> None:
         self._scout.try_operator(task)
 
-    def start(self) -> None:
-        self._scout.stop()
-
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+        self._scout.stop()
         uuids = {device.uuid for device in self.devices}
         placed = {case: uuid for case, uuid in measured_on.items() if uuid in uuids}
         todo = TaskQueue(tasks, None if self._spread else placed)

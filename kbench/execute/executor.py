@@ -69,12 +69,10 @@ class Executor(Protocol):
         """Call the operator's own functions on the case of a task, before anything is measured. Raises ConfigError when one
         fails. An executor that measures on other hosts may skip this: its tasks then report the fault."""
 
-    def start(self) -> None:
-        """Prepare to measure. The caller has locked the devices."""
-
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
-        """Yield every task once, when it is finished. `measured_on` has the UUID of the device that has measured earlier
-        sessions of a case. Raises ExecutionError if devices were lost, after all that the others could measure."""
+        """Yield every task once, when it is finished. The caller has locked the devices. `measured_on` has the UUID of the
+        device that has measured earlier sessions of a case. Raises ExecutionError if devices were lost, after all that the
+        others could measure."""
 
     def stop(self) -> None:
         """End all workers. May be called at any time, and more than once."""

@@ -27,9 +27,6 @@ class Local:
     def try_operator(self, task: Task) -> None:
         self._supervisor.try_operator(task)
 
-    def start(self) -> None:
-        """The worker that has reported the catalog also measures."""
-
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         for task in tasks:
             yield self._supervisor.measure(task, listener)

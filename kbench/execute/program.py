@@ -22,13 +22,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from kbench import interrupts
 from kbench.errors import ConfigError, ConfigIssue, ExitStatus, SourceLocation, UsageError
 from kbench.execute.environment_record import EnvironmentRecord, describe_command
 from kbench.execute.run import RunResult
-from kbench.execute.worker import worker_environment
+from kbench.execute.supervisor import MOST_DEATHS
+from kbench.execute.worker import end_of, kill_tree, worker_environment
 from kbench.execute.writer import Writer, check_writable
 from kbench.protocol import (
     PROGRAM,
@@ -36,13 +35,13 @@ from kbench.protocol import (
     STEPS,
     Catalog,
     DeviceFailed,
+    Fault,
     LineDone,
     Message,
     Noted,
     PointBegun,
     ProtocolError,
     Rows,
-    ScriptFailed,
     StepBegun,
     StepEnded,
     decode,
@@ -65,9 +64,6 @@ SILENCE_LIMIT_S = 3600.0
 MOST_STARTS = 10
 """How often a script is started before it is given up. It is started again after a line that ended its process."""
 
-MOST_DEATHS = 2
-"""After so many points in a row at which a line has ended its process, it is not tried again at the points that follow."""
-
 
 @dataclass
 class ProgramRun:
@@ -82,7 +78,7 @@ class ProgramRun:
     results: list[RunResult] = field(default_factory=list)
     code: int = 0
     interrupted: bool = False
-    fault: ScriptFailed | None = None
+    fault: Fault | None = None
 
     @property
     def rows(self) -> list[Row]:
@@ -111,9 +107,9 @@ def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) 
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
     written = _Written(program_name(command), out, note)
     with _watched(written) as program:
-        variables = _variables(program.messages, program_name(command))
-        if lost := program.run_to_end(command, {**os.environ, **variables}):
-            written.add([lost.row], lost.machine, 0)
+        if lost := program.run_to_end(command):
+            row, machine = lost
+            written.add([row], machine, 0)
     return written.run
 
 
@@ -128,47 +124,44 @@ def run_script(
     for session in range(int(settings.get("sessions", 1))):
         written.session = session
         with _watched(written, silence_limit_s=SILENCE_LIMIT_S) as program:
-            variables = _variables(program.messages, script.stem)
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(session), json.dumps(dict(settings))]
             for start in range(1, MOST_STARTS + 1):
-                lost = program.run_to_end([*command, str(script), *arguments], worker_environment() | variables)
+                lost = program.run_to_end([*command, str(script), *arguments])
                 if lost is None:
                     break
+                row, machine = lost
                 given_up = start == MOST_STARTS
                 again = (
                     f"giving it up after {start} starts" if given_up else "starting the script again without this line"
                 )
-                note(f"{script.name}: {lost.row.provider} at {lost.row.case.label}: {lost.row.reason}; {again}")
+                note(f"{script.name}: {row.provider} at {row.case.label}: {row.reason}; {again}")
                 if given_up:
-                    written.add([lost.row], lost.machine, session)
+                    written.add([row], machine, session)
         if written.run.interrupted or written.run.code:
             break
     if written.run.code and not written.run.fault and not written.run.interrupted:
-        written.run.fault = ScriptFailed(str(script), _end_of(written.run.code))
+        written.run.fault = Fault(str(script), end_of(written.run.code))
     fault = written.run.fault
     if fault and not written.run.results:
         raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
     return written.run
 
 
-def _variables(messages: Path, name: str) -> dict[str, str]:
-    """The environment variables with which the processes of a program measure themselves."""
-    package = Path(__file__).parents[1]
-    searched = [str(package / "measure" / "scripts" / "at_start")]  # Python imports its sitecustomize.py
-    if package.parent.name != "site-packages":
-        searched.append(str(package.parent))
-    before = os.environ.get("PYTHONPATH", "")
-    path = os.pathsep.join([*searched, *([before] if before else [])])
-    return {ROWS_FILE: str(messages), PROGRAM: name, "PYTHONPATH": path}
+def _environment(messages: Path, name: str) -> dict[str, str]:
+    """The environment in which the processes of a program measure themselves."""
+    environment = worker_environment()
+    at_start = Path(__file__).parents[1] / "measure" / "scripts" / "at_start"  # Python imports its sitecustomize.py
+    path = os.pathsep.join(filter(None, [str(at_start), environment["PYTHONPATH"]]))
+    return environment | {ROWS_FILE: str(messages), PROGRAM: name, "PYTHONPATH": path}
 
 
 @contextmanager
 def _watched(written: _Written, silence_limit_s: float | None = None) -> Iterator[_Program]:
     """A program to run, once or again and again. At the end all that it has measured is written."""
-    with tempfile.TemporaryDirectory(prefix="kbench-") as folder, interrupts.once():
+    with tempfile.TemporaryDirectory(prefix="kbench-") as folder, interrupts.noted() as signals:
         messages = Path(folder) / "messages"
         messages.touch()
-        yield _Program(messages, written, silence_limit_s)
+        yield _Program(messages, written, signals, silence_limit_s)
         written.finish()
 
 
@@ -188,42 +181,35 @@ class _Process:
     lost: tuple[Status, str] | None = None
 
 
-@dataclass(frozen=True)
-class _Lost:
-    """The line of a plot in which a process has ended, as a row."""
-
-    row: Row
-    machine: Machine
-
-
 class _Program:
     """Runs a command, and reads the messages of its processes."""
 
-    def __init__(self, messages: Path, written: _Written, silence_limit_s: float | None) -> None:
-        self.messages, self._written, self._silence_limit_s = messages, written, silence_limit_s
+    def __init__(
+        self, messages: Path, written: _Written, signals: Sequence[int], silence_limit_s: float | None
+    ) -> None:
+        self._messages, self._written, self._signals = messages, written, signals
+        self._silence_limit_s = silence_limit_s
         self._processes: dict[str, _Process] = {}
         self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
         self._noted: set[str] = set()
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
 
-    def run_to_end(self, command: Sequence[str], environment: Mapping[str, str]) -> _Lost | None:
-        """Run it to its end. Returns the line of a plot in which a process has ended, and tells the next process of it."""
+    def run_to_end(self, command: Sequence[str]) -> tuple[Row, Machine] | None:
+        """Run it to its end. Returns the row of the line of a plot in which a process has ended, and tells the next process of
+        it."""
         run = self._written.run
         self._processes, self._heard = {}, time.monotonic()
-        process = _start(command, environment)
+        process = _start(command, _environment(self._messages, self._written.name))
         try:
-            while process.poll() is None:
-                with interrupts.held_back():
-                    self._read_messages()
-                    self._end_late(process.pid)
+            while process.poll() is None and not self._signals:
+                self._read_messages()
+                self._end_late(process.pid)
                 time.sleep(POLL_S)
-        except KeyboardInterrupt:
-            run.interrupted = True
+            run.interrupted = bool(self._signals)
             with suppress(subprocess.TimeoutExpired):  # Ctrl-C has reached the program too
                 process.wait(END_LIMIT_S)
         finally:
-            if process.poll() is None:
-                _kill(process.pid)
+            kill_tree(process.pid)
         with suppress(subprocess.TimeoutExpired):  # the driver may wait for a kernel that still runs
             process.wait(END_LIMIT_S)
         run.code = -signal.SIGKILL if process.returncode is None else process.returncode
@@ -235,11 +221,11 @@ class _Program:
                 return self._lost(measuring, run.code if pid == str(process.pid) else None)
         return None
 
-    def _lost(self, measuring: _Process, code: int | None) -> _Lost:
+    def _lost(self, measuring: _Process, code: int | None) -> tuple[Row, Machine]:
         assert measuring.step and measuring.point
         (step, _), point = measuring.step, measuring.point
         measuring.step = None
-        how = "the process has ended" if code is None else _end_of(code)
+        how = "the process has ended" if code is None else end_of(code)
         status, reason = measuring.lost or (Status.CRASHED, how)
         reason += f" while {STEPS[step.step]}" if measuring.lost is None or status is Status.TIMEOUT else ""
         line = point.lines[step.index]
@@ -247,15 +233,14 @@ class _Program:
         messages = [LineDone(point.case.operator, point.point, line, None, status, reason)]
         if deaths == MOST_DEATHS:
             messages.append(LineDone(point.case.operator, "", line, None, status, f"not tried again: {reason}"))
-        with self.messages.open("ab") as file:
+        with self._messages.open("ab") as file:
             file.write(b"\n")  # the process may have been killed while it wrote
             file.writelines(encode(message, "parent") for message in messages)
-        row = Row(point.case, line, status=status, reason=reason, started_at=now())
-        return _Lost(row, measuring.machine)
+        return Row(point.case, line, status=status, reason=reason, started_at=now()), measuring.machine
 
     def _read_messages(self) -> None:
         """Take in what has come since the last call."""
-        with self.messages.open("rb") as file:
+        with self._messages.open("rb") as file:
             file.seek(self._read)
             data = file.read()
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -270,7 +255,7 @@ class _Program:
             self._heard = time.monotonic()
             if isinstance(message, Catalog):
                 self._processes[pid] = _Process(message.machine)
-            elif isinstance(message, ScriptFailed):
+            elif isinstance(message, Fault):
                 self._written.run.fault = message
             elif pid in self._processes:
                 self._take(message, self._processes[pid], list(self._processes).index(pid))
@@ -301,26 +286,12 @@ class _Program:
         for name, process in self._processes.items():
             if process.step and not process.lost and time.monotonic() - process.step[1] > process.step[0].limit_s:
                 process.lost = Status.TIMEOUT, f"took longer than {process.step[0].limit_s:g} s"
-                _kill(int(name))
+                kill_tree(int(name))
                 return
         if self._silence_limit_s and silent_s > self._silence_limit_s:
             message = f"the script called do_bench for the last time {silent_s:.0f} s ago, so kbench has ended it"
-            self._written.run.fault = ScriptFailed(self._written.name, message)
-            _kill(pid)
-
-
-def _end_of(code: int) -> str:
-    """How a process has ended."""
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"the process exited with code {code}"
-
-
-def _kill(pid: int) -> None:
-    """Kill a process and those that it has started."""
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        for member in [*process.children(recursive=True), process]:
-            with suppress(psutil.NoSuchProcess):
-                member.kill()
+            self._written.run.fault = Fault(self._written.name, message)
+            kill_tree(pid)
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

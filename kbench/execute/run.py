@@ -115,8 +115,6 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
         for line in existing.notes:
             note(line)
         with locked_clocks(options.lock_clocks if existing.remaining else None, executor.devices, note) as locked:
-            if existing.remaining:
-                executor.start()
             return _measure(executor, existing, note, locked)
 
 

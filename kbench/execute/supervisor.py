@@ -23,9 +23,9 @@ from kbench.protocol import (
     CheckRequest,
     Configuration,
     DeviceInfo,
+    Fault,
     Rows,
     Task,
-    TrialFailed,
     TrialRequest,
 )
 from kbench.results.row import Row
@@ -110,7 +110,7 @@ class WorkerSupervisor:
             self._end_worker()
             message = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
             raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), message)]) from None
-        faults = [answer for answer in answers if isinstance(answer, TrialFailed)]
+        faults = [answer for answer in answers if isinstance(answer, Fault)]
         if faults:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what) for fault in faults])
 

@@ -163,7 +163,7 @@ class Worker:
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
         """Kill the worker and what it has started: compilers, and children of providers. Wait for its end, but not for long."""
-        _kill_tree(self._process.pid)
+        kill_tree(self._process.pid)
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:  # the driver waits for a kernel that still runs
@@ -206,10 +206,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             return self._lost(Status.CRASHED, "the process closed the pipe to kbench, but kept running")
         self.stop()  # which reads stderr to its end
-        reason = f"the process exited with code {code}"
-        if code < 0:
-            name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-            reason = f"killed by {name}"
+        reason = end_of(code)
         if code == -signal.SIGKILL:
             reason += " (the system does this when memory runs out)"
         if place := self._find_fault():
@@ -281,14 +278,23 @@ def worker_environment() -> dict[str, str]:
     return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def _kill_tree(pid: int) -> None:
-    """Kill a process, its group, and its descendants, which may have left the group."""
-    descendants = []
+def end_of(code: int) -> str:
+    """How a process has ended, by its exit code; if a signal has ended it, that with a minus."""
+    if code >= 0:
+        return f"the process exited with code {code}"
+    return f"killed by {signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'}"
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process, its descendants, and its group if it leads one: descendants may have left the group, or lost their
+    parent."""
+    processes = []
     with suppress(psutil.NoSuchProcess):
-        descendants = psutil.Process(pid).children(recursive=True)
+        process = psutil.Process(pid)
+        processes = [*process.children(recursive=True), process]
     with suppress(ProcessLookupError, PermissionError):  # PermissionError: on macOS, for a group of zombies
         os.killpg(pid, signal.SIGKILL)
-    for process in descendants:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
 

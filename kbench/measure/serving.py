@@ -25,6 +25,7 @@ from kbench.protocol import (
     CatalogRequest,
     CheckRequest,
     DeviceFailed,
+    Fault,
     Message,
     PluginError,
     Request,
@@ -34,7 +35,6 @@ from kbench.protocol import (
     StepBegun,
     StepEnded,
     Task,
-    TrialFailed,
     TrialRequest,
     decode_request,
     encode,
@@ -117,7 +117,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         device.use_threads(settings.threads)
         if isinstance(request, TrialRequest):
             if fault := attempt(operator, task.case, device, settings.seed, whole=request.whole):
-                answers(TrialFailed(fault.where, fault.what))
+                answers(Fault(fault.where, fault.what))
             return
         if isinstance(request, CheckRequest):
             check_edges(

@@ -88,9 +88,6 @@ class InProcess:
         if fault:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
 
-    def start(self) -> None:
-        """The process that has made the catalog also measures."""
-
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         for task in tasks:
             yield self._measure(task, listener)

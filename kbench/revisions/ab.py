@@ -121,7 +121,7 @@ def _temporary_folder(repository: Repository, note: Note) -> Iterator[Path]:
             folder.mkdir()
             yield folder
         finally:
-            with interrupts.held_back():
+            with interrupts.noted():
                 _remove(repository, folder)
 
 

@@ -1,9 +1,7 @@
-"""What providers say of themselves, what compilers say of them, and an installed plug-in that cannot be imported."""
+"""What providers say of themselves, and what compilers say of them."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -60,23 +58,3 @@ def test_what_a_provider_says_about_itself_costs_its_own_row_only(kbench: Kbench
     for name, (status, reason) in ASKED.items():
         assert rows.loc[name].status == status and reason in rows.loc[name].reason, f"{name}: {rows.loc[name].reason}"
     assert rows.loc["torch-native"].status == "ok"
-
-
-def install_broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a package in `folder` with a plug-in that cannot be imported. The worker finds it there."""
-    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}")
-    shutil.copy(PLUGINS / "broken.py", folder)
-    (folder / "broken-1.dist-info").mkdir()
-    (folder / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (folder / "broken-1.dist-info" / "entry_points.txt").write_text("[kbench.plugins]\ntheirs = broken\n")
-
-
-@pytest.mark.slow
-def test_a_config_that_needs_a_broken_installed_plugin_is_refused_with_the_cause(
-    kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install_broken(tmp_path, monkeypatch)
-    done = kbench("run", sweep(write_config, "asked.py", ["theirs"]))
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert 'unknown provider "theirs"' in done.stderr
-    assert "broken.py:7: NameError: name 'undefined_name' is not defined" in done.stderr

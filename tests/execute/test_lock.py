@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from filelock import FileLock
 
-from kbench.errors import Busy
 from kbench.execute.lock import hold, results_lock
-
-HOLDER = """
-import sys
-from pathlib import Path
-from kbench.execute.lock import hold
-with hold(Path(sys.argv[1]), "it", wait=False, note=print):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 def unused(line: str) -> None:
     raise AssertionError(f"nothing to say, and it says {line}")
-
-
-def test_the_holder_is_named_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "cpu.lock"
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout and other.stdout.readline() == "held\n"
-        with (
-            pytest.raises(Busy, match=f"the host is in use by process {other.pid} since 2"),
-            hold(path, "the host", wait=False, note=unused),
-        ):
-            pass
-        other.kill()
-    with hold(path, "the host", wait=False, note=unused):
-        assert str(os.getpid()) in path.read_text()
 
 
 def test_a_run_that_waits_says_how_not_to_wait(tmp_path: Path) -> None:

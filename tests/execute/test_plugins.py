@@ -85,3 +85,13 @@ def test_one_that_ends_the_worker_ends_the_run_and_is_named(
     install("ends", code)
     done = kbench("run", write_config(CONFIG), "--no-plot")
     assert done.returncode == 3 and done.stderr == f"error: {named}; mend or uninstall it\n"
+
+
+@pytest.mark.slow
+def test_a_config_that_needs_one_that_failed_is_refused_with_the_cause(
+    kbench: Kbench, write_config: Callable[[str], Path], install: Callable[[str, str], None]
+) -> None:
+    install("broken", "\nundefined_name")
+    done = kbench("run", write_config(CONFIG.replace("torch-native", "theirs")), "--no-plot")
+    assert done.returncode == 2 and 'unknown provider "theirs"' in done.stderr
+    assert "p_broken.py:2: NameError: name 'undefined_name' is not defined" in done.stderr

@@ -15,13 +15,15 @@ from types import ModuleType
 
 from kbench.contract.provider import missing
 from kbench.measure.scripts.import_hook import declared
-from kbench.measure.scripts.session import NUMBER, SETTINGS, this_session
-from kbench.protocol import ROWS_FILE, LineDone, ProtocolError, ScriptFailed, decode
+from kbench.protocol import ROWS_FILE, Fault, LineDone, ProtocolError, decode
 from kbench.text.exception_text import location, message
 
 
-def run(path: Path, arguments: list[str]) -> int:
+def run(number: str, settings: str, path: Path, arguments: list[str]) -> int:
     """Measure a script. What it raises, and why there is nothing to measure, goes to the parent. Returns the exit code."""
+    from kbench.measure.scripts.session import NUMBER, SETTINGS, this_session  # imports torch
+
+    os.environ |= {NUMBER: number, SETTINGS: settings}
     session = this_session()
     session.done = {(line.plot, line.point, line.line): line for line in _lines_done()}
     session.device.set_up()  # before Triton is imported
@@ -36,13 +38,11 @@ def run(path: Path, arguments: list[str]) -> int:
             if end.code not in (None, 0):
                 reason = end.code if isinstance(end.code, str) else f"exit code {end.code}"
                 fault = f"the script ended with {reason}"
-        except KeyboardInterrupt:
-            return 130
         except Exception as error:  # noqa: BLE001  the script may raise anything
             where = location(error, where).replace(str(absolute), where)  # as the user has typed it
             fault = f"{type(error).__name__}: {message(error)}"
     if fault or not session.was_asked:
-        session.emit(ScriptFailed(where, fault or _nothing_to_measure()))
+        session.emit(Fault(where, fault or _nothing_to_measure()))
     return 1 if fault else 0
 
 
@@ -87,5 +87,7 @@ def _nothing_to_measure() -> str:
 
 
 if __name__ == "__main__":
-    os.environ[NUMBER], os.environ[SETTINGS] = sys.argv[1:3]
-    sys.exit(run(Path(sys.argv[3]), sys.argv[4:]))
+    try:
+        sys.exit(run(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4:]))
+    except KeyboardInterrupt:  # the parent says so
+        sys.exit(130)
