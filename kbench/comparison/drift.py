@@ -107,17 +107,17 @@ def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) ->
             for session, log in logs.items() if key.kind == kind else ():
                 moved.setdefault(session, []).append(log - middles[key])
         levels[kind] = {session: median(distances) for session, distances in moved.items()}
-    shifts: list[tuple[SessionShifts, SessionShifts]] = [({}, {}), ({}, {})]
-    for side, number in sorted(counts):
+    shifts: tuple[SessionShifts, SessionShifts] = ({}, {})
+    for side, number in counts:
         if logs_of_kinds := [level[side, number] for level in levels.values() if (side, number) in level]:
-            shifts[(side, number) not in whole][side][number] = fmean(logs_of_kinds)
+            shifts[side][number] = fmean(logs_of_kinds)
     controls = {kind: _change(level, whole) for kind, level in levels.items()}
     apart = {key: abs(_change(logs, whole) - controls[key.kind]) for key, logs in times.items()}
     own: dict[CaseId, float] = {}
     for key, distance in apart.items():
         own[key.case] = max(distance, own.get(key.case, 0.0))
     scatter = TO_DEVIATION * median(apart.values())
-    return Drift(*shifts[0], controls, len(own), noise, scatter, own, shifts[1])
+    return Drift(shifts, controls, len(own), noise, scatter, own)
 
 
 def _change(logs: ControlTimes, whole: Collection[tuple[int, int]]) -> float:

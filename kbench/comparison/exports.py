@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,21 +43,16 @@ def row_cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
         "new_label": comparison.new,
         "verdict": row.verdict.value,
         "reason": row.reason,
-        "ratio": _finite(row.ratio),
-        "ci_low": _finite(low),
-        "ci_high": _finite(high),
-        "q": _finite(row.q),
+        "ratio": row.ratio,
+        "ci_low": low,
+        "ci_high": high,
+        "q": row.q,
         "metric": comparison.options.metric,
-        "old": _finite(row.old.value) if row.old else None,
-        "new": _finite(row.new.value) if row.new else None,
+        "old": row.old.value if row.old else None,
+        "new": row.new.value if row.new else None,
         "old_sessions": row.old.sessions if row.old else 0,
         "new_sessions": row.new.sessions if row.new else 0,
     }
-
-
-def _finite(number: float | None) -> float | None:
-    """The number, or None for NaN and infinities, which no file has."""
-    return number if number is not None and math.isfinite(number) else None
 
 
 def _column(name: str) -> str:

@@ -139,7 +139,7 @@ def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change
 
 def _log_times(pair: Pair, drift: Drift, options: CompareOptions) -> list[dict[int, float]]:
     """Log times of both sides by session, less the machine's drift if the metric contains it."""
-    shifts = drift.shifts if options.compared.drifts else ({}, {})
+    shifts = drift.shifts if drift.subtracted and options.compared.drifts else ({}, {})
     return [
         {
             session: -options.compared.sign * math.log(value) - shift.get(session, 0.0)

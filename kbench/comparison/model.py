@@ -316,11 +316,10 @@ class JudgedRow(Pair):
 class Drift:
     """How much slower or faster the machine became, measured by the copy controls and the unchanged baseline of both files."""
 
-    old: Annotated[SessionShifts, Field(exclude=True)] = field(default_factory=dict)
-    """How far the times of the controls of each session are from their mean over all sessions, in log time by the number of
-    the session: the median over the cases, and the mean over the kinds of controls."""
-    new: Annotated[SessionShifts, Field(exclude=True)] = field(default_factory=dict)
-    """The same for the new side."""
+    shifts: Annotated[tuple[SessionShifts, SessionShifts], Field(exclude=True)] = ({}, {})
+    """For both sides, how far the times of the controls of each session are from their mean over all sessions, in log time by
+    the number of the session: the median over the cases, and the mean over the kinds of controls. Sessions that measured few of
+    the cases have a shift too, but `controls` do not include them."""
     controls: dict[str, float] = field(default_factory=dict)
     """For each kind of control, how much slower it became, in log time."""
     cases: int = 0
@@ -332,9 +331,6 @@ class Drift:
     """The standard deviation of the changes of the controls around those of their kind, in log time."""
     own: Annotated[dict[CaseId, float], Field(exclude=True)] = field(default_factory=dict)
     """For each case, how far the change of its controls is from that of their kind, in log time."""
-    incomplete: Annotated[tuple[SessionShifts, SessionShifts], Field(exclude=True)] = ({}, {})
-    """The same as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these sessions, but
-    `change` does not include it."""
 
     @property
     def change(self) -> float | None:
@@ -354,11 +350,6 @@ class Drift:
         """Whether enough cases have controls to subtract the drift from the rows. A metric that is a ratio to a control of the
         same run has no drift."""
         return self.cases >= ENOUGH_CASES
-
-    @property
-    def shifts(self) -> tuple[SessionShifts, SessionShifts]:
-        """The drift to subtract from the rows of each session, for both sides; empty if there are too few controls."""
-        return (self.old | self.incomplete[0], self.new | self.incomplete[1]) if self.subtracted else ({}, {})
 
     @property
     def explains(self) -> tuple[float, float]:

@@ -95,16 +95,14 @@ class _Cases:
     """
 
     def __init__(self, analysis: Analysis) -> None:
-        case_of = {key: next(iter(by_name.values()))[0].case for key, by_name in analysis.cases.items()}
-        dtypes = list(dict.fromkeys(case.dtype for case in case_of.values()))
+        dtypes = list(dict.fromkeys(key.case.dtype for key in analysis.cases))
 
         def place(key: CaseKey) -> tuple[Any, ...]:
-            case = case_of[key]
-            sizes = tuple(map(value_order, case.axes.values()))
-            return (case.operator, dtypes.index(case.dtype), sizes, key)
+            sizes = tuple(map(value_order, key.case.axes.values()))
+            return (key.case.operator, dtypes.index(key.case.dtype), sizes, key)
 
-        self.keys = sorted(case_of, key=place)
-        cases = [case_of[key] for key in self.keys]
+        self.keys = sorted(analysis.cases, key=place)
+        cases = [key.case for key in self.keys]
         axes = dict.fromkeys(name for case in cases for name in case.axes)
         weights = {key: f"{weight:g}" for key, weight in analysis.weights.items()}
         cells = {
