@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle
 
 import pytest
-from making import Write, failed, row, write_rows
+from making import failed, row, write_rows
 
 from kbench.comparison.compare import compare_results
 from kbench.comparison.model import CompareOptions, Comparison, EnvironmentDifference, Key, Weight
@@ -104,14 +104,3 @@ NASTY = {
 @pytest.fixture(params=NASTY.values(), ids=NASTY.keys())
 def nasty(request: pytest.FixtureRequest, ugly: Ugly) -> tuple[str, Comparison]:
     return request.param, ugly(request.param)
-
-
-@pytest.fixture
-def verdict(write: Write) -> Callable[[Iterable[Row], Iterable[Row]], tuple[str, str]]:
-    """The word and reason of two files that hold one key."""
-
-    def verdict(old: Iterable[Row], new: Iterable[Row]) -> tuple[str, str]:
-        [only] = compare_results(write("old", old), write("new", new)).rows
-        return only.verdict, only.reason
-
-    return verdict

@@ -35,40 +35,43 @@ def compared(write: Write) -> Callable[..., Comparison]:
     return compared
 
 
+BY_NAME = "(their machine code is not known)"
 DIFFERENTLY = "launched differently (grid, block, shared memory, copies or fills)"
 FAST = (1.0, 1.001, 1.002)
 SLOW = (1.2, 1.201, 1.202)
 
 
 @pytest.mark.parametrize(
-    ("new", "said", "code"),
+    ("old", "new", "said", "code"),
     [
-        (times(*SLOW), "same machine code and grid", "same"),
-        (times(*SLOW, mhz=1485), "same machine code and grid, but the clock was 1485 MHz instead of 1980 MHz", "same"),
-        (times(*SLOW, code=WIDER), f"same machine code, {DIFFERENTLY}", "same"),
-        (times(*SLOW, code=f"~{ONE}"), "other machine code", "other"),
-        (times(*SLOW, code=(ONE, OTHER, ONE)), "the machine code differs between sessions", "mixed"),
-        (times(*SLOW, code=OTHER, kernels=3), "3 kernels per call instead of 1; other machine code", "other"),
-        (times(*SLOW, code="", kernels=None), "", None),
+        (ONE, times(*SLOW), "same machine code and grid", "same"),
+        (
+            ONE,
+            times(*SLOW, mhz=1485),
+            "same machine code and grid, but the clock was 1485 MHz instead of 1980 MHz",
+            "same",
+        ),
+        (ONE, times(*SLOW, code=WIDER), f"same machine code, {DIFFERENTLY}", "same"),
+        (ONE, times(*SLOW, code=f"~{ONE}"), "other machine code", "other"),
+        (ONE, times(*SLOW, code=(ONE, OTHER, ONE)), "the machine code differs between sessions", "mixed"),
+        (ONE, times(*SLOW, code=OTHER, kernels=3), "3 kernels per call instead of 1; other machine code", "other"),
+        (ONE, times(*SLOW, code="", kernels=None), "", None),
+        (f"~{ONE}", times(*SLOW, code=f"~{ONE}"), f"kernels with the same names and grids {BY_NAME}", "same-names"),
+        (
+            f"~{ONE}",
+            times(*SLOW, code=f"~{WIDER}"),
+            f"kernels with the same names {BY_NAME}, {DIFFERENTLY}",
+            "same-names",
+        ),
     ],
 )
 def test_a_changed_time_says_whether_the_code_changed(
-    compared: Callable[..., Comparison], new: list[Row], said: str, code: str | None
+    compared: Callable[..., Comparison], old: str, new: list[Row], said: str, code: str | None
 ) -> None:
-    found = compared(times(*FAST), new)
-    assert found.rows[0].verdict == "slower" and found.rows[0].reason == said
-    assert json.loads(found.json())["rows"][0]["code"] == code
-
-
-def test_kernels_that_are_known_only_by_name_are_not_said_to_have_the_same_code(
-    compared: Callable[..., Comparison],
-) -> None:
-    found = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{ONE}"))
-    assert found.rows[0].reason == "kernels with the same names and grids (their machine code is not known)"
-    assert json.loads(found.json())["rows"][0]["code"] == "same-names"
-    wider = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{WIDER}"))
-    reason = f"kernels with the same names (their machine code is not known), {DIFFERENTLY}"
-    assert wider.rows[0].reason == reason
+    """Kernels that are known only by name are not said to have the same code."""
+    comparison = compared(times(*FAST, code=old), new)
+    assert comparison.rows[0].verdict == "slower" and comparison.rows[0].reason == said
+    assert json.loads(comparison.json())["rows"][0]["code"] == code
 
 
 def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Callable[..., Comparison]) -> None:

@@ -38,17 +38,6 @@ def caveats(rows: Sequence[Row]) -> list[str]:
     return summary.caveats(analyse(rows, "torch"))
 
 
-def test_the_fastest_provider_with_its_speedup_and_error() -> None:
-    (line,) = table([row("torch", 0.1), row("cuda", 0.05, max_ulp=11.6), row("copy", 0.04), row("repeat", 0.1001)])
-    assert line == {
-        "fastest": "cuda",
-        "us": "50.00",
-        "GB/s": "670.0",
-        "vs torch": "2.00x",
-        "ulp": "12",
-    }
-
-
 def test_where_rounds_disagree_about_the_faster_of_two_it_cannot_be_told() -> None:
     """2 % by the medians; but every round of either is of one of two kinds, and which is a matter of chance."""
     kinds = {"cuda": (68.7, 69.9, 69.8, 70.0, 69.0), "quack": (70.3, 68.6, 68.3, 70.2, 68.8)}
@@ -85,17 +74,8 @@ def test_a_noisy_case_does_not_blur_the_others() -> None:
     quiet = [r for n in range(99) for r in at(n, [row("torch", 0.1), row("cuda", 0.095), row("repeat", 0.1002)])]
     noisy = at(99, [row("torch", 0.1), row("cuda", 0.095), row("repeat", 0.11, flags=("noisy",))])
     assert [line["vs torch"] for line in table(quiet + noisy)] == ["1.05x"] * 99 + ["unclear"]
-    (line,) = caveats(quiet + noisy)
-    assert (
-        line
-        == "noise floor: two timings of the baseline (medians of their rounds) differed by at most 0.2 % in 95 % of 100 "
-        "cases"
-    )
-    (line,) = caveats(noisy)[:1]
-    assert (
-        line
-        == "noise floor: two timings of the baseline (medians of their rounds) differed by at most 10.0 % in 1 case"
-    )
+    assert "at most 0.2 % in 95 % of 100 cases" in caveats(quiet + noisy)[0]
+    assert "at most 10.0 % in 1 case" in caveats(noisy)[0]
 
 
 def test_flags_have_a_column_only_when_a_winner_has_some() -> None:

@@ -1,19 +1,79 @@
-"""What is a difference, what is a tie, and what cannot be told."""
+"""What is a difference, what is a tie, what cannot be told, and the sentence about the fastest provider.
+
+Most runs are those of machines whose noise is known, because it is simulated.
+"""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from statistics import median
 
 import pytest
-from simulated import Disturbance, disturbed, quiet, run
+from making import row
 
 from kbench.analysis import Analysis, Outcome, analyse
 from kbench.results.case import Case
 from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 from kbench.summary import headline
+
+Disturbance = Callable[[random.Random], float]
+"""By how much one round is slower than it should be, in log time."""
+
+
+def quiet(share: float) -> Disturbance:
+    """Normal noise of a round."""
+    return lambda rng: rng.gauss(0.0, share)
+
+
+def disturbed(share: float, every: int, factor: float = 40.0) -> Disturbance:
+    """Normal noise, and one round in so many takes up to `factor` times as long: another process had the core."""
+
+    def of_round(rng: random.Random) -> float:
+        hit = rng.random() < 1 / every
+        return rng.gauss(0.0, share) + (rng.uniform(0.0, math.log(factor)) if hit else 0.0)
+
+    return of_round
+
+
+def run(
+    rng: random.Random,
+    noise: Disturbance,
+    speedups: Mapping[str, float],
+    *,
+    cases: int = 3,
+    rounds: int = 3,
+    sessions: int = 1,
+    placement: float = 0.0,
+    session: float = 0.0,
+) -> list[Row]:
+    """The rows of a run: providers by name with their true speed-ups, the first of which is the baseline, and its repeat.
+
+    `placement` is the standard deviation, in log time, of what a provider keeps in a case (where its memory lies), `session`
+    of what it keeps in a session of a case.
+    """
+    names = [*speedups, "repeat"]
+    rows = []
+    for n in range(cases):
+        case = Case("softmax", {"M": 256, "N": 256 * (n + 1)}, "float32")
+        kept = {name: rng.gauss(0.0, placement) for name in names}
+        for number in range(sessions):
+            times = {}
+            for name in names:
+                level = math.exp(kept[name] + rng.gauss(0.0, session)) / speedups.get(name, 1.0)
+                times[name] = tuple(level * math.exp(noise(rng)) for _ in range(rounds))
+            base = median(times[names[0]])
+            for name, round_ms in times.items():
+                role = Role.CONTROL if name == "repeat" else Role.PROVIDER
+                ms = median(round_ms)
+                rows.append(
+                    Row(case, name, role=role, session=number, ms=ms, round_ms=round_ms, speedup=base / ms, gbps=1 / ms)
+                )
+    return rows
+
 
 TWINS = {"torch": 1.0, "mine": 1.0, "yours": 1.0}
 RANKED = (Outcome.FASTER, Outcome.SLOWER)
@@ -104,3 +164,32 @@ def test_a_case_on_two_kinds_of_device_is_two_cases() -> None:
         for row in run(random.Random(12), quiet(0.001), {"torch": 1.0, "mine": 2.0}, cases=3, rounds=5)
     ]
     assert headline(analyse(rows, "torch")).startswith("mine is fastest in 6 of 6 cases")
+
+
+# ---- standings
+
+
+def timed(provider: str, *suspect: bool) -> list[Row]:
+    return [row(n, provider=provider, flags=("suspect",) if each else ()) for n, each in enumerate(suspect, 1)]
+
+
+def test_the_largest_error_is_that_of_right_results() -> None:
+    wrong = replace(row(2, provider="mine"), status=Status.WRONG, reason="off", ms=None, round_ms=(), max_ulp=1e7)
+    [mine] = analyse([replace(row(1, provider="mine"), max_ulp=3.0), wrong]).standings
+    assert mine.max_ulp == 3.0
+
+
+def test_a_provider_is_not_the_fastest_of_a_case_in_which_no_other_was_timed() -> None:
+    alone = [*timed("mine", False), *[replace(row(2, provider="torch"), ms=3.0)]]
+    found = analyse(alone)
+    assert headline(found) == "Only one provider was timed in each case; there is nothing to compare it with."
+    assert [line.sole for line in found.standings] == [0, 0]
+    assert headline(analyse([*timed("mine", False), row(1, provider="torch", flags=("suspect",))])) == (
+        "Only one provider was timed; there is nothing to compare it with."
+    )
+
+    both = run(random.Random(0), quiet(0.001), {"torch": 1.0, "mine": 2.0}, cases=2, rounds=5)
+    once = [each for each in both if each.provider != "torch" or each.case != both[0].case]
+    assert headline(analyse(once)) == (
+        "mine is fastest in 1 of 2 cases; 2.00x as fast as torch (geomean of 1 case); only one provider was timed in 1 case."
+    )
