@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from kbench.measure.scripts.bench_call import Timing, do_bench_call
 from kbench.measure.scripts.columns import argument_columns, word, words_of
-from kbench.measure.scripts.counted_work import counted_work
+from kbench.measure.scripts.foreign_timers import Timing, do_bench_call
+from kbench.measure.scripts.plot import counted_work
 
 
 def cells(**values: list[object]) -> dict[str, list[object]]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.rows import time_of
-from kbench.measure.scripts.bench_call import BenchCall, Timing
+from kbench.measure.scripts.foreign_timers import BenchCall, Timing
 from kbench.measure.scripts.observation import Observation
 from kbench.text.exception_text import in_library
 

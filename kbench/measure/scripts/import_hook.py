@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from kbench.measure.scripts.bench_call import TIMERS, BenchCall, Timing, stand_in
+from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, stand_in
 
 declared: list[Any] = []
 """The benchmarks that this process has given to perf_report."""

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
-from kbench.measure.scripts.bench_call import BenchCall, Timing, do_bench_call, place_of
 from kbench.measure.scripts.closures import Closure, label_of, place_of_closure
 from kbench.measure.scripts.columns import dtype_of, word
+from kbench.measure.scripts.foreign_timers import BenchCall, Timing, do_bench_call, place_of
 from kbench.measure.scripts.line import measuring_a_closure, this_thread
 from kbench.measure.scripts.session import Session, this_session
 from kbench.measure.scripts.stage import Stage, time_plainly

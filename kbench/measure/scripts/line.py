@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from kbench.measure.scripts.bench_call import BenchCall, Timing
 from kbench.measure.scripts.closures import Closure
+from kbench.measure.scripts.foreign_timers import BenchCall, Timing
 from kbench.measure.tampering import settings
 from kbench.measure.tampering.settings import EFFECTS, Effect
 

@@ -27,10 +27,9 @@ from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rounds import Rounds
 from kbench.measure.rows import make_rows
-from kbench.measure.scripts.agreement import agreement, copied_tensors
-from kbench.measure.scripts.bench_call import BenchCall
 from kbench.measure.scripts.closures import Closure, held_tensors
-from kbench.measure.scripts.observation import lies_in, observe
+from kbench.measure.scripts.foreign_timers import BenchCall
+from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
 from kbench.measure.steps import Steps
 from kbench.measure.timing.do_bench import BenchTimer

@@ -1,6 +1,7 @@
-"""One call of a timer of another package, such as `triton.testing.do_bench`: what it asks for, and what it returns for a time.
+"""The timers of other packages, such as `triton.testing.do_bench`, whose calls kbench measures in a script.
 
-`TIMERS` lists these timers. This module imports neither torch nor Triton.
+`TIMERS` lists them. A call of one becomes a `BenchCall`: what it asks for, and what it returns for a time. This module imports
+neither torch nor Triton: every process of a program imports it at its start.
 """
 
 from __future__ import annotations
