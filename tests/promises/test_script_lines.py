@@ -53,8 +53,14 @@ def several(N, provider):
     x = torch.randn(N, requires_grad=True)
     forward = torch.exp if provider == "torch" else lambda x: torch.exp(x).neg().neg()
     first = triton.testing.do_bench(lambda: forward(x))
-    y, dy = forward(x), torch.ones(N)
-    second = triton.testing.do_bench(lambda: y.backward(dy, retain_graph=True), grad_to_none=[x])
+    y, dy, dirty = forward(x), torch.ones(N), []
+
+    def backward():
+        dirty.append(x.grad is not None)
+        y.backward(dy, retain_graph=True)
+
+    second = triton.testing.do_bench(backward, grad_to_none=[x])
+    assert sum(dirty) < len(dirty) / 10, "gradients are not cleared before each timed call"
     return first + second
 
 

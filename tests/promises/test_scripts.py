@@ -30,13 +30,16 @@ def doubled(out, x, N, BLOCK: tl.constexpr):
     tl.store(out + columns, tl.load(x + columns, mask=columns < N) * 2, mask=columns < N)
 
 
+LINES = ["torch", "manual", "other", "raises", "dies", "copies", "kernel", "clean", "nothing", "random", "buffer", "warm"]
+
+
 @triton.testing.perf_report(
     triton.testing.Benchmark(
         x_names=["N"],
         x_vals=[64, 128, 64],
         line_arg="provider",
-        line_vals=["torch", "manual", "other", "raises", "dies", "copies", "kernel"],
-        line_names=["Torch", "Manual", "Other", "Raises", "Dies", "Copies", "Kernel"],
+        line_vals=LINES,
+        line_names=LINES,
         ylabel="GB/s",
         plot_name="softmax-lines",
         args={"M": options.rows, "dtype": torch.float32},
@@ -44,6 +47,8 @@ def doubled(out, x, N, BLOCK: tl.constexpr):
 )
 def softmax(M, N, dtype, provider):
     x = torch.randn(M, N, dtype=dtype)
+    buffer = torch.empty_like(x)
+    time = triton.testing.do_bench_cudagraph if provider == "warm" else triton.testing.do_bench
 
     def manual():
         e = torch.exp(x - x.max(1, keepdim=True).values)
@@ -70,8 +75,13 @@ def softmax(M, N, dtype, provider):
         "dies": dies,
         "copies": lambda: torch.softmax(x.clone(), 1),
         "kernel": kernel,
+        "clean": lambda: torch.log_softmax(x, 1).exp(),
+        "nothing": lambda: torch.log_softmax(x, 1).exp_() is None or None,
+        "random": lambda: torch.softmax(torch.randn(M, N), 1),
+        "buffer": lambda: torch.exp(torch.log_softmax(x, 1), out=buffer),
+        "warm": lambda: torch.log_softmax(x, 1).exp().view_as(x),
     }
-    ms, low, high = triton.testing.do_bench(calls[provider], quantiles=[0.5, 0.2, 0.8])
+    ms, low, high = time(calls[provider], quantiles=[0.5, 0.2, 0.8])
     count = 3 if provider == "manual" else 2
     gbps = lambda ms: count * M * N * 4 / ms * 1e-6
     return gbps(ms), gbps(high), gbps(low)
@@ -211,15 +221,26 @@ def test_a_line_that_kills_its_process_at_every_point_is_tried_twice_and_no_row_
     ]
 
 
-def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: Path) -> None:
-    printed = kept(script_run).out
-    audit = printed[: printed.index("provider ")].splitlines()
+def audit_of(printed: str) -> list[str]:
+    """The lines of the audit, which stand before the numbers."""
+    return printed[printed.index("Before the numbers") : printed.index("\nprovider ")].splitlines()
+
+
+def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: Path, folder: Path) -> None:
+    audit = audit_of(kept(script_run).out)
     for provider, words in {
         "manual": "counts different amounts of work",
         "other": "returns something else than the baseline",
         "copies": "copies one of its inputs",
+        "dies": "runs the same kernels as torch",
+        "nothing": "returns something other than a tensor",
+        "random": "draws random numbers",
+        "buffer": "returns memory that existed before the timed call",
+        "warm": "do_bench_cudagraph",
     }.items():
-        assert any(provider in line and words in line for line in audit)
+        assert any(provider in line and words in line for line in audit), (provider, audit)
+    assert not any(line.strip().startswith("clean ") for line in audit), audit
+    assert audit_of(run_kbench("show", script_run / "results" / "softmax-lines.csv", folder=folder).out) == audit
 
 
 def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_show_and_compare_read_the_results(
@@ -238,6 +259,9 @@ def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_show_and_compare_r
         ("import nothing_like_this\n", "bench.py:1"),
         ("def f(:\n", "bench.py:1"),
         ("print('no benchmark here')\n", "do_bench"),
+        ("import os, triton.testing\nos._exit(4)\n", "code 4"),
+        ("from triton.testing import *\nperf_report(Benchmark(['N'], [4], 'line', ['a'], ['a'], 'p', {}))\n", "run()"),
+        ("from triton.testing import *\nperf_report(Benchmark(['N'], [], 'line', ['a'], ['a'], 'p', {}))\n", "x_vals"),
     ],
 )
 def test_a_script_that_cannot_be_measured_is_named_with_its_line(
@@ -245,15 +269,29 @@ def test_a_script_that_cannot_be_measured_is_named_with_its_line(
 ) -> None:
     (folder / "bench.py").write_text(source)
     ended = kbench("run", "bench.py")
-    assert ended.code in (2, 3) and named in ended.err and "Traceback" not in ended.err
+    assert ended.code in (2, 3) and "bench.py" in ended.err and named in ended.err and "Traceback" not in ended.err
+    assert not list(folder.glob("results/*"))
+
+
+def test_a_folder_without_a_problem_is_named(folder: Path, kbench: Kbench) -> None:
+    (folder / "empty").mkdir()
+    ended = kbench("run", "empty")
+    assert ended.code == 2 and "empty" in ended.err and "folder" in ended.err
+
+
+def test_a_config_takes_no_arguments(kbench: Kbench) -> None:
+    ended = kbench("run", "softmax", "--", "--size", "3")
+    assert ended.code == 2 and "arguments" in ended.err and "--set" in ended.err
 
 
 UNUSUAL = """
 import inspect
+import itertools
 import os
 import sys
 from multiprocessing import get_context
 
+import matplotlib.pyplot as plt
 import torch
 import triton
 
@@ -267,45 +305,73 @@ def timed(size):
     return triton.testing.do_bench(lambda: x + 1, warmup=1, rep=1)
 
 
-def sweep(k):
-    sizes = (2**i for i in (4, 5))  # a generator
-    return triton.testing.Benchmark(["N"], sizes, "provider", ["a", "b"], ["a", "b"], f"plot-{k}", {"k": k}, ylabel="ms")
+def sweep(name, dtype):
+    sizes = (2**i for i in (4, 5))  # a generator, with one value for three names
+    fixed = {"dtype": dtype, "params": True, "shape": [2, 3]}
+    functions = [torch.matmul, torch.mm]
+    return triton.testing.Benchmark(
+        ["M", "N", "K"], sizes, "function", functions, ["a", "b"], f"mat/mul ({name})", fixed, ylabel="TFLOPS"
+    )
 
 
-@triton.testing.perf_report(map(sweep, (1, 2)))
-def bench(N, provider, k):
-    return timed(N * k)
+@triton.testing.perf_report(itertools.starmap(sweep, (("fp32", torch.float32), ("fp64", torch.float64))))
+def bench(M, N, K, function, dtype, params, shape):
+    if N == 32 and function is torch.mm:
+        raise RuntimeError("no mm for 32")
+    a, b = torch.randn(M, K, dtype=dtype), torch.randn(K, N, dtype=dtype)
+    return 2 * M * N * K * 1e-9 / triton.testing.do_bench(lambda: function(a, b), warmup=1, rep=1)
 
 
 if __name__ == "__main__":
     assert inspect.signature(annotated).parameters["size"].annotation is int
     assert sys.argv == ["folder/unusual.py", "--x"] and os.path.isabs(__file__), (sys.argv, __file__)
-    frames = bench.run(return_df=True)
+    frames = bench.run(return_df=True, show_plots=True)
     with get_context("spawn").Pool(1) as pool:
         assert pool.map(timed, [10])[0] > 0
+    plt.savefig("picture.png")
     os.chdir(os.sep)
     import beside
 
     assert "return size" in inspect.getsource(annotated) and beside.NAME
     assert [list(frame["N"]) for frame in frames] == [[16, 32], [16, 32]]
+    sys.exit(3)
 """
 
 
+@pytest.fixture(scope="module")
+def unusual(made_once: MadeOnce) -> Path:
+    """The folder of one `kbench run folder/unusual.py -- --x`."""
+
+    def make(folder: Path) -> None:
+        (folder / "folder").mkdir()
+        (folder / "folder" / "unusual.py").write_text(UNUSUAL)
+        (folder / "folder" / "beside.py").write_text("NAME = 'beside'\n")
+        keep(run_kbench("run", "folder/unusual.py", *QUICK, "--no-plot", "--", "--x", folder=folder), folder)
+
+    return made_once("unusual", make)
+
+
 def test_a_script_with_generators_processes_and_another_working_folder_runs_as_python_would_run_it(
-    folder: Path,
+    unusual: Path,
 ) -> None:
-    (folder / "folder").mkdir()
-    (folder / "folder" / "unusual.py").write_text(UNUSUAL)
-    (folder / "folder" / "beside.py").write_text("NAME = 'beside'\n")
-    ended = run_kbench("run", "folder/unusual.py", *QUICK, "--no-plot", "--", "--x", folder=folder)
-    assert ended.code == 0, ended.text
-    for k in (1, 2):
-        rows = providers_of(folder / "results" / f"plot-{k}.csv")
-        assert [(row["N"], row["provider"], row["status"]) for row in rows] == [
-            ("16", "a", "ok"), ("16", "b", "ok"), ("32", "a", "ok"), ("32", "b", "ok"),
-        ]  # fmt: skip
-    (row,) = providers_of(folder / "results" / "unusual.csv")
+    ended = kept(unusual)
+    assert ended.code == 1 and "unusual.py" in ended.err and "exit code 3" in ended.err, ended.text
+    assert (unusual / "picture.png").exists()
+    (row,) = providers_of(unusual / "results" / "unusual.csv")
     assert "unusual.py:" in row["provider"] and row["status"] == "ok"
+
+
+def test_each_plot_of_a_script_has_a_file_and_objects_are_words_and_flops_give_tflops(unusual: Path) -> None:
+    for name, dtype in (("fp32", "float32"), ("fp64", "float64")):
+        rows = providers_of(unusual / "results" / f"mat-mul-{name}.csv")
+        assert [(row["M"], row["N"], row["K"], row["provider"], row["status"]) for row in rows] == [
+            ("16", "16", "16", "matmul", "ok"), ("16", "16", "16", "mm", "ok"),
+            ("32", "32", "32", "matmul", "ok"), ("32", "32", "32", "mm", "error"),
+        ]  # fmt: skip
+        assert {(row["dtype"], row["params_"], row["shape"]) for row in rows} == {(dtype, "True", "2-3")}
+        timed = [row for row in rows if row["ms"]]
+        assert [float(row["counted"]) for row in timed] == [2 * int(row["M"]) ** 3 for row in timed]
+        assert all(row["tflops"] and not row["gbps"] for row in timed)
 
 
 @pytest.fixture(scope="module")

@@ -82,27 +82,25 @@ def test_calls_in_helpers_threads_and_forks_are_told_apart(kbench: Kbench, tmp_p
     assert "acc_events" not in run.stderr, "what torch's profiler warns of is no business of the program"
 
 
-def test_a_script_without_python_before_it_is_told_so(kbench: Kbench, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (["my bench.py", "--size", "8"], 2, "run it with Python: kbench exec -- python 'my bench.py' --size 8"),
+        (["python bench.py 'a"], 2, "give the program and its arguments as separate words, not as one word in quotes"),
+        ([sys.executable, "-c", "pass"], 3, "do_bench"),
+        (
+            [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"],
+            128 + 15,
+            "ended with signal 15",
+        ),
+    ],
+)
+def test_a_program_that_measures_nothing_is_told_why(
+    kbench: Kbench, tmp_path: Path, command: list[str], code: int, words: str
+) -> None:
     (tmp_path / "my bench.py").write_text("import kbench")
-    run = kbench("exec", "--", "my bench.py", "--size", "8")
-    assert run.returncode == 2 and run.stderr.count("\n") == 1
-    assert "run it with Python: kbench exec -- python 'my bench.py' --size 8" in run.stderr
-
-
-def test_a_command_in_one_pair_of_quotes_is_told_so(kbench: Kbench) -> None:
-    run = kbench("exec", "--", "python bench.py 'a")
-    assert run.returncode == 2
-    assert "give the program and its arguments as separate words, not as one word in quotes" in run.stderr
-
-
-def test_a_program_that_ends_well_without_a_call_of_do_bench_is_exit_code_3(kbench: Kbench) -> None:
-    assert kbench("exec", "--", sys.executable, "-c", "pass").returncode == 3
-
-
-def test_a_program_that_a_signal_ends_has_the_exit_code_of_shells(kbench: Kbench) -> None:
-    killed = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
-    run = kbench("exec", "--", sys.executable, "-c", killed)
-    assert run.returncode == 128 + 15 and "ended with signal 15" in run.stderr
+    run = kbench("exec", "--", *command)
+    assert run.returncode == code and words in run.stderr
 
 
 @pytest.mark.slow
@@ -145,11 +143,3 @@ def test_ctrl_c_ends_the_program_and_keeps_its_rows(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert len(rows_of(tmp_path, "sleepy")) == 1
     assert '"interrupted": true' in (tmp_path / "results" / "sleepy.env.json").read_text()
-
-
-def test_a_folder_that_is_no_problem_is_one_line(kbench: Kbench, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    run = kbench("run", "empty")
-    assert run.returncode == 2 and run.stderr.startswith(
-        "error: empty: is a folder without a benchmark problem that kbench can read; name"
-    )
