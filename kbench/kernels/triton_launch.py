@@ -304,12 +304,13 @@ def _launch_again(
     address takes less time than a tensor, which Triton would look up in the driver. Launches have no hooks of Triton's."""
     from triton.runtime import driver
 
-    run, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
+    run: Callable[..., None] = compiled.run
     current_stream: Callable[[int | None], int] = driver.active.get_current_stream
     number = device.index
 
     def launch(*addresses: int | None) -> None:
-        run(grid, 1, 1, current_stream(number), function, metadata, None, None, None, *addresses, *arguments)
+        stream = current_stream(number)
+        run(grid, 1, 1, stream, compiled.function, compiled.packed_metadata, None, None, None, *addresses, *arguments)
 
     def launch_with_words(*addresses: int | None) -> None:
         assert words

@@ -12,41 +12,25 @@ from kbench.contract.registry import operator
 from kbench.kernels.libraries import quack_matrix, quack_rows
 
 FORWARD_ONLY, WEIGHTS = "has no backward pass", "takes weights in the dtype of x only"
+# fmt: off
 DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
     ("rmsnorm", "liger", "bfloat16", {"N": 65536, "mode": "full", "weight_dtype": "float32"}, None),
     ("rmsnorm", "liger", "bfloat16", {"N": 65537}, "N > 65536: Liger refuses longer rows"),
     ("rmsnorm", "liger-in-place", "float16", {"mode": "backward"}, None),
     ("rmsnorm", "liger-in-place", "float16", {}, "its forward pass is the same as that of `liger`"),
     ("rmsnorm", "quack", "bfloat16", {"N": 34, "mode": "backward", "weight_dtype": "float32"}, None),
-    (
-        "rmsnorm",
-        "quack",
-        "bfloat16",
-        {"N": 33, "weight_dtype": "float32"},
-        "N is not a multiple of 2, which QuACK needs",
-    ),
+    ("rmsnorm", "quack", "bfloat16", {"N": 33, "weight_dtype": "float32"}, "N is not a multiple of 2, which QuACK needs"),
     ("rmsnorm", "quack", "float32", {"N": 131073, "mode": "backward"}, "N > 131072: QuACK's backward pass refuses"),
     ("softmax", "quack", "bfloat16", {"N": 1004}, "N is not a multiple of 8, which QuACK needs for bfloat16"),
     ("cross_entropy", "quack-in-place", "bfloat16", {"V": 50257, "mode": "full"}, "V is not a multiple of 2"),
     ("rmsnorm", "flashinfer", "float32", {}, "FlashInfer takes float16 and bfloat16 only"),
     ("rmsnorm", "flashinfer", "bfloat16", {"weight_dtype": "float32"}, f"FlashInfer {WEIGHTS}"),
     ("rmsnorm", "vllm", "float16", {"mode": "full"}, f"vLLM {FORWARD_ONLY}"),
-    (
-        "layernorm",
-        "quack",
-        "bfloat16",
-        {"mode": "full"},
-        "QuACK takes weights in float32 only; measure it with weight_d",
-    ),
+    ("layernorm", "quack", "bfloat16", {"mode": "full"}, "QuACK takes weights in float32 only; measure it with weight_d"),
     ("layernorm", "apex", "float16", {"weight_dtype": "float32"}, f"Apex {WEIGHTS}"),
-    (
-        "swiglu",
-        "liger",
-        "bfloat16",
-        {"mode": "backward"},
-        "Liger writes the gradients over the inputs; measure `liger-in-",
-    ),
+    ("swiglu", "liger", "bfloat16", {"mode": "backward"}, "Liger writes the gradients over the inputs; measure `liger-in-"),
 ]
+# fmt: on
 
 
 @pytest.mark.parametrize("name, provider, dtype, values, says", DECLINED)

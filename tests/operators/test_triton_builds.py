@@ -128,15 +128,16 @@ def of_norms(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
     """Both others have the forms of layernorm, and need fewer registers, but where a table has a line of theirs."""
     if target != "sm_90":
         for M, N in NORM_SHAPES_ELSEWHERE:
-            yield from of_norm("layernorm", tensor(M, N, dtype=dtype), tensor(N, dtype=dtype))
+            of_rows_and_sums = of_norm("layernorm", tensor(M, N, dtype=dtype), tensor(N, dtype=dtype))
+            yield from (chosen for chosen in of_rows_and_sums if not chosen.name.endswith("sums"))
         return
     for M, N in NORM_SHAPES:
         if dtype == torch.float32 and N in SHORT_OR_BETWEEN:
             continue
         names = ["layernorm"]
-        if N in (1024, 4096, 5120, 8191) or N >= 8192:
+        if M > 512 and (N in (1024, 4096, 5120, 8191) or N >= 8192):
             names.append("add_rmsnorm")
-        if N in (4096, 8192) or N > 8192:
+        if M > 512 and (N == 4096 or N >= 8192):
             names.append("rmsnorm")
         for name in names:
             for weights in (dtype,) if N in SHORT_OR_BETWEEN else dict.fromkeys((dtype, torch.float32)):
@@ -165,7 +166,7 @@ def builds() -> dict[str, Build]:
     for target, processors in DEVICES.items():
         for module in (triton_launch, gelu, norms):
             module.processors_of = lambda device, processors=processors: processors  # type: ignore[attr-defined]
-        for dtype in (torch.float32, torch.bfloat16):
+        for dtype in (torch.float32, torch.bfloat16) if target != "gfx942" else (torch.bfloat16,):
             for launches in (of_rows, of_elements, of_norms):
                 for chosen in launches(target, dtype):
                     build = build_of(chosen, dtype, target, processors)

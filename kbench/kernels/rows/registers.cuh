@@ -49,14 +49,6 @@ __device__ __forceinline__ auto prepare(Row& row, int p, const Part& part, int) 
 template <typename Row, typename Part>
 __device__ __forceinline__ void prepare(Row&, int, const Part&, long) {}
 
-template <typename T, int VECTOR>
-__device__ __forceinline__ void store_floats(T* address, const float (&floats)[VECTOR], bool streaming) {
-  Pack<T, VECTOR> pack;
-#pragma unroll
-  for (int v = 0; v < VECTOR; ++v) pack.values[v] = from_float<T>(floats[v]);
-  pack.store(address, streaming);
-}
-
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
 __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads,
                                   RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::blocks)
@@ -129,7 +121,12 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
       }
       row.write(InPack{p}, part, read, written);
 #pragma unroll
-      for (int o = 0; o < Op::outputs; ++o) store_floats(first_out[o] + part.offset(p), written[o], streaming);
+      for (int o = 0; o < Op::outputs; ++o) {
+        Pack<T, VECTOR> result;
+#pragma unroll
+        for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
+        result.store(first_out[o] + part.offset(p), streaming);
+      }
     }
   }
 #pragma unroll
@@ -198,8 +195,11 @@ __global__ void __launch_bounds__(kMaxThreads)
         row.write(InPack{p}, part, read, written);
 #pragma unroll
         for (int o = 0; o < Op::outputs; ++o) {
+          Pack<T, VECTOR> result;
+#pragma unroll
+          for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
           T* out = matrices.out[o] + number * matrices.out_stride[o];
-          store_floats(out + part.column() + part.offset(p), written[o], true);
+          result.store(out + part.column() + part.offset(p), true);
         }
       }
     }

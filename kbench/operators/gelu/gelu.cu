@@ -134,7 +134,6 @@ cudaError_t gelu(const Call& call) {
   const Tensor &x = call.inputs[0], &y = call.outputs[0];
   require_rows(x, {&y});
   require(y.contiguous() && aligned16(y.address), "y must be contiguous, and begin at a multiple of 16 bytes");
-  const int asked = static_cast<int>(call.integer("threads"));
   return with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int V = kVector<T>;
@@ -142,7 +141,7 @@ cudaError_t gelu(const Call& call) {
     const bool dense = x.contiguous();
     const CacheHint hint = cache_hint(bytes, 2);
     const bool few = dense && aligned16(x.address) && bytes <= kFewBytes;
-    const int threads = asked ? asked : few ? kFewThreads : kThreads;
+    const int threads = few ? kFewThreads : kThreads;
     if (dense && aligned16(x.address)) {
       const int vector = few ? V / 2 : V;
       return launch(few ? gelu_dense<T, V / 2, Form<T>> : gelu_dense<T, V, Form<T>>,
@@ -155,10 +154,9 @@ cudaError_t gelu(const Call& call) {
   });
 }
 
-// threads: per block, a multiple of 64 up to 1024; 0 leaves the number to the kernel
 const std::vector<Kernel> kernels = {
-    {"tanh", gelu<Tanh>, {"x"}, {"y"}, {"threads=0"}},
-    {"none", gelu<Erf>, {"x"}, {"y"}, {"threads=0"}},
+    {"tanh", gelu<Tanh>, {"x"}, {"y"}, {}},
+    {"none", gelu<Erf>, {"x"}, {"y"}, {}},
 };
 
 }  // namespace kbench

@@ -18,13 +18,8 @@ SOURCE = CudaSource(Path(__file__).with_name("gelu.cu"))
 
 
 @gelu.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
-def cuda(case: Case, *, approximate: str = "tanh", threads: int | None = None) -> Callable[[Tensor], Tensor]:
-    """A dense matrix is one run of elements: each thread makes one 16-byte access, in blocks of `threads` (128). In a small
-    matrix a thread makes half an access, in blocks of 256. For rows with gaps, and for an input that does not begin at a
-    multiple of 16 bytes, a thread gathers the elements of its 16-byte store.
-
-    Raises ValueError for other threads than a multiple of 64 from 64 to 1024.
-    """
-    if threads is not None and threads not in range(64, 1025, 64):
-        raise ValueError(f"threads must be a multiple of 64 from 64 to 1024, not {threads}")
-    return rowwise(SOURCE.kernel(approximate, threads=threads))
+def cuda(case: Case, *, approximate: str = "tanh") -> Callable[[Tensor], Tensor]:
+    """A dense matrix is one run of elements: each thread makes one 16-byte access, in blocks of 128 threads. In a small matrix
+    a thread makes half an access, in blocks of 256. For rows with gaps, and for an input that does not begin at a multiple of
+    16 bytes, a thread gathers the elements of its 16-byte store."""
+    return rowwise(SOURCE.kernel(approximate))

@@ -13,9 +13,7 @@ from cuda_checks import DEVICE, DTYPES, GELU, randn, wrong
 def test_gelu_is_right(gpu: None, dtype: torch.dtype, approximate: str) -> None:
     faults = []
     for M, N in [(1, 1), (1, 3), (7, 1), (5, 8), (4097, 311), (3, 100_003), (64, 12672)]:
-        for threads in (None, 64, 1024):
-            x = randn(M, N, dtype=dtype) * 3
-            faults += wrong(GELU, "cuda", x, "dense", approximate=approximate, threads=threads)
+        faults += wrong(GELU, "cuda", randn(M, N, dtype=dtype) * 3, "dense", approximate=approximate)
         for padding, offset in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 3)]:
             x = randn(M, N + padding, dtype=dtype)[:, offset : offset + N]
             faults += wrong(GELU, "cuda", x, f"columns {offset}: of N + {padding}", approximate=approximate)
