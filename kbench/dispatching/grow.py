@@ -43,9 +43,9 @@ Words = frozenset[tuple[Value, ...]]
 def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     """A decision that names at most `limit` providers.
 
-    A regret of at most `margin` is good enough: each question helps in a case that loses more. Summed over the cases, it saves
-    at least PRICE times the margin, and each further provider saves at least the margin. Raises ResultsError if no provider has
-    a trusted time in every case.
+    A regret of at most `margin` is good enough: each question, with those behind it, helps in a case that loses more. Summed
+    over the cases, they save at least PRICE times the margin each, and each further provider saves at least the margin. Raises
+    ResultsError if no provider has a trusted time in every case.
     """
     used = _used(evidence, limit, margin)
     cases = range(len(evidence.points))
