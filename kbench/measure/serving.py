@@ -40,7 +40,7 @@ from kbench.protocol import (
     encode,
 )
 from kbench.results.vocabulary import Status
-from kbench.sources.loading import load_source
+from kbench.sources import load_source
 from kbench.text.exception_text import describe_exception
 
 HOST_MEMORY_SHARE = 0.8

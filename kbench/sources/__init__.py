@@ -3,7 +3,7 @@
 `kbench run PATH` takes a config, a script or a folder, and `source_of` says which. A folder takes this way:
 
 1. The parent puts its path into the request for the catalog.
-2. The worker loads it (`loading.py`). The format registers an operator and its providers, and says in a `SourceSweep` which
+2. The worker loads it (`load_source`). The format registers an operator and its providers, and says in a `SourceSweep` which
    cases to measure. The sweep is part of the catalog.
 3. The parent makes a config of it (`source_config.py`). From here on it is a run like any other: the same plan,
    isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
@@ -21,10 +21,14 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from kbench.config.builtin import config_names
+from kbench.contract.origin import registering_for
 from kbench.files import source_text
+from kbench.protocol import PluginError, SourceSweep
+from kbench.text.exception_text import location
 
 
 class SourceKind(enum.Enum):
@@ -102,3 +106,19 @@ def source_of(path: Path) -> SourceKind:
 def folder_format(path: Path) -> str | None:
     """The module that reads a problem folder, or a file of one; None if no format fits."""
     return next((module for module, fits in FOLDERS.items() if fits(path)), None)
+
+
+def load_source(source: str) -> SourceSweep | PluginError:
+    """In the worker: load a problem, which registers its operator. Returns what it asks to measure, or the reason why there is
+    nothing."""
+    try:
+        module = folder_format(Path(source))
+        if module is None:
+            raise SourceFault(source, "kbench does not know the format of this benchmark problem")
+        with registering_for(source):
+            sweep: SourceSweep = import_module(module).load(Path(source))
+            return sweep
+    except SourceFault as fault:
+        return PluginError(source, fault.where, str(fault))
+    except BaseException as error:  # noqa: BLE001  other people's code may raise anything
+        return PluginError(source, location(error, source), f"{type(error).__name__}: {error}")
