@@ -163,7 +163,14 @@ def _draw_page(page: HistoryPage) -> Figure:
             _draw_series(axes, member, page, axis)
         if len(timed) <= 8:  # more do not fit beside the panel
             scale = (height - 0.85) * POINTS_PER_INCH / span
-            draw_ends(axes, [_end(member, page, axis.high - span, scale) for member in timed], page.theme, 9.5, 5)
+            draw_ends(
+                axes,
+                [_end(member, page, axis.high - span, scale) for member in timed],
+                page.theme,
+                9.5,
+                5,
+                leaders=False,
+            )
         number_rows = _draw_events(axes, runs, page, panel_width(columns))
         title = wrap(title_of(where), panel_width(columns), 11)
         axes.set_title(title, loc="left", fontsize=11, pad=7 + NUMBER_POINTS * number_rows)

@@ -275,8 +275,11 @@ def ends_of(panel: Sequence[Series], look: Look, extent: Extent, height: float) 
     return ends
 
 
-def draw_ends(axes: Axes, ends: Iterable[End], theme: Theme, size: float = 12, apart: float = 14) -> None:
-    """Write texts right of a panel, `apart` points from it. A thin line leads to a text that had to move."""
+def draw_ends(
+    axes: Axes, ends: Iterable[End], theme: Theme, size: float = 12, apart: float = 14, *, leaders: bool = True
+) -> None:
+    """Write texts right of a panel, `apart` points from it. With `leaders` thin lines lead to them, also to one that had to
+    move."""
     ordered = sorted(ends)
     right = axes.get_xlim()[1]
     for end, place in zip(ordered, spread([end.height for end in ordered], 1.25 * size), strict=True):
@@ -290,7 +293,7 @@ def draw_ends(axes: Axes, ends: Iterable[End], theme: Theme, size: float = 12, a
         }
         axes.annotate(
             end.text, (right, end.value), (apart, place - end.height), "data", "offset points", va="center",
-            fontsize=size, color=theme.readable(end.colour), annotation_clip=False, arrowprops=leader,
+            fontsize=size, color=theme.readable(end.colour), annotation_clip=False, arrowprops=leader if leaders else None,
         )  # fmt: skip
 
 

@@ -32,33 +32,12 @@ SIGNS = "1.10x: the runner-up takes 10 % longer · ~: a tie · ?: too noisy to t
 SHADES = "fainter: a closer runner-up"
 """What cells say, and what their colours say, for the caption."""
 
-FULL_COLOUR = 0.5
-"""A winner has its full colour where the runner-up takes at least this much longer: 0.5 is 50 %."""
-
-PALEST = 0.55
-"""The share of its colour that a winner with no margin keeps."""
-
 TIE_HATCH = "////"
 TICK_SIZE = 10.5
 """Font size of the sizes along x, in points."""
 
-TICK_WIDTH = 42
-"""Room for a size along x, in points."""
-
 TEXT_SIZES = (11, 9)
 """Font sizes of text in cells, in points: the first at which all of it fits, without the names if need be, or none."""
-
-GAP_WIDTH = 8
-"""The least width of a cell with a gap beside it, in points."""
-
-CELL_INCHES, AROUND_CELLS_INCHES, LEAST_CELLS_INCHES, PAIRED_AXIS_INCHES = 0.46, 0.85, 1.25, 0.2
-"""A row of cells, its title and axis, its least height, and the line of an axis that goes with x."""
-
-MANY_SIZES = 16
-"""A map with more columns has the largest page width."""
-
-MAP_INCHES, STRIP_INCHES = 3.4, 1.5
-"""The height of a panel of choices, and of one without y."""
 
 PALE = 0.45
 """The share of the background in the colour of an area of choices, so that dots stand out."""
@@ -130,14 +109,14 @@ def draw_winners(page: Page[Cell], look: Look) -> Figure:
     columns, rows = grid(len(panels))
     if not all(_has_room(panel, look, panel_width(columns), TEXT_SIZES[0]) for panel in panels):
         columns, rows = 1, len(panels)
-    many = columns == 1 and max(len({cell.x for cell in panel}) for panel in panels) > MANY_SIZES
+    many = columns == 1 and max(len({cell.x for cell in panel}) for panel in panels) > 16
     wide = max(PAGE_WIDTHS) if many else columns
     heights = [
         max(len({cell.y for cell in panel}) for panel in panels[row * columns : (row + 1) * columns])
         for row in range(rows)
     ]
-    body = sum(max(LEAST_CELLS_INCHES, CELL_INCHES * count + AROUND_CELLS_INCHES) for count in heights)
-    body += PAIRED_AXIS_INCHES * len(look.paired) * rows
+    body = sum(max(1.25, 0.46 * count + 0.85) for count in heights)
+    body += 0.2 * len(look.paired) * rows
     title = f"fastest: {title_of(page.whole(look.titled))}"
     legend = _legend(page.points, look)
     figure, grid_axes = make_page(len(panels), columns, body, title, look.caption, [legend], look.theme, wide, heights)
@@ -156,7 +135,7 @@ def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    _label_x(axes, panel, look, xs, ticks(xs, max(2, int(width // TICK_WIDTH))))
+    _label_x(axes, panel, look, xs, ticks(xs, max(2, int(width // 42))))
     axes.set_yticks(range(len(ys)), [y if isinstance(y, str) else size_text(y) for y in ys])
     axes.set_ylabel("" if look.y in BARE_COLUMNS else look.y)
     room = width / len(xs)
@@ -165,8 +144,8 @@ def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -
     dark, light = sorted((theme.ink, theme.background), key=_brightness)
     for cell in panel:
         column, line = xs.index(cell.x), ys.index(cell.y)
-        full = min(1.0, (cell.winner.margin - 1) / FULL_COLOUR)
-        face = mix(theme.background, look.styles[cell.curve].colour, PALEST + (1 - PALEST) * full)
+        full = min(1.0, (cell.winner.margin - 1) / 0.5)  # where the runner-up takes at least 50 % longer
+        face = mix(theme.background, look.styles[cell.curve].colour, 0.55 + 0.45 * full)
         hatch: dict[str, Any] = {"hatch": TIE_HATCH, "edgecolor": theme.background} if cell.undecided else {}
         axes.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=face, linewidth=0, **hatch))
         if sizes:
@@ -174,7 +153,7 @@ def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -
             text = f"{look.names[cell.curve]}\n{cell.margin}" if with_names else cell.margin
             ink = dark if _brightness(face) > 0.5 else light
             axes.text(column, line, text, ha="center", va="center", fontsize=sizes[0], color=ink, bbox=plate)
-    if room >= GAP_WIDTH:
+    if room >= 8:  # points; narrower cells would vanish between gaps
         axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)
     axes.hlines([i - 0.5 for i in range(1, len(ys))], -0.5, len(xs) - 0.5, color=theme.background, linewidth=2)
 
@@ -270,7 +249,7 @@ def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes
         ]
         entries.append(("dot: fastest there (measured)", _marker(LIGHT.ink)))
         entries += [(name, _marker(colours[name])) for name in names if name not in areas]
-        body = rows * (MAP_INCHES if panels[0].y_name else STRIP_INCHES)
+        body = rows * (3.4 if panels[0].y_name else 1.5)
         figure, grid_axes = make_page(len(panels), columns, body, title, caption, [entries], LIGHT)
         for axes, panel in zip(grid_axes, panels, strict=True):
             _draw_choices(axes, panel, colours)

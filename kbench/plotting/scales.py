@@ -182,11 +182,12 @@ class ChangeAxis:
         ticks = {math.log(ratio): text for ratio, text in texts.items() if ends[0] <= ratio <= ends[1]}
         axis.set_major_locator(FixedLocator([*ticks]))
         axis.set_minor_locator(NullLocator())
-        axis.set_ticklabels([*ticks.values()])
+        axis.set_ticklabels([text.replace("-", "\N{MINUS SIGN}") for text in ticks.values()])
 
     def text(self, effect: float) -> str:
         """A change beside its mark: `+4.6%`, or `46x` on an axis of factors."""
-        return format_change(math.exp(effect)) if self.in_percent else _factor_text(math.exp(effect))
+        change = format_change(math.exp(effect)) if self.in_percent else _factor_text(math.exp(effect))
+        return change.replace("-", "\N{MINUS SIGN}")
 
     def within(self, effect: float) -> float:
         """The position of an effect, at the edge where it lies beyond the axis."""

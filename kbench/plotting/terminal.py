@@ -118,9 +118,10 @@ def _notes(series: Series, look: Look) -> str:
     flags = lines.hollow_flags(series.points)
     places: dict[str, set[float]] = defaultdict(set)
     for point in series.points:
-        if point.kind != VALUE or point.claimed is not None or (point.hollow and flags):
-            outcome = point.row.status.value if point.kind != VALUE else flags if point.value is not None else "suspect"
-            places[outcome].update(() if point.x is None else [point.x])
+        outcome = point.row.status.value if point.kind != VALUE else flags if point.hollow else ""
+        outcome = outcome if point.claimed is None else "suspect"
+        if outcome and point.x is not None:
+            places[outcome].add(point.x)
     notes = []
     for outcome in sorted(places):
         sizes = [size_text(x) for x in sorted(places[outcome])]

@@ -62,13 +62,14 @@ def content(
     members = [(source.label, row) for source in sources for row in source.rows]
     members.sort(key=lambda member: member[1].role == Role.CONTROL)
     common, rows = _all_rows(sources, members)
-    summaries = [_summary(source) for source in sources]
     pictures, no_picture = _pictures(sources)
-    facts = [*(summary[name] for summary in summaries for name in ("operators", "devices", "dates"))]
+    measured = [row for source in sources for row in source.rows if row.role is Role.PROVIDER]
+    dates = sorted(row.started_at[:10] for row in measured)
+    facts = [*(row.case.operator for row in measured), *(row.device for row in measured), *dates]
     return {
         "title": title or f"kbench: {', '.join(source.label for source in sources)}",
         "lede": " · ".join(dict.fromkeys([*filter(None, facts), *(str(source.path) for source in sources)])),
-        "files": summaries,
+        "files": [_summary(source) for source in sources],
         "comparison": _comparison(files, baseline, where) if baseline is not None else None,
         "pictures": pictures,
         "no_picture": no_picture,
@@ -95,23 +96,13 @@ def _comparison(files: Sequence[Path | str], baseline: Path | str, where: str) -
 def _summary(source: ResultsFile) -> dict[str, Any]:
     analysis = source.analysis
     members = [row for row in analysis.rows if row.role == Role.PROVIDER]
-    facts = {
-        "operators": _different(row.case.operator for row in members),
-        "cases": len({row.case for row in members}),
-        "providers": len(analysis.standings),
-        "dtypes": _different(row.case.dtype for row in members),
-        "rows": counts(analysis.rows),
-        "sessions": len({row.session for row in analysis.rows}),
-        "devices": _different(row.device for row in members),
-        "dates": _different(sorted(row.started_at[:10] for row in members)),
-    }
     details = details_table(analysis)
     winners = None
     if details.rows and _has_rivals(analysis):
         winners = page_table(dict(zip(details.header, zip(*details.rows, strict=True), strict=True)))
-    return facts | {
+    return {
         "file": source.label,
-        "facts": facts,
+        "counts": counts(analysis.rows),
         "headline": headline(analysis),
         "baseline": analysis.baseline,
         "caveats": [*caveats(analysis), *source.warnings],
@@ -142,10 +133,6 @@ def _flags(provider: str, members: Sequence[Row]) -> str:
 def _has_rivals(analysis: Analysis) -> bool:
     """Whether more than one provider was timed."""
     return sum(line.timed > 0 for line in analysis.standings) > 1
-
-
-def _different(words: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(filter(None, words)))
 
 
 def _pictures(sources: Sequence[ResultsFile]) -> tuple[dict[str, list[str]], str]:

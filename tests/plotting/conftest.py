@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ def draw(tmp_path: Path) -> Draw:
         axes: tuple[str, ...] = ("M", "N"),
         **choices: Any,
     ) -> list[Figure]:
-        path = save(tmp_path / "softmax.csv", rows, axes)
-        path.with_suffix(".env.json").write_text(json.dumps(environment or {}))
+        path = save(tmp_path / "softmax.csv", rows, axes, environment or {"driver": ""})
         return [picture.figure for picture in plot(load_sources([path], where), Choices(**choices))]
 
     return draw

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -53,8 +55,12 @@ def copies(ns: Iterable[int] = NS, **fields: object) -> list[Row]:
     return [drawn_row(case(n), "copy", role=Role.CONTROL, **fields) for n in ns]
 
 
-def save(path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:
+def save(
+    path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N"), environment: dict[str, Any] | None = None
+) -> Path:
     Writer(path, axes).write(list(rows))
+    if environment:
+        path.with_suffix(".env.json").write_text(json.dumps(environment))
     return path
 
 

@@ -43,8 +43,8 @@ def changes(axes: Axes) -> dict[str, list[tuple[float, float]]]:
 
 def test_a_sweep_shows_every_change_and_its_verdict(tmp_path: Path) -> None:
     factors = dict(zip(NS, (1.05, 1.0, 1.0, 0.9, 1.0), strict=True))
-    old = [each for n in NS for each in timed("triton", n, 1.0)]
-    new = [each for n, factor in factors.items() for each in timed("triton", n, factor)]
+    old = [row for n in NS for row in timed("triton", n, 1.0)]
+    new = [row for n, factor in factors.items() for row in timed("triton", n, factor)]
     [figure] = drawn(old, new, tmp_path)
     [axes] = figure.axes
     found = changes(axes)
@@ -57,7 +57,7 @@ def test_a_sweep_shows_every_change_and_its_verdict(tmp_path: Path) -> None:
 
 
 def test_every_interval_is_drawn_and_the_margin_is_a_band(tmp_path: Path) -> None:
-    old, new = ([each for n in NS for each in timed("triton", n, ms)] for ms in (1.0, 1.05))
+    old, new = ([row for n in NS for row in timed("triton", n, ms)] for ms in (1.0, 1.05))
     [figure] = drawn(old, new, tmp_path, margin=0.01)
     [axes] = figure.axes
     spans = [path.vertices[:, 1] for lines in axes.collections for path in lines.get_paths()]
@@ -68,24 +68,19 @@ def test_every_interval_is_drawn_and_the_margin_is_a_band(tmp_path: Path) -> Non
 
 
 def test_providers_and_dtypes_are_panels_on_one_scale(tmp_path: Path) -> None:
-    def rows(factor: float) -> list[Row]:
-        return [
-            each
-            for n in NS
-            for name in ("row[num_warps=16]", "row[num_warps=2]", "torch", "cuda")
-            for dtype in ("float16", "float32")
-            for each in timed(name, n, factor, dtype=dtype)
-        ]
-
-    [figure] = drawn(rows(1.0), rows(1.1), tmp_path)
-    names = ["cuda", "row[num_warps=2]", "row[num_warps=16]", "torch"]
-    assert panels(figure) == [f"{name} · {dtype}" for name in names for dtype in ("float16", "float32")]
+    names, dtypes = ("cuda", "row[num_warps=2]", "row[num_warps=16]"), ("float16", "float32")
+    old, new = (
+        [row for n in NS for name in names for dtype in dtypes for row in timed(name, n, ms, dtype=dtype)]
+        for ms in (1.0, 1.1)
+    )
+    [figure] = drawn(old, new, tmp_path)
+    assert panels(figure) == [f"{name} · {dtype}" for name in names for dtype in dtypes]
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
 
 
 def test_rows_without_a_change_have_a_mark_in_the_strip_below(tmp_path: Path) -> None:
-    old = [each for n in NS for each in timed("triton", n, 1.0)]
-    new = [each for n in NS[1:4] for each in timed("triton", n, 1.0)]
+    old = [row for n in NS for row in timed("triton", n, 1.0)]
+    new = [row for n in NS[1:4] for row in timed("triton", n, 1.0)]
     new += [drawn_row(case(256), "triton", session=session, status="wrong") for session in range(3)]
     [figure] = drawn(old, new, tmp_path)
     found = changes(figure.axes[0])
@@ -95,19 +90,19 @@ def test_rows_without_a_change_have_a_mark_in_the_strip_below(tmp_path: Path) ->
 
 def test_without_a_sweep_the_worst_row_is_on_top(tmp_path: Path) -> None:
     factors = {"a": 1.0, "b": 1.3, "c": 0.8, "gone": 1.0}
-    old = [each for name in factors for each in timed(name, 256, 1.0)]
-    new = [each for name in "abc" for each in timed(name, 256, factors[name])]
+    old = [row for name in factors for row in timed(name, 256, 1.0)]
+    new = [row for name in "abc" for row in timed(name, 256, factors[name])]
     [figure] = drawn(old, new, tmp_path)
     [axes] = figure.axes
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["b", "a", "c", "gone"]
-    assert labels(axes) == ["slower  +30.0%", "same  0.0%", "faster  -20.0%", "missing"]
+    assert labels(axes) == ["slower  +30.0%", "same  0.0%", "faster  \N{MINUS SIGN}20.0%", "missing"]
 
 
 def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
     ns = range(256, 256 * 21, 256)
-    old = [each for n in ns for each in timed("triton", n, 1.0)]
-    new = [each for n in ns for each in timed("triton", n, 46.0 if n == 512 else 1.0 + n / 1e6)]
+    old = [row for n in ns for row in timed("triton", n, 1.0)]
+    new = [row for n in ns for row in timed("triton", n, 46.0 if n == 512 else 1.0 + n / 1e6)]
     [figure] = drawn(old, new, tmp_path)
     assert [text for text in labels(figure.axes[0]) if text] == ["+4500%"]
     assert math.exp(figure.axes[0].get_ylim()[1]) < 1.5
@@ -115,9 +110,9 @@ def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
-    old = [each for n in NS for each in timed("triton", n, 1.0)]
+    old = [row for n in NS for row in timed("triton", n, 1.0)]
     with pytest.raises(ResultsError, match=r"no change to draw: .*kbench compare"):
-        drawn(old, [each for n in NS for each in timed("other", n, 1.0)], tmp_path)
+        drawn(old, [row for n in NS for row in timed("other", n, 1.0)], tmp_path)
     with pytest.raises(UsageError, match=r"--x.*'K'.*M, N"):
         drawn(old, old, tmp_path, x="K")
     with pytest.raises(UsageError, match="a comparison has two files"):

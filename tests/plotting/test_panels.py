@@ -10,6 +10,7 @@ from drawing import NS, Draw, caption, case, curves, drawn_row, legend, panels, 
 
 from kbench.errors import UsageError
 from kbench.plotting import Choices, write_pictures
+from kbench.results.case import Case
 from kbench.results.row import Row
 
 
@@ -94,3 +95,27 @@ def test_a_wide_parameter_sweep_runs_along_the_parameter(draw: Draw) -> None:
     stages = [f"triton-row[num_warps=*,num_stages={s}]" for s in (1, 2, 3, 4)]
     assert sorted(legend(figure)) == ["torch-native", *stages]
     assert [x for x, _ in curves(figure.axes[0])[0]] == [1, 2, 4, 8, 16, 32]
+
+
+@pytest.mark.slow
+def test_sizes_run_along_x_unless_a_scalar_is_asked_for(draw: Draw) -> None:
+    def normed(eps: float, n: int) -> Row:
+        return drawn_row(Case("norm", {"M": 64, "N": n, "eps": eps, "causal": False, "mode": "forward"}, "float32"))
+
+    scalars, sizes = (1e-6, 1e-5, 1e-4), (256, 512, 1024, 2048)
+    rows, axes = [normed(eps, n) for eps in scalars for n in sizes], ("M", "N", "eps", "causal", "mode")
+    [usual] = draw(*rows, axes=axes)
+    assert {panel.get_xlabel() for panel in usual.axes} == {"N"}
+    assert panels(usual) == ["eps=1e-06", "eps=1e-05", "eps=0.0001"]
+    [asked] = draw(*rows, axes=axes, x="eps", by=["N"])
+    assert panels(asked) == [f"N={n}" for n in sizes]
+    [curve] = curves(asked.axes[0])
+    assert [x for x, _ in curve] == list(scalars)
+    assert [tick.get_text() for tick in asked.axes[0].get_xticklabels()] == ["1e-06", "1e-05", "0.0001"]
+    with pytest.raises(UsageError, match="--x: 'causal' holds no numbers; choose from M, N, eps"):
+        draw(*rows, axes=axes, x="causal")
+
+
+def test_too_many_curves_for_a_picture(draw: Draw) -> None:
+    with pytest.raises(UsageError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
+        draw(*(drawn_row(case(256), f"provider{place}") for place in range(300)))
