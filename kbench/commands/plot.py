@@ -74,7 +74,9 @@ def plot(
     if term and out:
         raise UsageError("--term and --out cannot be combined: --term writes no files")
     if term:
-        plotting.print_charts(newest_results(files), choices, where)
+        from kbench.plotting import terminal  # plotext is slow to import, and most pictures are files
+
+        terminal.print_charts(newest_results(files), choices, where)
         return ExitStatus.OK
     for path in plotting.write_pictures(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)

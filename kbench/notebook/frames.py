@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.errors import ResultsError, UsageError
+from kbench.results.cells import format_cell
 from kbench.results.environment import environment_path
 from kbench.results.row import LINE, csv_header
 
@@ -114,11 +115,10 @@ def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, (tuple, list)):
-        return ";".join(_cell(element) for element in value)
-    if value is None or value is pd.NA or value is pd.NaT:
+    if value is pd.NA or value is pd.NaT:
         return ""
-    value = value.item() if hasattr(value, "item") else value  # the repr of a numpy number is not a plain number
-    if isinstance(value, float):
-        return "" if value != value else repr(value)
-    return str(value)
+    if isinstance(value, list):
+        return format_cell(tuple(value))
+    return format_cell(
+        value.item() if hasattr(value, "item") else value
+    )  # the repr of a numpy number is not a plain number

@@ -37,7 +37,6 @@ __all__ = [
     "plot",
     "plot_changes",
     "plot_history",
-    "print_charts",
     "write_history_pictures",
     "write_pictures",
 ]
@@ -157,10 +156,3 @@ def _settled(combination: str, figure: Figure, curves: Sequence[DrawnCurve] = ()
     """A picture of a figure that is laid out."""
     settle(figure)
     return Picture(combination, figure, curves)
-
-
-def print_charts(files: Sequence[Path | str], choices: Choices = DEFAULT_CHOICES, where: str = "") -> None:
-    """Print results as text, a chart per panel. `files`, `where` and what it raises are those of `write_pictures`."""
-    from kbench.plotting import terminal  # plotext is slow to import, and most pictures are files
-
-    terminal.print_charts(load_sources(files, where), choices)

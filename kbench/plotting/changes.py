@@ -192,7 +192,7 @@ def _pages(
     is_list = not along or max(panels.values()) < 3 or len(panels) > room  # few sizes are no sweep
     if is_list and x is None and not by:
         return "", [], [Page({}, [Panel({}, list(changes))])]
-    return along, list(paired.values()), split_into_pages(changes, beside, by, MOST_PANELS, MOST_PANELS)
+    return along, list(paired.values()), split_into_pages(changes, beside, by, MOST_PANELS)
 
 
 def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle, title: str, text: Sequence[str]) -> Figure:

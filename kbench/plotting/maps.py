@@ -22,7 +22,7 @@ from kbench.analysis.ranking import Winner, places
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.names import BARE_COLUMNS, natural, size_text, title_of
 from kbench.plotting.pages import Look, Page
-from kbench.plotting.points import axes_of, most_values, numbers_of
+from kbench.plotting.points import axes_of, most_values, numbers_of, where_of
 from kbench.plotting.scales import short, ticks
 from kbench.plotting.sheet import PAGE_WIDTHS, LegendEntry, grid, make_page, panel_width, settle, text_width
 from kbench.plotting.style import LIGHT, mix, styled, styles
@@ -90,10 +90,7 @@ def cells_of(
         raise ResultsError(f"{paths}: every row is suspect or has no time; see the columns `reason` and `flags`")
     cells = []
     for file, winner in winners:
-        case, key = winner.case, winner.key
-        where: dict[str, Any] = {"file": file, "operator": case.operator, "dtype": case.dtype}
-        where |= {"device": key.device, "timer": key.timer, "cache": key.cache}
-        where |= {axis: case.axes.get(axis, "") for axis in axes}
+        where = where_of(winner.rows[0], file, axes)
         cells.append(Cell(winner, where, float(where[x]), ""))
     free = [name for name in reversed(axes) if name not in (x, *paired, *by)]
     varying = {name: sizes for name, sizes in numbers_of(cells, free).items() if len(sizes) > 1}

@@ -125,13 +125,12 @@ class Look:
 def split_into_pages(
     shown: Sequence[P],
     columns: Sequence[str],
-    by: Sequence[str] = (),
-    room: int = MAX_PANELS,
-    room_by: int = MAX_BY,
+    by: Sequence[str],
+    room: int,
 ) -> list[Page[P]]:
     """The pages for these points: panels for the columns that vary, and several pages where one page has no room for them.
 
-    `by` names the columns that make the panels, at most `room_by` of them. Without it a page has up to `room` panels.
+    `by` names the columns that make the panels. Without it a page has as many as there is room for.
     Raises UsageError for too many panels or pictures; the message says how to have fewer.
     """
     varying = [name for name in columns if len(_values(shown, name)) > 1]
@@ -144,7 +143,6 @@ def split_into_pages(
     if by:
         outer = [name for name in varying if name not in by]
         pages = [_page(fixed, points, varying) for fixed, points in _groups(shown, outer)]
-        room = room_by
     else:
         pages = [_page(fixed, points, varying) for fixed, points in _fitting(shown, varying, room)]
     most = max(len(page.panels) for page in pages)

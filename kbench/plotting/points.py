@@ -175,12 +175,7 @@ def _advice(statuses: set[str]) -> str:
 
 
 def _point(row: Row, file: str, axes: Sequence[str], metric: Metric, *, is_copy: bool) -> Point:
-    where: dict[str, Any] = {
-        "file": file, "operator": row.case.operator, "dtype": row.case.dtype, "model": row.model.replace(";", ", "),
-        "device": row.device, "timer": row.timer, "cache": row.cache,
-    }  # fmt: skip
-    where.update(dict.fromkeys(axes, ""))
-    where.update(row.case.axes)
+    where = where_of(row, file, axes)
     curve = COPY_CURVE if is_copy else row.configuration_name
     value: float | None = getattr(row, metric.column)
     if value is None or not _drawable(value, row, metric):
@@ -195,6 +190,17 @@ def _point(row: Row, file: str, axes: Sequence[str], metric: Metric, *, is_copy:
     spread = [value, *(end * metric.scale for end in ends if end is not None)]
     point.value, point.low, point.high = value, min(spread), max(spread)
     return point
+
+
+def where_of(row: Row, file: str, axes: Iterable[str]) -> dict[str, Any]:
+    """What was measured, and how, by the columns that divide pictures into panels."""
+    where: dict[str, Any] = {
+        "file": file, "operator": row.case.operator, "dtype": row.case.dtype, "model": row.model.replace(";", ", "),
+        "device": row.device, "timer": row.timer, "cache": row.cache,
+    }  # fmt: skip
+    where.update(dict.fromkeys(axes, ""))
+    where.update(row.case.axes)
+    return where
 
 
 def _drawable(value: float, row: Row, metric: Metric) -> bool:

@@ -118,7 +118,7 @@ def pages_of(
     look = look.of(point.curve for point in shown)
     beside = [name for name in columns if (name != x or of_bars) and name not in paired]
     beside += ["file"] if "file" in choices.by else []
-    for page in split_into_pages(shown, beside, choices.by, MAX_BY if of_bars else MAX_PANELS):
+    for page in split_into_pages(shown, beside, choices.by, MAX_BY if of_bars or choices.by else MAX_PANELS):
         yield page, look
 
 
@@ -138,7 +138,7 @@ def pages_of_winners(
     beside = [name for name in fixed_columns(points, axes) if name not in (x, y, *paired)]
     look = Look(metric, theme_by_name(choices.theme), sources, x, list(paired), beside, text, y)
     look = look.of(cell.curve for cell in cells)
-    for page in split_into_pages(cells, ["file", *beside], choices.by):
+    for page in split_into_pages(cells, ["file", *beside], choices.by, MAX_BY if choices.by else MAX_PANELS):
         yield page, look
 
 

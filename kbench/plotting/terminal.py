@@ -6,13 +6,14 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import plotext  # type: ignore[import-untyped]
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from kbench.analysis.files import ResultsFile
+from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
 from kbench.plotting import lines
 from kbench.plotting.bars import bars_of
@@ -33,8 +34,10 @@ CHART_LINES, LONGEST_BAR, TICK_COLUMNS, SIGN_COLUMNS = 20, 40, 8, 4
 """The height of a chart with its axis, the length of the longest bar, and the room of a tick and of a sign along a line."""
 
 
-def print_charts(sources: Sequence[ResultsFile], choices: Choices) -> None:
-    """Print a chart for each panel, then the caption. Raises UsageError and ResultsError as a picture does."""
+def print_charts(files: Sequence[Path | str], choices: Choices, where: str = "") -> None:
+    """Print results as text: a chart for each panel, then the caption. `files`, `where` and what it raises are those of
+    `write_pictures`."""
+    sources = load_sources(files, where)
     if choices.kind == "change":
         raise UsageError("--term cannot draw --kind change; `kbench compare` prints the changes")
     print_panel: Callable[[Any, Look], None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from drawing import Draw, caption, case, drawn_row, labels, legend, panels, title
 from matplotlib.patches import Rectangle
@@ -38,13 +36,6 @@ def test_a_margin_within_the_noise_floor_is_a_tie(draw: Draw) -> None:
     hatched = [patch.get_hatch() == TIE_HATCH for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     assert hatched == [True, False]
     assert legend(figure) == ["a 1 + 1 tie", "~ tie (1)"]
-
-
-def test_a_margin_that_the_rounds_disagree_about_cannot_be_told(draw: Draw) -> None:
-    [a, b] = race(256, a=1.0, b=1.02)
-    a, b = replace(a, round_ms=(1.0, 1.04, 1.0)), replace(b, round_ms=(1.05, 1.0, 1.02))
-    [figure] = draw(a, b, *race(512, a=1.0, b=1.5), kind="heatmap")
-    assert labels(figure.axes[0]) == ["a\n?", "a\n1.50x"]
 
 
 def test_dtypes_are_rows_where_only_one_axis_varies(draw: Draw) -> None:
