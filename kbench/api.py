@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import UsageError
+from kbench.text.suggest import unknown
 from kbench.text.words import split_words
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def run(
     from kbench.execute.prepare import prepare
     from kbench.execute.run import RunOptions, execute
 
+    if continuing not in (None, "resume", "append"):
+        raise UsageError(f"continuing: {unknown('value', continuing, ('resume', 'append'))}")
     options = RunOptions(Path(out), devices, scheduler, spread, continuing, keep_trying=keep_trying)
     choices: dict[str, Any] = {
         "sets": _several(sets),
@@ -89,15 +92,15 @@ def run(
 
 
 def load(path: str | Path) -> pd.DataFrame:
-    """The rows of a results CSV, controls included, indexed by the line of the file on which each stands.
+    """The rows of a results CSV, or of the only one in a folder, controls included. The index is the line of the file.
 
     Numbers are float64 with NaN for what is not known, axes are Int64, float64, bool or text, `session` is int64, other whole
     numbers are Int64, `deterministic` is boolean, and `round_ms` has tuples of floats. `flags` is text, several between
     semicolons. `attrs["path"]` is the path of the file. Raises ResultsError for a file that is not one.
     """
-    from kbench.results.reader import read_results
+    from kbench.results.reader import read_results, results_file
 
-    return read_results(path).frame()
+    return read_results(results_file(Path(path))).frame()
 
 
 def compare(

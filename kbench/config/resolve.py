@@ -190,6 +190,9 @@ class Resolver:
             message = f"{self.operator} has no gradients, so it has no modes; remove mode"
             self.report(values.key, f"{message}, or declare gradients= in the operator")
             return None
+        if name in Measure.model_fields:
+            self.report(values.key, f"{name} is a key of measure; move it there")
+            return None
         info = self.info
         keys = [*info.axes, *self.words, *info.scalars, *(self.model_keys if info.model_axes else ())]
         # a bare key of --set, or a column of a file of shapes, may also be one of these

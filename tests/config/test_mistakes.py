@@ -61,6 +61,7 @@ def test_an_unknown_operator_or_provider_may_be_in_an_installed_plugin_that_fail
         ("N", "expected key=value, for example N=1024,4096 or rounds=3"),
         ("N=[1", "while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"),
         ("baseline=tritn", 'unknown baseline "tritn"; did you mean "triton"?'),
+        ("sweep.rounds=3", "rounds is a key of measure; move it there"),
     ],
 )
 def test_mistakes_in_set(argument: str, message: str) -> None:

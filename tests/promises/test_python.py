@@ -39,7 +39,7 @@ def results(made_once: MadeOnce) -> Path:
 
     def make(folder: Path) -> None:
         rows = kb.run(CONFIG, [mine, broken], out=folder / "results")
-        pd.testing.assert_frame_equal(rows, kb.load(folder / "results" / "softmax.csv"))
+        pd.testing.assert_frame_equal(rows, kb.load(folder / "results"))
 
     return made_once("python", make) / "results" / "softmax.csv"
 
@@ -134,6 +134,7 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
         (lambda: kb.run({"operator": "softmax"}), kb.ConfigError, ("sweep", "providers")),
         (lambda: kb.run("softmx"), kb.ConfigError, ("softmx", "softmax")),
         (lambda: kb.run(CONFIG, [3]), kb.ConfigError, ("3",)),
+        (lambda: kb.run(CONFIG, continuing="resum"), kb.UsageError, ("continuing", "resum", "resume")),  # type: ignore[arg-type]
         (lambda: kb.load("nope.csv"), kb.ResultsError, ("nope.csv",)),
         (lambda: kb.load(Path(__file__)), kb.ResultsError, ("test_python.py:1",)),
         (lambda: kb.compare(OLD, NEW, metric="mss"), kb.UsageError, ("metric", "mss", "ms")),
