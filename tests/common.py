@@ -6,21 +6,15 @@ import functools
 import os
 import re
 import runpy
-import signal
 import subprocess
-import sys
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from promises import outside
 
-from kbench import interrupts
-
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = outside.ROOT
 PLUGINS = Path(__file__).parent / "plugins"
 
 Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -51,56 +45,6 @@ def register_plugin(name: str) -> None:
 
 
 def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the program `kbench` in this process, in a folder, without a terminal. Its workers are separate processes.
-
-    Afterwards the streams, working folder, signal handlers, arguments and warnings of this process are restored.
-    """
-    from kbench.__main__ import main
-
-    words = ["kbench", *map(str, arguments)]
-    code: object = 0
-    with _streams_in_files() as written, _restored(folder, words):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-    return subprocess.CompletedProcess(words, int(str(code or 0)), *written)
-
-
-@contextmanager
-def _streams_in_files() -> Iterator[list[str]]:
-    """Replace stdout and stderr with files. At the end the list holds the content of both files."""
-    before, written = (sys.stdout, sys.stderr), list[str]()
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
-        sys.stdout, sys.stderr = out, err
-        try:
-            yield written
-        finally:
-            sys.stdout, sys.stderr = before
-            for file in (out, err):
-                file.seek(0)
-                written.append(file.read())
-
-
-@contextmanager
-def _restored(folder: Path, arguments: list[str]) -> Iterator[None]:
-    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING_SIGNALS}
-    here, words, show = Path.cwd(), sys.argv, warnings.showwarning
-    os.chdir(folder)
-    sys.argv = arguments
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _print_warning  # on stderr, as for a user
-            warnings.simplefilter("default")
-            for silent in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
-                warnings.simplefilter("ignore", silent)  # Python ignores these by default
-            yield
-    finally:
-        sys.argv, warnings.showwarning = words, show
-        os.chdir(here)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def _print_warning(message: object, *where: object, **more: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    """Run the program `kbench` in this process, in a folder, without a terminal. Its workers are separate processes."""
+    ended = outside.run_kbench(*arguments, folder=folder)
+    return subprocess.CompletedProcess(["kbench", *map(str, arguments)], ended.code, ended.out, ended.err)
