@@ -108,10 +108,10 @@ def test_a_case_without_a_weight_counts_once_and_huge_weights_do_not_overflow() 
 
 def test_the_report_names_models(write: Write) -> None:
     rows = [*pair(1, 4.0, None), *pair(2, 1.0, None)]
-    for each in rows[:3]:
-        each.model = "llama-3-8b;qwen3-8b"
+    for of_model in rows[:3]:
+        of_model.model = "llama-3-8b;qwen3-8b"
     page = content([write("named", rows)])
-    assert page["rows"].rows[0][page["rows"].heads.index("model")] == "llama-3-8b, qwen3-8b"
+    assert page["rows"].columns[page["rows"].heads.index("model")][0] == "llama-3-8b, qwen3-8b"
     assert "model" in page["files"][0]["winners"].heads
     assert "model" not in content([write("plain", [*pair(1, 4.0, None), *pair(2, 1.0, None)])])["rows"].heads
 
