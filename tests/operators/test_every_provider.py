@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from judging import DEVICE, judged, random_inputs
+from judged_outputs import DEVICE, judged, random_inputs
 
 from kbench.contract.origin import shipped
 from kbench.contract.provider import Unsupported

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from judging import judge, judged, normal, providers
+from judged_outputs import judge, judged, normal, providers
 
 from kbench.contract.registry import operator
 from kbench.operators.gelu.providers_torch import NAIVE

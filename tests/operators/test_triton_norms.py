@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judging import DEVICE, judged, random_inputs
+from judged_outputs import DEVICE, judged, random_inputs
 
 from kbench.contract.registry import operator
 from kbench.kernels.norms import launch

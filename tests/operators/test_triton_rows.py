@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from judging import DEVICE, normal
+from judged_outputs import DEVICE, normal
 from torch import Tensor
 
 from kbench.contract.provider import Unsupported

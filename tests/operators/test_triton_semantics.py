@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from judging import DEVICE, judge, judged, normal, providers, random_inputs
+from judged_outputs import DEVICE, judge, judged, normal, providers, random_inputs
 
 from kbench.contract.provider import Unsupported
 from kbench.contract.registry import operator
@@ -33,7 +33,7 @@ def _interpreted():
     from triton.runtime.jit import JITFunction
 
     if DEVICE.type == "cpu" and isinstance(tl.max, JITFunction):
-        pytest.fail("Triton was imported before TRITON_INTERPRET was set; see tests/operators/judging.py")
+        pytest.fail("Triton was imported before TRITON_INTERPRET was set; see tests/judged_outputs.py")
 
 
 @pytest.mark.slow

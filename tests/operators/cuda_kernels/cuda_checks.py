@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from judging import judged
+from judged_outputs import judged
 from torch import Tensor
 
 from kbench.contract.operator import Operator

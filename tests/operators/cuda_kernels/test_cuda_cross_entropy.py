@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from judging import judged
+from judged_outputs import judged
 
 from kbench.contract.provider import Unsupported
 from kbench.contract.registry import operator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from cuda_checks import DEVICE, DTYPES, LADDER, SOFTMAX, randn, wrong
-from judging import judged
+from judged_outputs import judged
 
 from kbench.contract.provider import Unsupported
 from kbench.operators.softmax.providers_cuda import cuda_backward
