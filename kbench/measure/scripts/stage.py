@@ -219,7 +219,7 @@ class Stage:
 
     def _add_facts(self, row: Row, closure: Closure, baseline: Closure | None) -> None:
         """What is known of a closure beside its time."""
-        if baseline and closure is not baseline:
+        if baseline and closure is not baseline and not (closure.error or baseline.error):
             row.agreement = agreement(closure.output, baseline.output)
         row.noticed = ";".join(self._noticed(closure, baseline))
         row.script_ms = closure.script_ms
