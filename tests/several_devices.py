@@ -14,5 +14,4 @@ def devices(kind):
 
 
 catalog.devices = devices
-device.Device.index = property(lambda self: devices("")[0].index)
-device.Device.uuid = property(lambda self: devices("")[0].uuid)
+device.Device.info = property(lambda self: devices("")[0])

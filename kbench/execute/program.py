@@ -130,12 +130,11 @@ def run_script(
                 if lost is None:
                     break
                 row, machine = lost
-                given_up = start == MOST_STARTS
-                again = (
-                    f"giving it up after {start} starts" if given_up else "starting the script again without this line"
-                )
-                note(f"{script.name}: {row.provider} at {row.case.label}: {row.reason}; {again}")
-                if given_up:
+                where = f"{script.name}: {row.provider} at {row.case.label}: {row.reason}"
+                if start < MOST_STARTS:
+                    note(f"{where}; starting the script again without this line")
+                else:
+                    note(f"{where}; giving the script up after {start} starts")
                     written.add([row], machine, session)
         if written.run.interrupted or written.run.code:
             break
@@ -209,7 +208,8 @@ class _Program:
             with suppress(subprocess.TimeoutExpired):  # Ctrl-C has reached the program too
                 process.wait(END_LIMIT_S)
         finally:
-            kill_tree(process.pid)
+            if process.poll() is None:
+                kill_tree(process.pid)
         with suppress(subprocess.TimeoutExpired):  # the driver may wait for a kernel that still runs
             process.wait(END_LIMIT_S)
         run.code = -signal.SIGKILL if process.returncode is None else process.returncode
@@ -229,10 +229,11 @@ class _Program:
         status, reason = measuring.lost or (Status.CRASHED, how)
         reason += f" while {STEPS[step.step]}" if measuring.lost is None or status is Status.TIMEOUT else ""
         line = point.lines[step.index]
-        deaths = self._deaths[point.case.operator, line] = self._deaths[point.case.operator, line] + 1
-        messages = [LineDone(point.case.operator, point.point, line, None, status, reason)]
-        if deaths == MOST_DEATHS:
-            messages.append(LineDone(point.case.operator, "", line, None, status, f"not tried again: {reason}"))
+        plot = point.case.operator
+        self._deaths[plot, line] += 1
+        messages = [LineDone(plot, point.point, line, None, status, reason)]
+        if self._deaths[plot, line] == MOST_DEATHS:
+            messages.append(LineDone(plot, "", line, None, status, f"not tried again: {reason}"))
         with self._messages.open("ab") as file:
             file.write(b"\n")  # the process may have been killed while it wrote
             file.writelines(encode(message, "parent") for message in messages)
@@ -317,7 +318,6 @@ class _Written:
         self.session: int | None = None
         self._out, self._entries = out, dict(entries or {})
         self._writers: dict[str, tuple[Writer, EnvironmentRecord, RunResult]] = {}
-        self._last: Row | None = None
         check_writable(out / f"{name}.csv")
 
     def add(self, rows: Sequence[Row], machine: Machine, number: int, baseline: str = "") -> None:
