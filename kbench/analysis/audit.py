@@ -12,7 +12,7 @@ from statistics import median
 
 from kbench.results.row import Row
 from kbench.results.vocabulary import CALL_ORDER, NO_TENSORS, Agreement, Flag, Noticed, Role
-from kbench.text.words import plural
+from kbench.text.words import list_words, plural
 
 WORK_SHARE = 0.01
 """Counts of work that differ by no more than this are equal: scripts round the rates from which the counts follow."""
@@ -52,23 +52,13 @@ def _work(cases: RowsByCase) -> Iterator[str]:
         if row.counted is not None:
             alike[row.counted].append(row.configuration_name)
     (first, names), *further = alike.items()
-    counts = "; ".join(
-        [
-            f"{first:,.0f} {unit} per call for {_names(names)}",
-            *(f"{count:,.0f} for {_names(names)}" for count, names in further),
-        ]
-    )
+    counts = [f"{first:,.0f} {unit} per call for {list_words(names, LINES_NAMED)}"]
+    counts += [f"{count:,.0f} for {list_words(names, LINES_NAMED)}" for count, names in further]
     yield (
         f"The script counts different amounts of work for its providers in {_share(unequal, counting)}. At "
-        f"{_point(group[0])} it counts {counts}. Compare their times: the rates that the script reports "
+        f"{_point(group[0])} it counts {'; '.join(counts)}. Compare their times: the rates that the script reports "
         "for them cannot be compared."
     )
-
-
-def _names(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - LINES_NAMED} more" if len(names) > LINES_NAMED + 1 else ""
-    return ", ".join(names[:LINES_NAMED] if more else names) + more
 
 
 def _spread(group: Sequence[Row]) -> float:
@@ -146,23 +136,25 @@ def _late(cases: RowsByCase) -> Iterator[str]:
         late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
         by_host = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
         by_device = [row for row in late if row not in by_host]
-        for members, effect, why in (
-            (by_host, "times the host, not the device", "the host"),
-            (by_device, "reads too much", "the host only"),
-        ):
-            if not members:
-                continue
-            factors = [(row.script_ms or 0) / (row.ms or 1) for row in members]
-            row = members[factors.index(max(factors))]
-            reason = (
-                "" if members is by_host else " The host is not the reason. Perhaps other programs used the device."
-            )
-            yield (
-                f"For {name}, the script's do_bench {effect}, in {_share(members, timed)}. At {_point(row)} it "
-                f"reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us, and a launch takes {why} "
-                f"{_us(row.launch_ms)} us. In these cases the script's times are {median(factors):.1f} times as long as "
-                f"kbench's (median).{reason}"
-            )
+        if by_host:
+            yield _late_sentence(name, by_host, len(timed), "times the host, not the device", "the host", "")
+        if by_device:
+            reason = " The host is not the reason. Perhaps other programs used the device."
+            yield _late_sentence(name, by_device, len(timed), "reads too much", "the host only", reason)
+
+
+def _late_sentence(name: str, late: Sequence[Row], timed: int, effect: str, who: str, reason: str) -> str:
+    worst = max(late, key=_late_factor)
+    return (
+        f"For {name}, the script's do_bench {effect}, in {len(late)} of {plural(timed, 'case')}. At {_point(worst)} it "
+        f"reads {_us(worst.script_ms)} us. kbench measures {_us(worst.ms)} us, and a launch takes {who} "
+        f"{_us(worst.launch_ms)} us. In these cases the script's times are {median(map(_late_factor, late)):.1f} times as "
+        f"long as kbench's (median).{reason}"
+    )
+
+
+def _late_factor(row: Row) -> float:
+    return (row.script_ms or 0.0) / (row.ms or 1.0)
 
 
 def _order(cases: RowsByCase) -> Iterator[str]:

@@ -28,8 +28,6 @@ class Metric:
     statuses         the outcomes that have a value
     timed            whether it follows from a time, so that whatever distorts times distorts it
     drifts           whether it contains the machine's drift. Ratios to a control of the same run do not
-    by_round         whether its ratio between two providers of a case equals the ratio of their times, so that it can be
-                     computed in every round
     has_copy         whether pictures show the copy control's value beside the providers'
     """
 
@@ -45,7 +43,6 @@ class Metric:
     statuses: tuple[Status, ...] = (Status.OK,)
     timed: bool = True
     drifts: bool = False
-    by_round: bool = False
     has_copy: bool = False
 
     @property
@@ -68,14 +65,14 @@ def _in_microseconds(column: str) -> str:
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("gbps", "gbps", "speed", "GB/s", COLUMNS["gbps"].heading(), drifts=True, by_round=True, has_copy=True),
+        Metric("gbps", "gbps", "speed", "GB/s", COLUMNS["gbps"].heading(), drifts=True, has_copy=True),
         Metric(
-            "ms", "ms", "time", "us", _in_microseconds("ms"), lower_is_better=True, scale=1000.0, drifts=True, by_round=True,
+            "ms", "ms", "time", "us", _in_microseconds("ms"), lower_is_better=True, scale=1000.0, drifts=True,
             has_copy=True,
         ),
         Metric("speedup", "speedup", "speed-up", "x", "speed-up over the baseline", ratio=True),
         Metric(
-            "copy_fraction", "copy_fraction", "share of copy", "%", "share of the copy's GB/s", ratio=True, by_round=True
+            "copy_fraction", "copy_fraction", "share of copy", "%", "share of the copy's GB/s", ratio=True
         ),
         Metric(
             "ulp", "max_ulp", "error", "ulp", "largest error (ulp)", lower_is_better=True, may_be_zero=True,
@@ -89,8 +86,8 @@ METRICS = {
             "launch_ms", "launch_ms", "launch time", "us", _in_microseconds("launch_ms"), lower_is_better=True, scale=1000.0
         ),
         Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", COLUMNS["achieved_gbps"].heading(), drifts=True),
-        Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True, by_round=True),
-        Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True, by_round=True),
+        Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True),
+        Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True),
     )
 }  # fmt: skip
 """By name."""

@@ -74,7 +74,6 @@ class PairwiseComparison:
     outcome: Outcome
     ratio: float
     half_width: float
-    sessions: int
 
 
 @dataclass(frozen=True)
@@ -116,9 +115,7 @@ def judge_difference(time_difference: TimeDifference, limits: Limits, ticks: flo
         outcome = Outcome.TIE
     else:
         outcome = Outcome.UNCLEAR
-    return PairwiseComparison(
-        outcome, math.exp(time_difference.effect), time_difference.half_width, time_difference.sessions
-    )
+    return PairwiseComparison(outcome, math.exp(time_difference.effect), time_difference.half_width)
 
 
 def _times(rows: Sequence[Row]) -> Times:

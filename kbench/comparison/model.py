@@ -131,7 +131,7 @@ class Key:
 
     @classmethod
     def of(cls, row: Row, axes: Sequence[str]) -> Key:
-        """The key of a row by the columns of `compare.common_axes`."""
+        """The key of a row. `axes` are the columns that identify a case in both files."""
         values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
         return cls(row.case.operator, row.provider, row.params, values, row.case.dtype)
 

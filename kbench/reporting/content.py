@@ -89,8 +89,11 @@ def _comparison(files: Sequence[Path | str], baseline: Path | str, where: str) -
     from kbench.reporting.comparison_part import comparison_part
 
     old = parse_source(baseline)[1].resolve()
-    contenders = [file for file in files if parse_source(file)[1].resolve() != old]
-    return comparison_part(compare_results(baseline, *(contenders or files), options=CompareOptions(where=where)))
+    contenders = [file for file in files if parse_source(file)[1].resolve() != old] or list(files)
+    if len(contenders) > 1:
+        names = " and ".join(map(str, contenders))
+        raise UsageError(f"--baseline compares one file with the baseline, but got {names}; name one of them")
+    return comparison_part(compare_results(baseline, *contenders, options=CompareOptions(where=where)))
 
 
 def _summary(source: ResultsFile) -> dict[str, Any]:
