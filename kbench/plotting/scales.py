@@ -98,21 +98,27 @@ def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:
     if bottom > 0:
         axes.set_yscale("log")
         axes.set_ylim(bottom * (bottom / top) ** (strip / (1 - strip)), top)
-        span = top / bottom
-        steps: tuple[float, ...] = (1,)
-        if span < 6:
-            steps = (1, 1.5, 2, 3, 4, 5, 7)
-        elif span < 30:
-            steps = (1, 2, 3, 5)
-        elif span < 1e4:
-            steps = (1, 2, 5)
-        ticks = LogLocator(subs=steps).tick_values(bottom, top)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axes.set_ylim(-top * strip / (1 - strip), top)
-        ticks = MaxNLocator(8, steps=[1, 2, 2.5, 5, 10]).tick_values(0, top)
-    axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if bottom <= tick <= top]))
+    axes.yaxis.set_major_locator(FixedLocator(ticks_of_y(bottom, top)))
     axes.yaxis.set_minor_locator(NullLocator())
+
+
+def ticks_of_y(bottom: float, top: float) -> list[float]:
+    """Round values between two limits: factors unless the bottom is 0."""
+    if bottom > 0:
+        return factors(bottom, top, 8)
+    steps = MaxNLocator(8, steps=[1, 2, 2.5, 5, 10]).tick_values(0, top)
+    return [step for step in steps if 0 <= step <= top]
+
+
+def factors(low: float, high: float, most: int) -> list[float]:
+    """Round numbers between two limits that lie as close as possible, but are at most so many."""
+    decades = ((1, 1.2, 1.5, 2, 3, 5, 7), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,))
+    fine_to_coarse = (LogLocator(subs=steps).tick_values(low, high) for steps in decades)
+    inside = ([number for number in numbers if low <= number <= high] for numbers in fine_to_coarse)
+    return next((numbers for numbers in inside if len(numbers) <= most), [])
 
 
 def height_share(value: float, extent: tuple[float, float]) -> float:
@@ -132,9 +138,6 @@ def limits(values: Sequence[float], highs: list[float], *, log: bool) -> tuple[f
 
 
 # -- an axis of changes
-
-FACTORS = ((1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
-"""Ticks in a decade, the finest first."""
 
 
 @dataclass(frozen=True)
@@ -174,11 +177,7 @@ class ChangeAxis:
             percents = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(*(100 * (end - 1) for end in ends))
             texts = {1 + percent / 100: f"{percent:+.3g}%" if abs(percent) > 1e-6 else "0" for percent in percents}
         else:
-            fine_to_coarse = (LogLocator(subs=steps).tick_values(*ends) for steps in FACTORS)
-            inside = ([factor for factor in factors if ends[0] <= factor <= ends[1]] for factors in fine_to_coarse)
-            texts = {
-                factor: _factor_text(factor) for factor in next((some for some in inside if len(some) <= most), [1.0])
-            }
+            texts = {factor: _factor_text(factor) for factor in factors(*ends, most)}
         ticks = {math.log(ratio): text for ratio, text in texts.items() if ends[0] <= ratio <= ends[1]}
         axis.set_major_locator(FixedLocator([*ticks]))
         axis.set_minor_locator(NullLocator())

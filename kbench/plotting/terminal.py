@@ -11,7 +11,6 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import plotext  # type: ignore[import-untyped]
-from matplotlib.ticker import LogLocator, MaxNLocator
 
 from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
@@ -22,7 +21,7 @@ from kbench.plotting.names import four_digits, size_text, title_of
 from kbench.plotting.pages import Look
 from kbench.plotting.points import COPY_CURVE, VALUE, Point, Series, series_of
 from kbench.plotting.results import Choices, pages_of, pages_of_winners
-from kbench.plotting.scales import logarithmic, short, ticks
+from kbench.plotting.scales import logarithmic, short, ticks, ticks_of_y
 from kbench.text.table import NO_VALUE
 from kbench.text.terminal import colours, print_paragraph, print_table, width
 
@@ -100,8 +99,7 @@ def _chart(
     x_ticks = ticks(xs, width() // TICK_COLUMNS)
     figure.ruler("x").ticks([across(x) for x in x_ticks], [short(x) for x in x_ticks])
     figure.ruler("x").lim(across(xs[0]), across(xs[-1]) + 0.03 * (across(xs[-1]) - across(xs[0])))
-    locator = LogLocator(subs=(1, 2, 5), numticks=CHART_LINES) if bottom > 0 else MaxNLocator(6)
-    y_ticks = [y for y in locator.tick_values(bottom, top) if bottom <= y <= top]
+    y_ticks = ticks_of_y(bottom, top)
     figure.ruler("y").ticks([up(y) for y in y_ticks], [f"{y:g}" for y in y_ticks])
     figure.ruler("y").lim(up(bottom), up(top))
     every = max(math.ceil(SIGN_COLUMNS * len(xs) / width()), min(3, len(xs) // 4))

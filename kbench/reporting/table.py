@@ -62,7 +62,7 @@ def page_table(columns: Mapping[str, Iterable[str]], choose_by: Sequence[str] = 
     """The table of these columns, without empty ones. Readers can filter it by the columns `choose_by` that vary."""
     cells = {head: list(values) for head, values in columns.items()}
     cells = {head: values for head, values in cells.items() if any(values)}
-    numeric = [all(value in NO_NUMBER or NUMBER.fullmatch(value) for value in values) for values in cells.values()]
+    numeric = [all(value in NO_NUMBER or NUMBER.fullmatch(value) for value in set(values)) for values in cells.values()]
     choices = {head: list(dict.fromkeys(filter(None, cells[head]))) for head in choose_by if head in cells}
     choices = {head: words for head, words in choices.items() if len(words) > 1}
     return PageTable(list(cells), list(cells.values()), numeric, choices)
