@@ -377,6 +377,9 @@ def _quoted(name: object) -> str:
 def _faults(operator: Operator) -> Iterator[str]:
     if why := fault(operator.name):
         yield why
+    for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
+        if not isinstance(tensor, Tensor):
+            yield f'tensor {_quoted(name)} is {_quoted(tensor)}; write kbench.Tensor with its sizes, such as kbench.Tensor("M")'
     yield from _column_faults(operator)
     for field_name in ("inputs", "outputs", "dtypes"):
         if not getattr(operator, field_name):

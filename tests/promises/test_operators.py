@@ -298,6 +298,7 @@ DECLARATIONS = [
     ('Operator("mine", **SOUND | {"inputs": {"x": kbench.Tensor("M", dtype="int64")}})', "x", "int64", "fill"),
     ('Operator("mine", **SOUND | {"inputs": {"x": kbench.Tensor("M", dtype="int3")}})', "x", "int3", "int32"),
     ('Operator("mine", **SOUND | {"inputs": {"x": kbench.Tensor("M N")}})', "M N"),
+    ('Operator("mine", **SOUND | {"inputs": {"x": ("M", "N")}})', "x", "('M', 'N')", "kbench.Tensor"),
     ('Operator("mine", **SOUND, scalars={"N": 1})', "N"),
     ('Operator("mine", **SOUND, scalars={"ms": 1})', "ms"),
     ('Operator("mine", **SOUND, scalars={"eps": 1.0})', "reference", "eps"),
