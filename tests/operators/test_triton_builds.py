@@ -111,7 +111,7 @@ def of_elements(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
         for N in (1000, 4096):
             x = tensor(64, N, dtype=dtype)
             yield Chosen(f"gelu {form} {dtype} {N}", gelu.blocks(x, x, form), (x, x), N % 16 == 0)
-        for N in (781, 32768):
+        for N in (781, 32768) if target == "sm_90" else ():
             x = tensor(64, N, dtype=dtype)
             yield Chosen(f"gelu rows {form} {dtype} {N}", gelu.whole_rows(x, x, form, None, None), (x, x), N % 16 == 0)
     x = tensor(4, 8192, dtype=dtype)
@@ -140,7 +140,8 @@ def of_norms(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
         if M > 512 and (N == 4096 or N >= 8192):
             names.append("rmsnorm")
         for name in names:
-            for weights in (dtype,) if N in SHORT_OR_BETWEEN else dict.fromkeys((dtype, torch.float32)):
+            one_form = name == "rmsnorm" or N in SHORT_OR_BETWEEN
+            for weights in (dtype,) if one_form else dict.fromkeys((dtype, torch.float32)):
                 yield from of_norm(name, tensor(M, N, dtype=dtype), tensor(N, dtype=weights))
 
 
