@@ -83,7 +83,7 @@ class DeviceGone(ExecutionError):
 
 
 class Busy(KbenchError):
-    """Another run uses the device or the results file. The message says which run, since when and with which command."""
+    """Another run uses the device or the results file. The message says which process, and since when."""
 
     exit_status = ExitStatus.NOTHING
 

@@ -18,7 +18,7 @@ from kbench.contract.tensor import integers
 from kbench.measure.correctness.check import compared
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.elements import Accuracy
-from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.expected import KEPT_BYTES, KEPT_MOST, Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 
@@ -155,3 +155,9 @@ def test_a_weight_that_slices_do_not_make_smaller_does_not_count(monkeypatch: py
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 64)
     definition, inputs, _ = OPERATORS["linear"].drawn("forward", M=4, N=16)
     assert [(part.start, part.stop) for part in Expected(definition, inputs).parts()] == [(0, 0)]
+
+
+def test_expected_values_are_kept_if_they_fit() -> None:
+    assert keep_bytes(None) == keep_bytes(10) == KEPT_BYTES
+    assert keep_bytes(30 * 10**9) == 35 * 10**8
+    assert keep_bytes(10**12) == KEPT_MOST
