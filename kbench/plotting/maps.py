@@ -84,6 +84,10 @@ def cells_of(
     axes = axes_of(sources)
     if x not in axes:
         raise UsageError("--kind heatmap needs an axis with whole numbers; choose one with --x, or use --kind bars")
+    if lacking := [source for source in sources if x not in source.axes]:
+        raise UsageError(
+            f"{lacking[0].path} has no axis {x!r}: choose another one with --x, or draw this file by itself"
+        )
     winners = [(source.label, winner) for source in sources for winner in source.analysis.winners]
     if not winners:
         paths = ", ".join(str(source.path) for source in sources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from drawing import H200, caption, curves, labels, legend, panels, save, sweep, 
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import load_sources
+from kbench.errors import UsageError
 from kbench.plotting import Choices, plot
+from kbench.results.case import Case
 
 
 def draw_files(*files: Path | str, where: str = "", **choices: object) -> list[Figure]:
@@ -46,3 +49,13 @@ def test_the_caption_says_what_each_was_measured_on(two: tuple[Path, Path]) -> N
 def test_a_heatmap_has_a_panel_per_file_and_lines_may_have(two: tuple[Path, Path]) -> None:
     assert panels(draw_files(*two, kind="heatmap")[0]) == ["new", "old"]
     assert panels(draw_files(*two, by=["file"])[0]) == ["new", "old"]
+
+
+def test_a_map_needs_its_axis_in_every_file(two: tuple[Path, Path], tmp_path: Path) -> None:
+    other = save(
+        tmp_path / "other.csv",
+        [replace(row, case=Case("loss", {"V": row.case.N}, "float32")) for row in sweep("a")],
+        ("V",),
+    )
+    with pytest.raises(UsageError, match=r"other\.csv has no axis 'N': choose another one with --x"):
+        draw_files(two[0], other, kind="heatmap", x="N")
