@@ -141,18 +141,16 @@ def _rows(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colour:
         marked = [[*cells[:-2], cells[-2] + footnotes.get(cells[-1], "")] for cells in table.rows]
         table = Table(table.header[:-1], marked, table.right)
     table = table.without([Q], width)
-    names = [name_parts(row, comparison.common) for row in rows]
-    above: list[str] = []
-    for name in names[0]:
-        if table.width + len(INDENT) * bool(above) <= width:
-            break
-        above.append(name)
-        table = Table(table.header[1:], [cells[1:] for cells in table.rows], table.right)
+    heads = list(name_parts(rows[0], comparison.common))
+    whole, above = table, 0
+    while above < len(heads) and table.width + len(INDENT) * bool(above) > width:
+        above += 1
+        table = Table(whole.header[above:], [cells[above:] for cells in whole.rows], whole.right)
     indent = INDENT if above else ""
     head, *body = table.lines()
     lines, heading = [indent + head], ""
-    for row, parts, line in zip(rows, names, body, strict=True):
-        earlier, heading = heading, format_parts({name: parts[name] for name in above})
+    for row, cells, line in zip(rows, whole.rows, body, strict=True):
+        earlier, heading = heading, format_parts(dict(zip(heads[:above], cells[:above], strict=True)))
         if heading != earlier:
             lines += _paragraphs([heading], width)
         verdict = mark(row)
