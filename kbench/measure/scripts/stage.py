@@ -237,7 +237,8 @@ class Stage:
             yield Noticed.REUSES_MEMORY if closure.reuses else Noticed.ALLOCATES
         earlier = self.closures[: self.closures.index(closure)]
         for rival in earlier:
-            if closure.observation.kernels and rival.observation.kernels == closure.observation.kernels:
+            same = closure.observation.kernels and rival.observation.kernels == closure.observation.kernels
+            if same and rival.dtype == closure.dtype:  # a Triton kernel has one name for all dtypes
                 yield f"{Noticed.SAME_AS} {rival.contender.configuration_name}"
                 return
 
