@@ -105,6 +105,7 @@ class Stage:
             closure.dtype = max(tensors, key=lambda x: x.numel() * x.element_size()).dtype
         interpreted = interpreter_probe()
         call.clear_gradients()
+        self.device.synchronize()  # a script may draw its tensors on another stream, for which a closure does not wait
         start = time.perf_counter_ns()
         returned = call.fn()
         self.device.synchronize()
