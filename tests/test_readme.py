@@ -32,7 +32,8 @@ def test_a_sample_is_what_is_printed(command: str, shown: str) -> None:
     done = subprocess.run(
         arguments, cwd=ROOT, env=os.environ | {"COLUMNS": "100"}, capture_output=True, text=True, timeout=60
     )
-    assert done.stdout.strip() == shown.strip(), f"replace the sample in README.md with what `{command}` prints now"
+    advice = f"if kbench is meant to print something else, replace the sample in README.md with what `{command}` prints"
+    assert done.stdout.strip() == shown.strip(), advice
 
 
 def test_every_link_leads_to_a_file_and_to_a_heading_of_it() -> None:

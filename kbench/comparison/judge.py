@@ -41,6 +41,10 @@ FLOOR = 0.03
 """The smallest change that a single session on a side can show. Sessions of the same code differ by 0.5 to 1 % each, and a
 report has many rows."""
 
+T_OF_MANY = 2.1
+"""The quantile of Student's t for a 95 % interval with some twenty degrees of freedom, as rows that lend each other their
+variance have."""
+
 MANY_SESSIONS = 30
 """The reason does not recommend more sessions than this."""
 
@@ -292,5 +296,6 @@ def _few_sessions(change: Change) -> tuple[Reason, ...]:
 
 
 def _sessions_needed(change: Change, margin: float) -> int:
-    """The number of sessions per side that makes the interval half as wide as the margin, if the noise stays the same."""
-    return max(change.pair.sessions + 1, math.ceil(2 * (2 * 2.1 * change.sd / margin) ** 2))
+    """The number of sessions per side for which half the width of the interval is half of the margin, if the noise stays the
+    same. With n sessions a side, half the width is `T_OF_MANY` times sd times the root of 2 / n."""
+    return max(change.pair.sessions + 1, math.ceil(2 * (2 * T_OF_MANY * change.sd / margin) ** 2))

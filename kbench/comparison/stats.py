@@ -62,9 +62,37 @@ def estimate_effects(
     `weights`, of shape (rows,), are those of the mean; by default all rows count once. `scatter` is the smallest standard error
     of an effect: how far the changes of unchanged code scatter.
     """
-    rows = len(resolution)
+    rows, sides = len(resolution), [old, new]
     weights = np.ones(rows) if weights is None else weights
-    return _estimate([old, new], _mean(new) - _mean(old), resolution, weights, scatter)
+    effect = _mean(new) - _mean(old)
+    least = np.maximum(resolution**2 / 12, LEAST_VARIANCE)  # the variance of a uniform error of one step
+    residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
+    common, common_df = _common(residuals, sides, np.ones(rows))
+    of_mean, _ = _common(residuals, sides, weights)
+    counts = [np.sum(~np.isnan(side), axis=1) for side in sides]
+    own_df = (np.sum(counts, axis=0) - len(sides)) * (rows - 1) / rows
+    own_variance = np.zeros(rows)
+    if rows > 1:
+        own_variance = np.nansum((residuals - _mean(residuals.T)) ** 2, axis=1) / own_df
+        own_variance, own_df = _moderate(np.maximum(own_variance, least), own_df)
+    variance = own_variance + common
+    spread = common**2 / common_df + np.divide(own_variance**2, own_df, out=np.zeros(rows), where=own_df > 0)
+    df = np.divide(variance**2, spread, out=np.full(rows, common_df), where=spread > 0)  # Satterthwaite's approximation
+    variance = np.maximum(variance, least)
+    of_difference = np.sum(
+        [1 / count for count in counts], axis=0
+    )  # of means over n and m sessions: 1/n + 1/m variances
+    error = np.sqrt(variance * of_difference)
+    quantile = (1 + CONFIDENCE) / 2
+    scores = np.divide(np.abs(effect), scatter, out=np.full(rows, np.inf), where=np.broadcast_to(scatter, rows) > 0)
+    return Effects(
+        effect=effect,
+        half_width=np.maximum(stdtrit(df, quantile) * error, ndtri(quantile) * scatter),
+        p=np.maximum(2 * stdtr(df, -np.abs(effect) / error), 2 * ndtr(-scores)),
+        sd=np.sqrt(variance),
+        mean=float(np.average(effect, weights=weights)),
+        mean_half_width=float(stdtrit(common_df, quantile) * np.sqrt(of_mean * of_difference.max())),
+    )
 
 
 def discoveries(p: Sequence[float]) -> Array:
@@ -80,36 +108,6 @@ def discoveries(p: Sequence[float]) -> Array:
     return q
 
 
-def _estimate(sides: list[Array], effect: Array, resolution: Array, weights: Array, scatter: Array | float) -> Effects:
-    rows = len(effect)
-    least = np.maximum(resolution**2 / 12, LEAST_VARIANCE)  # the variance of a uniform error of one step
-    residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
-    common, common_df = _common(residuals, sides, np.ones(rows))
-    of_mean, _ = _common(residuals, sides, weights)
-    counts = [np.sum(~np.isnan(side), axis=1) for side in sides]
-    own_df = (np.sum(counts, axis=0) - len(sides)) * (rows - 1) / rows
-    own_variance = np.zeros(rows)
-    if rows > 1:
-        own_variance = np.nansum((residuals - _mean(residuals.T)) ** 2, axis=1) / own_df
-        own_variance, own_df = _moderate(np.maximum(own_variance, least), own_df)
-    variance = own_variance + common
-    spread = common**2 / common_df + np.divide(own_variance**2, own_df, out=np.zeros(rows), where=own_df > 0)
-    df = np.divide(variance**2, spread, out=np.full(rows, common_df), where=spread > 0)  # Satterthwaite's approximation
-    variance = np.maximum(variance, least)
-    trials = np.sum([1 / count for count in counts], axis=0)
-    error = np.sqrt(variance * trials)
-    quantile = (1 + CONFIDENCE) / 2
-    scores = np.divide(np.abs(effect), scatter, out=np.full(rows, np.inf), where=np.broadcast_to(scatter, rows) > 0)
-    return Effects(
-        effect=effect,
-        half_width=np.maximum(stdtrit(df, quantile) * error, ndtri(quantile) * scatter),
-        p=np.maximum(2 * stdtr(df, -np.abs(effect) / error), 2 * ndtr(-scores)),
-        sd=np.sqrt(variance),
-        mean=float(np.average(effect, weights=weights)),
-        mean_half_width=float(stdtrit(common_df, quantile) * np.sqrt(of_mean * trials.max())),
-    )
-
-
 def _mean(values: Array) -> Array:
     """The mean of each row, without NaN; NaN for a row that has only NaN."""
     with warnings.catch_warnings():
@@ -119,7 +117,7 @@ def _mean(values: Array) -> Array:
 
 
 def _common(residuals: Array, sides: list[Array], weights: Array) -> tuple[float, float]:
-    """The variance of what all rows of a session share, and its degrees of freedom: that of the weighted mean of the rows.
+    """The variance between sessions of the weighted mean of the rows, and its degrees of freedom: what all rows share.
 
     The estimate includes the own variance of the rows divided by their number. It is a little too large, never too small.
     """
