@@ -88,7 +88,7 @@ def in_memory(x: Tensor, first: int, gap: int) -> tuple[Tensor, Tensor]:
     return view, memory
 
 
-@pytest.mark.parametrize("dtype", ERROR, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
     ("M", "N", "slices"), [(3, 7, None), (70, 65, None), (5, 410, None), (2, 1025, None), (2, 1025, 3), (2, 640, 5)]
 )
@@ -123,8 +123,7 @@ def test_a_gradient_that_is_one_row_for_all() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("N", [12288, 14400, 24560, 28656])
+@pytest.mark.parametrize(("N", "first"), [(12288, 1), (14400, 0), (24560, 1), (28656, 0)])  # 3, 4, 6 and 7 blocks
 def test_many_rows_of_several_blocks(N: int, first: int) -> None:
     """Rows that begin and end anywhere, and -inf in all but one of the blocks."""
     x = normal(65, N + 8 * first, dtype=torch.bfloat16)[:, first : N + first]
