@@ -70,7 +70,8 @@ class Operator:
                normalisation
     check      `(case, inputs, outputs, expected) -> str | None`, each a dict by name: another judge of the outputs' values,
                for operators that have no single right answer. It returns what is wrong, in words, or None. It gets all
-               rows at once. kbench still checks shapes, dtypes and changed inputs, and judges gradients itself
+               rows at once. A mapping from outputs to such functions says which outputs they judge. kbench judges the
+               others, and gradients. It still checks shapes, dtypes and changed inputs of all
     bytes      `(case) -> int`: the algorithmic bytes. Default: each input read once, each output written once (backward: the
                gradients of the outputs and the inputs read, the gradients of the inputs written; full: both). GB/s is these
                bytes per second. `case.mode` is the mode
@@ -104,7 +105,7 @@ class Operator:
     tolerance: Tolerance = 64.0
     output_ulps: float = 2.0
     scale: Callable[..., torch.Tensor] | None = None
-    check: Callable[..., str | None] | None = None
+    check: Callable[..., str | None] | Mapping[str, Callable[..., str | None]] | None = None
     bytes: Callable[[Case], int] | None = None
     flops: Callable[[Case], int] | None = None
     model_axes: Mapping[str, str] | Sequence[Mapping[str, str]] = ()
@@ -138,6 +139,20 @@ class Operator:
         """The choices that name the dtype of a tensor."""
         named = (tensor.dtype for tensor in (*self.inputs.values(), *self.outputs.values()))
         return frozenset(name for name in named if name is not None and name in self.choices)
+
+    @property
+    def judges(self) -> tuple[Callable[..., str | None], ...]:
+        """The functions of `check`."""
+        if self.check is None:
+            return ()
+        return tuple(dict.fromkeys(self.check.values())) if isinstance(self.check, Mapping) else (self.check,)
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The outputs whose values `check` judges in place of kbench."""
+        if self.check is None:
+            return ()
+        return tuple(self.check if isinstance(self.check, Mapping) else self.outputs)
 
     def dtypes_of(self, tensor: Tensor) -> tuple[str, ...]:
         """The dtypes that a tensor has in the cases of the operator."""
@@ -394,6 +409,7 @@ def _faults(operator: Operator) -> Iterator[str]:
         for axis, size in shape.items():
             yield from _strange(f"model_axes: {axis}", sorted(axes_of(size)), [TOKENS, *DIMENSIONS])
     yield from _strange("gradients", operator.gradients, operator.inputs)
+    yield from _strange("check", operator.judged, operator.outputs)
     yield from _mutates_faults(input_to_output(operator.mutates), operator.inputs, operator.outputs)
     named = named_after(len(operator.inputs), operator.reference)
     for name in (*operator.scalars, *(choice for choice in operator.choices if choice not in operator.dtype_choices)):

@@ -87,7 +87,7 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         inputs={name: tensor.layout for name, tensor in operator.inputs.items()},
         outputs={name: tensor.layout for name, tensor in operator.outputs.items()},
         gradients=tuple(operator.gradients),
-        judged=operator.check is not None,
+        judged=len(operator.judged) == len(operator.outputs),
         model_axes=tuple({axis: str(size) for axis, size in shape.items()} for shape in operator.model_shapes),
         source_hash=code_hash([operator.reference]),
     )

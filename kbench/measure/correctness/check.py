@@ -304,21 +304,22 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     definition, operator = expected.definition, expected.definition.operator
     compares = any(x is not None and x.numel() for x in outputs) or operator.check
     parts: Iterable[OutputPart] = expected.parts() if compares else ()
-    judged_count = sum(not output.gradient for output in definition.outputs) if operator.check else 0
-    if judged_count:
+    if any(output.judged for output in definition.outputs):
         parts = list(parts)
-        judged = [x for x in outputs[:judged_count] if x is not None]
-        fault = definition.verdict(expected.inputs, judged, [part.reference for part in parts[:judged_count]])
+        count = len(operator.outputs)
+        judged = [x for x in outputs[:count] if x is not None]
+        fault = definition.verdict(expected.inputs, judged, [part.reference for part in parts[:count]])
         if fault:
             return Accuracy(wrong=fault, off=True)
-    result = EXACT if judged_count < len(outputs) else Accuracy()
+    all_judged = all(output.judged for output in definition.outputs)
+    result = Accuracy() if all_judged else EXACT
     collected = [
         None if x is None else WrongElements(x, operator, output, rows)
         for x, output in zip(outputs, definition.outputs, strict=True)
     ]
-    for part in parts if judged_count < len(outputs) else ():
+    for part in () if all_judged else parts:
         output, wrong = outputs[part.position], collected[part.position]
-        if part.position < judged_count or output is None or wrong is None or not part.reference.numel():
+        if definition.outputs[part.position].judged or output is None or wrong is None or not part.reference.numel():
             continue
         for piece in expected.pieces(part):
             result = result.worst(compare_elements(piece, piece.of(output), wrong, expected))

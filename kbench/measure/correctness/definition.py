@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +49,7 @@ class Output:
     tolerance  the allowed error of the arithmetic, in units in the last place of float32
     ulps       the allowed error of the rounding, in units in the last place of its dtype
     gradient   whether it is the gradient of an input
+    judged     whether the operator's own check judges its values
     """
 
     name: str
@@ -57,6 +58,7 @@ class Output:
     tolerance: float
     ulps: float
     gradient: bool = False
+    judged: bool = False
 
 
 class Definition:
@@ -93,7 +95,8 @@ class Definition:
             tolerance = self._units(f"tolerance of {name}", declared.tolerance)
         ulps = self.operator.output_ulps if declared.ulps is None else self._units(f"ulps of {name}", declared.ulps)
         dtype = getattr(torch, declared.dtype_in(self.case))
-        return Output(name, declared, dtype, tolerance, ulps, gradient)
+        judged = not gradient and name in self.operator.judged
+        return Output(name, declared, dtype, tolerance, ulps, gradient, judged)
 
     def _units(self, where: str, declared: contract.Tolerance) -> float:
         """A declared tolerance for this case."""
@@ -229,16 +232,21 @@ class Definition:
         return larger
 
     def verdict(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> str | None:
-        """What the operator's own check says against the outputs; None if they are right. The operator must have a check. An
+        """What the operator's own check says against the outputs; None if they are right, or if there is no check. An
         assertion that fails says that they are wrong. Raises OperatorFault, also if the check changes a tensor: the next
         provider is judged by the same ones."""
-        function, names = self.operator.check, list(self.operator.outputs)
-        assert function is not None
+        names = list(self.operator.outputs)
         tensors_by_kind = {
             "input": dict(zip(self.operator.inputs, inputs, strict=False)),
             "output": dict(zip(names, outputs, strict=False)),
             "expected output": dict(zip(names, expected, strict=False)),
         }
+        verdicts = (self._verdict_of(function, tensors_by_kind) for function in self.operator.judges)
+        return next((fault for fault in verdicts if fault), None)
+
+    def _verdict_of(
+        self, function: Callable[..., str | None], tensors_by_kind: Mapping[str, Mapping[str, Tensor]]
+    ) -> str | None:
         before = {
             (kind, name): count_writes(x) for kind, tensors in tensors_by_kind.items() for name, x in tensors.items()
         }
@@ -386,7 +394,7 @@ def case_hash(definition: Definition, call_bytes: int, flops: int | None = None)
     floating-point operations and tolerances. Kernels in the same file are not part of it."""
     operator = definition.operator
     tensors = [*operator.inputs.items(), *operator.outputs.items()]
-    functions = (operator.reference, operator.scale, operator.check)
+    functions = (operator.reference, operator.scale, *operator.judges)
     return digest(
         [
             operator.source or [_text_of(function) for function in functions],

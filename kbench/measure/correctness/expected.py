@@ -304,10 +304,9 @@ class Expected:
             ]
             counts = [1 if dimension is not None else len(self._bounds) for dimension in self.row_dimensions]
             return [None if x is None else x.square() / count for x, count in zip(slices, counts, strict=True)]
-        operator = self.definition.operator
-        needs_no_estimate = operator.scale is not None or operator.check is not None
+        has_scale = self.definition.operator.scale is not None
         estimated = [
-            reference.is_floating_point() and (output.gradient or not needs_no_estimate)
+            reference.is_floating_point() and not output.judged and (output.gradient or not has_scale)
             for reference, output in zip(references, self.definition.outputs, strict=True)
         ]
         if not any(estimated):
