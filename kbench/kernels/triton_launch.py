@@ -155,8 +155,9 @@ class Matrix(NamedTuple):
 
 def matrix_of(*matrices: Tensor) -> Matrix:
     """What a launch needs to know of matrices of the same shape, which a kernel reads or writes side by side. An access moves
-    16 bytes, or fewer if their rows differ in their distance from a multiple of 16 bytes, or if they are very short and do not
-    consist of whole vectors. Raises Unsupported unless the elements of each row are next to each other."""
+    16 bytes if every matrix begins at a multiple of 16 bytes and their strides differ by such multiples, otherwise the most
+    for which both hold. It moves fewer if the rows are very short and do not consist of whole vectors. Raises Unsupported
+    unless the elements of each row are next to each other."""
     x, itemsize = require_dense(matrices[0]), matrices[0].element_size()
     M, N = x.shape
     strides = [matrix.stride(0) if M > 1 else N for matrix in matrices]
@@ -218,12 +219,19 @@ def waiting_rows(x: Matrix, blocks: tuple[int, ...], slices: int | None = None) 
     return next((division for division in divisions if division.slices <= most), None)
 
 
+class Words(NamedTuple):
+    """The words of a mailbox through which the programs of a launch exchange results, and their layout. If no programs share
+    a row, `count` is 0, and the kernel gets None instead of a mailbox."""
+
+    count: int
+    layout: Hashable
+
+
 class Launch(NamedTuple):
-    """One launch of a kernel, whose arguments are tensors, then `words` if it has them, then `numbers`, then `constants`.
+    """One launch of a kernel, whose arguments are tensors, then a mailbox for `words`, then `numbers`, then `constants`.
 
     options  Triton's
-    words    how many words of a mailbox the programs exchange results through, and its layout; no words if no programs share a
-             row; None for a kernel without a mailbox
+    words    None for a kernel that takes no mailbox
     waits    whether the programs of a row wait for each other, as `triton_rows.py` explains
     """
 
@@ -232,7 +240,7 @@ class Launch(NamedTuple):
     numbers: tuple[float, ...]
     constants: dict[str, Any]
     options: dict[str, Any]
-    words: tuple[int, Hashable] | None = None
+    words: Words | None = None
     waits: bool = False
 
 
@@ -245,7 +253,7 @@ def rows_launch(
 ) -> Launch:
     """The launch of a kernel whose programs share rows of a matrix and wait for each other, if a row has several."""
     shared = division.slices > 1
-    words = (TICKET_WORDS + M * division.slices if shared else 0, ("slices", division.slices))
+    words = Words(TICKET_WORDS + M * division.slices if shared else 0, ("slices", division.slices))
     programs = math.ceil(M / division.together) * division.slices
     options = {"num_warps": division.warps}
     if division.registers:
@@ -273,7 +281,7 @@ class KeptLaunch:
         constants, options, grid = launch.constants, launch.options, launch.programs
         if grid > LARGEST_GRID:
             raise Unsupported(f"needs {grid} programs; one launch has at most {LARGEST_GRID}")
-        # without them, all programs surely find a place at once
+        # with at most one program per multiprocessor, no tickets are needed
         tickets = launch.waits and "TICKETS" in launch.kernel.arg_names
         if tickets and grid > processors_of(device).multiprocessors:
             constants = {**constants, "TICKETS": True}
@@ -281,7 +289,7 @@ class KeptLaunch:
             options = {**options, "launch_cooperative_grid": True}
         words: tuple[Tensor | None, ...] = ()
         if launch.words is not None:
-            words = (mailbox(device, *launch.words) if launch.words[0] else None,)
+            words = (mailbox(device, *launch.words) if launch.words.count else None,)
         if launch.waits and device.type == "cpu":  # the interpreter runs one program after another
             for phase in (1, 2):
                 launch.kernel[(grid,)](*tensors, *words, *launch.numbers, PHASE=phase, **constants, **options)
@@ -298,7 +306,7 @@ class KeptLaunch:
 
 
 def _launch_again(
-    compiled: Any, grid: int, device: torch.device, words: tuple[int, Hashable] | None, arguments: tuple[Any, ...]
+    compiled: Any, grid: int, device: torch.device, words: Words | None, arguments: tuple[Any, ...]
 ) -> Callable[..., None]:
     """A function that launches a compiled kernel with the addresses of tensors, then words of a mailbox, then `arguments`. An
     address takes less time than a tensor, which Triton would look up in the driver. Launches have no hooks of Triton's."""
@@ -316,10 +324,11 @@ def _launch_again(
         assert words
         launch(*addresses, mailbox(device, *words).data_ptr())
 
-    if words and words[0]:
+    if words is None:
+        return launch
+    if words.count:
         return launch_with_words
-    if words:
-        arguments = (None, *arguments)
+    arguments = (None, *arguments)
     return launch
 
 

@@ -17,6 +17,7 @@ from kbench.kernels.triton_launch import (
     Launch,
     Launcher,
     Processors,
+    Words,
     facts_of,
     load_policy,
     power_of_two,
@@ -327,7 +328,7 @@ def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> W
     options: dict[str, Any] = {"num_warps": max(1, sharing.warps * 32 // processors.warp_size)}
     if processors.packs:  # an NVIDIA device; on others, programs of so few threads always fit
         options["maxnreg"] = registers(sharing.resident * sharing.warps)
-    words, programs = (TICKET_WORDS + M * slices, ("slices", slices)), teams * slices
+    words, programs = Words(TICKET_WORDS + M * slices, ("slices", slices)), teams * slices
     numbers = (*numbers, slices, span)
     return Launch(kernels.shared_rows, programs, numbers, constants, options, words, waits=True), teams
 

@@ -12,6 +12,7 @@ from kbench.kernels.triton_launch import (
     Division,
     Launch,
     Matrix,
+    Words,
     matrix_of,
     power_of_two,
     rows_launch,
@@ -70,7 +71,7 @@ def losses(
         "PACKED": x.processors.packs and x.itemsize == 2,
     }
     words_of_row = 1 + division.slices * (2 if smooth else 1)
-    words = (x.rows * words_of_row if division.slices > 1 else 0, ("cross-entropy", words_of_row))
+    words = Words(x.rows * words_of_row if division.slices > 1 else 0, ("cross-entropy", words_of_row))
     numbers = (logits.stride(0), x.rows, x.columns, smoothing, division.slices, division.span, loops)
     programs = math.ceil(x.rows / division.together) * division.slices
     return Launch(kernels.losses, programs, numbers, constants, {"num_warps": division.warps}, words)
