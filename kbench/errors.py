@@ -68,8 +68,11 @@ class ConfigError(KbenchError):
     """A config cannot be used. The message lists its issues in the order of the file, one line each."""
 
     def __init__(self, issues: Sequence[ConfigIssue]) -> None:
+        super().__init__(issues)
         self.issues = tuple(sorted(set(issues)))
-        super().__init__("\n".join(map(str, self.issues)))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.issues))
 
 
 class ExecutionError(KbenchError):

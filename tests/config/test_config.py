@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from common import ROOT
 from sample_configs import SOFTMAX, minimal, resolve, sizes
 
 from kbench.config import load as configs
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,11 @@ def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to
     (folder / "x.yaml").write_text(minimal(rest="plugins: [a.py, ./a.py]"))
     config = configs.load_config(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
     assert config.plugins == (str(Path("sub/a.py").resolve()), str(Path("b.py").resolve()))
+
+
+def test_an_error_crosses_from_one_process_to_another_with_its_issues() -> None:
+    where = SourceLocation("x.yaml", 3, 1)
+    error = ConfigError([ConfigIssue(where, "second"), ConfigIssue(SourceLocation("x.yaml", 2, 5), "first")])
+    arrived = pickle.loads(pickle.dumps(error))
+    assert str(arrived) == str(error) == "x.yaml:2:5: first\nx.yaml:3:1: second"
+    assert arrived.issues == error.issues
