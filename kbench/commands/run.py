@@ -122,44 +122,58 @@ def run(
         lock_clocks=parse_clock(lock_clocks),
     )
     try:
-        if source_of(config) is SourceKind.CONFIG:
-            if arguments:
-                message = f"{config}: a config takes no arguments, but got {shlex.join(arguments)}"
-                remedy = "if these are values of an option, repeat the option: --set N=64 --set M=32"
-                raise UsageError(f"{message}; {remedy}")
-            if config.is_dir() and str(config) not in builtin.config_names():
-                raise UsageError(f"{config}: is a folder without a benchmark problem that kbench can read; {PROBLEMS}")
-            loaded = load_config(
-                config,
-                sets=sets or (),
-                only=only or (),
-                profile=profile,
-                plugins=plugin or (),
-                shapes=shapes,
-                sessions=sessions,
-            )
-            return _measure(loaded, options, dry_run=dry_run, plots=plots)
-        if not config.exists():
-            raise UsageError(f"{config}: no such file")
-        if source_of(config) is SourceKind.SCRIPT:
-            options_by_name = {
+        kind = source_of(config)
+        if kind is SourceKind.SCRIPT:
+            if not config.exists():
+                raise UsageError(f"{config}: no such file")
+            of_plans = {
                 "--only": only, "--profile": profile, "--plugin": plugin, "--shapes": shapes, "--resume": resume,
                 "--append": append, "--devices": devices, "--scheduler": scheduler, "--spread": spread, "--no-wait": not wait,
                 "--keep-trying": keep_trying, "--lock-clocks": lock_clocks, "--dry-run": dry_run,
             }  # fmt: skip
-            if refused := [name for name, value in options_by_name.items() if value]:
-                message = f"{config}: {', '.join(refused)} cannot be used with a script, which says what it measures as it runs"
-                raise UsageError(f"{message}; leave it out")
+            _refuse(config, of_plans, "a script, which says what it measures as it runs")
             settings = measure_settings(sets or (), sessions)
             return _measure_script(config, arguments or (), out, settings, plots=plots)
-        if profile or plugin or shapes or arguments:
-            message = "--profile, --plugin, --shapes and arguments after -- do not work with a benchmark problem"
-            raise UsageError(f"{config}: {message}; leave them out")
-        source = SourceConfig(str(config.absolute()), sets=sets or (), only=only or (), sessions=sessions)
-        return _measure(source, options, dry_run=dry_run, plots=plots)
+        if kind is SourceKind.FOLDER:
+            of_configs = {
+                "--profile": profile,
+                "--plugin": plugin,
+                "--shapes": shapes,
+                "an argument after --": arguments,
+            }
+            _refuse(config, of_configs, "a benchmark problem")
+            source = SourceConfig(str(config.absolute()), sets=sets or (), only=only or (), sessions=sessions)
+            return _measure(source, options, dry_run=dry_run, plots=plots)
+        _check_config(config, arguments or ())
+        loaded = load_config(
+            config,
+            sets=sets or (),
+            only=only or (),
+            profile=profile,
+            plugins=plugin or (),
+            shapes=shapes,
+            sessions=sessions,
+        )
+        return _measure(loaded, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED
+
+
+def _refuse(path: Path, options: Mapping[str, Any], kind: str) -> None:
+    """Raise UsageError if one of these options is given, which cannot be used with what is at the path."""
+    if refused := [name for name, value in options.items() if value]:
+        raise UsageError(f"{path}: {', '.join(refused)} cannot be used with {kind}; leave it out")
+
+
+def _check_config(config: Path, arguments: Sequence[str]) -> None:
+    """Raise UsageError for a folder that is no config, and for arguments."""
+    if arguments:
+        message = f"{config}: a config takes no arguments, but got {shlex.join(arguments)}"
+        remedy = "if these are values of an option, repeat the option: --set N=64 --set M=32"
+        raise UsageError(f"{message}; {remedy}")
+    if config.is_dir() and str(config) not in builtin.config_names():
+        raise UsageError(f"{config}: is a folder without a benchmark problem that kbench can read; {PROBLEMS}")
 
 
 def _measure_script(

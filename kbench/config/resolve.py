@@ -282,7 +282,11 @@ class Resolver:
                     matches = [Configuration(name, {})]
                 elif not matches and configurations:
                     choices = list(dict.fromkeys([*_names(configurations), *self.info.providers]))
-                    self._report_provider(where, name, choices)
+                    if "[" in name:
+                        unlisted = unknown("configuration", name, choices)
+                        self.report(where, f"{unlisted}; to measure another one, list it under providers in the config")
+                    else:
+                        self._report_provider(where, name, choices)
                 kept.update((configuration.name, configuration) for configuration in matches)
         listed = [configuration for configuration in configurations if configuration.name in kept]
         return (*listed, *(configuration for configuration in kept.values() if configuration not in listed))

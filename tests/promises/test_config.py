@@ -274,8 +274,9 @@ def test_a_config_of_the_folder_wins_over_a_built_in_one(kbench: Kbench, write: 
         (("configs/sweep.yaml",), "configs/sweep.yaml:1:11", '"softmax"'),
         ((CONFIG, "--profile", "wied"), "--profile wied", '"wide"'),
         ((CONFIG, "--only", "torch,mien"), "--only torch,mien", '"mine"'),
+        ((CONFIG, "--only", "mine[warps=3]"), "--only mine[warps=3]", "list it under providers"),
     ],
-    ids=["a built-in config", "a file", "an operator", "a profile", "a provider"],
+    ids=["a built-in config", "a file", "an operator", "a profile", "a provider", "a configuration"],
 )
 def test_a_name_that_is_missing_is_named_with_a_near_one(
     arguments: tuple[object, ...], place: str, near: str, kbench: Kbench, write: Write
