@@ -71,8 +71,8 @@ class Executor(Protocol):
 
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         """Yield every task once, when it is finished. The caller has locked the devices. `measured_on` has the UUID of the
-        device that has measured earlier sessions of a case. Raises ExecutionError if devices were lost, after all that the
-        others could measure."""
+        device that has measured earlier sessions of a case; a cluster cannot choose a device by it. Raises ExecutionError if
+        devices were lost, after all that the others could measure."""
 
     def stop(self) -> None:
         """End all workers. May be called at any time, and more than once."""

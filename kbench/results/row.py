@@ -204,7 +204,7 @@ class Row:
         compares rows of different devices only with `--vary device`.""")
     device_index: int | None = column("device index", """The number of the device among those that the worker saw.""")
     device_uuid: str = word("device uuid", """The device's own identifier, if its driver reports one. All sessions of a case
-        stay on one device unless `--spread` is given.""")
+        stay on one device, unless `--spread` is given or a run on a cluster is continued.""")
     sm_mhz: float | None = column("SM MHz", """The clock of the device's processors in MHz: the median of
         readings around the row's rounds. It is empty if NVML does not answer.""", unit="MHz")
     power_w: float | None = column("power", """The power that the device drew, in watts: the median of readings around the
