@@ -221,9 +221,9 @@ def waiting_rows(x: Matrix, blocks: tuple[int, ...], slices: int | None = None) 
 
 class Words(NamedTuple):
     """The words of a mailbox through which the programs of a launch exchange results, and their layout. If no programs share
-    a row, `count` is 0, and the kernel gets None instead of a mailbox."""
+    a row, `size` is 0, and the kernel gets None instead of a mailbox."""
 
-    count: int
+    size: int
     layout: Hashable
 
 
@@ -289,7 +289,7 @@ class KeptLaunch:
             options = {**options, "launch_cooperative_grid": True}
         words: tuple[Tensor | None, ...] = ()
         if launch.words is not None:
-            words = (mailbox(device, *launch.words) if launch.words.count else None,)
+            words = (mailbox(device, *launch.words) if launch.words.size else None,)
         if launch.waits and device.type == "cpu":  # the interpreter runs one program after another
             for phase in (1, 2):
                 launch.kernel[(grid,)](*tensors, *words, *launch.numbers, PHASE=phase, **constants, **options)
@@ -326,7 +326,7 @@ def _launch_again(
 
     if words is None:
         return launch
-    if words.count:
+    if words.size:
         return launch_with_words
     arguments = (None, *arguments)
     return launch

@@ -187,7 +187,7 @@ def build_of(chosen: Chosen, dtype: torch.dtype, target: str, processors: Proces
     launch, constants, options = chosen.launch, dict(chosen.launch.constants), dict(chosen.launch.options)
     words: tuple[Any, ...] = ()
     if launch.words is not None:
-        words = (tensor(1, dtype=torch.int64) if launch.words.count else None,)
+        words = (tensor(1, dtype=torch.int64) if launch.words.size else None,)
     if launch.waits and "TICKETS" in launch.kernel.arg_names and launch.programs > processors.multiprocessors:
         constants["TICKETS"] = True
     elif launch.waits:
