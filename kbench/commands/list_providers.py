@@ -32,7 +32,8 @@ def list_providers(
     operators = catalog.operators
     if operator is not None and operator not in operators:
         report_plugins(catalog)  # a plug-in that failed may have declared the operator
-        raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}")
+        advice = "" if plugin else " (an operator of your own needs --plugin)"
+        raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}{advice}")
     rows = [
         [name, provider, _can_run(info), _params(info.parameters)]
         for name, described in operators.items()
