@@ -184,7 +184,7 @@ def test_nvml_answers_the_questions_of_doctor() -> None:
     from kbench.measure.machine.device import Device
 
     try:
-        card = Card(Device().uuid)
+        card = Card(Device().info.uuid)
     except CardError as error:
         pytest.skip(f"no NVML here: {error}")
     assert 0 < (card.sm_mhz() or 0) <= (card.max_sm_mhz() or 0)
