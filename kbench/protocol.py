@@ -448,20 +448,20 @@ class DeviceFailed:
 
 @dataclass(frozen=True)
 class PointBegun:
-    """The lines of a script's plot are measured at a point from now on: the indices of its steps are those of `lines`."""
+    """The lines of a script's plot are measured at a point from now on. The indices of its steps are those of `rows`, which the
+    lines get if the process ends. `label` names the point."""
 
-    case: Case
-    point: str
-    lines: tuple[str, ...]
+    label: str
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
 class LineDone:
     """A line of a script's plot has returned this at a point, which a later process of the same script is given. Or the process
-    has ended while it ran: `status` and `reason` are those of its row. Without a `point`, of its rows at all further points."""
+    has ended while it ran: `status` and `reason` are those of its row. Without a `label`, of its rows at all further points."""
 
     plot: str
-    point: str
+    label: str
     line: str
     returned: Any = None
     status: Status | None = None

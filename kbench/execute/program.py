@@ -22,6 +22,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from kbench import interrupts
 from kbench.errors import ConfigError, ConfigIssue, ExitStatus, SourceLocation, UsageError
 from kbench.execute.environment_record import EnvironmentRecord, describe_command
@@ -61,6 +63,9 @@ END_LIMIT_S = 5.0
 SILENCE_LIMIT_S = 3600.0
 """How long a script may take between two calls of do_bench. It may compile kernels."""
 
+LAUNCHERS = ("python", "torchrun")
+"""How the names of programs begin whose option -m names a module."""
+
 MOST_STARTS = 10
 """How often a script is started before it is given up. It is started again after a line that ended its process."""
 
@@ -97,19 +102,21 @@ class ProgramRun:
 
 def program_name(command: Sequence[str]) -> str:
     """What the results of a command are called: `bench` for `python -u tests/bench.py --size 3`."""
-    words = [word for word in command if word]
-    script = next((Path(word).stem for word in words if word.endswith(".py")), None)
-    module = words[words.index("-m") + 1 : words.index("-m") + 2] if "-m" in words else []
-    return script or (module[0] if module else Path(words[0]).stem)
+    scripts = [word for word in command if word.endswith(".py")]
+    if scripts:
+        return Path(scripts[0]).stem
+    option = command.index("-m") if "-m" in command[:-1] else 0
+    if any(Path(word).name.startswith(LAUNCHERS) for word in command[:option]):
+        return command[option + 1]
+    return Path(command[0]).stem or "program"
 
 
 def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) -> ProgramRun:
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
     written = _Written(program_name(command), out, note)
     with _watched(written) as program:
-        if lost := program.run_to_end(command):
-            row, machine = lost
-            written.add([row], machine, 0)
+        for row, process in program.run_to_end(command):
+            written.add([row], process)
     return written.run
 
 
@@ -127,15 +134,15 @@ def run_script(
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(session), json.dumps(dict(settings))]
             for start in range(1, MOST_STARTS + 1):
                 lost = program.run_to_end([*command, str(script), *arguments])
-                if lost is None:
+                if not lost:
                     break
-                row, machine = lost
-                where = f"{script.name}: {row.provider} at {row.case.label}: {row.reason}"
-                if start < MOST_STARTS:
-                    note(f"{where}; starting the script again without this line")
-                else:
-                    note(f"{where}; giving the script up after {start} starts")
-                    written.add([row], machine, session)
+                for row, process in lost:
+                    where = f"{script.name}: {row.provider} at {row.case.label}: {row.reason}"
+                    if start < MOST_STARTS:
+                        note(f"{where}; starting the script again without this line")
+                    else:
+                        note(f"{where}; giving the script up after {start} starts")
+                        written.add([row], process)
         if written.run.interrupted or written.run.code:
             break
     if written.run.code and not written.run.fault and not written.run.interrupted:
@@ -168,16 +175,29 @@ def _watched(written: _Written, silence_limit_s: float | None = None) -> Iterato
 class _Process:
     """A process that measures itself.
 
+    number   of its session, if the program has no other
     machine  that it runs on
+    system   the process of the system; None if it has ended before kbench looked
     step     that has begun and not ended, and when
     point    of the plot whose lines it measures
     lost     what it said of the device, or why it was killed
     """
 
+    number: int
     machine: Machine
+    system: psutil.Process | None
     step: tuple[StepBegun, float] | None = None
     point: PointBegun | None = None
     lost: tuple[Status, str] | None = None
+
+    @property
+    def in_step(self) -> bool:
+        """Whether it still runs, in a step that may go on. Another process may have its pid after its end."""
+        if self.step is None or self.lost or self.system is None:
+            return False
+        with suppress(psutil.NoSuchProcess):
+            return bool(self.system.is_running() and self.system.status() != psutil.STATUS_ZOMBIE)
+        return False
 
 
 class _Program:
@@ -193,10 +213,11 @@ class _Program:
         self._noted: set[str] = set()
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
 
-    def run_to_end(self, command: Sequence[str]) -> tuple[Row, Machine] | None:
-        """Run it to its end. Returns the row of the line of a plot in which a process has ended, and tells the next process of
-        it."""
+    def run_to_end(self, command: Sequence[str]) -> list[tuple[Row, _Process]]:
+        """Run it to its end. Returns the rows of the lines of plots in which its processes have ended, and tells the next
+        processes of them."""
         run = self._written.run
+        run.fault = None
         self._processes, self._heard = {}, time.monotonic()
         process = _start(command, _environment(self._messages, self._written.name))
         try:
@@ -215,29 +236,28 @@ class _Program:
         run.code = -signal.SIGKILL if process.returncode is None else process.returncode
         self._read_messages()
         if run.interrupted:
-            return None
-        for pid, measuring in self._processes.items():
-            if measuring.step and measuring.point:
-                return self._lost(measuring, run.code if pid == str(process.pid) else None)
-        return None
+            return []
+        return [
+            (self._lost_row(measuring, run.code if pid == str(process.pid) else None), measuring)
+            for pid, measuring in self._processes.items()
+            if measuring.step and measuring.point
+        ]
 
-    def _lost(self, measuring: _Process, code: int | None) -> tuple[Row, Machine]:
+    def _lost_row(self, measuring: _Process, code: int | None) -> Row:
         assert measuring.step and measuring.point
         (step, _), point = measuring.step, measuring.point
-        measuring.step = None
-        how = "the process has ended" if code is None else end_of(code)
-        status, reason = measuring.lost or (Status.CRASHED, how)
+        row = point.rows[step.index]
+        status, reason = measuring.lost or (row.status, row.reason if code is None else end_of(code))
         reason += f" while {STEPS[step.step]}" if measuring.lost is None or status is Status.TIMEOUT else ""
-        line = point.lines[step.index]
-        plot = point.case.operator
+        plot, line = row.case.operator, row.provider
         self._deaths[plot, line] += 1
-        messages = [LineDone(plot, point.point, line, None, status, reason)]
+        messages = [LineDone(plot, point.label, line, None, status, reason)]
         if self._deaths[plot, line] == MOST_DEATHS:
             messages.append(LineDone(plot, "", line, None, status, f"not tried again: {reason}"))
         with self._messages.open("ab") as file:
             file.write(b"\n")  # the process may have been killed while it wrote
             file.writelines(encode(message, "parent") for message in messages)
-        return Row(point.case, line, status=status, reason=reason, started_at=now()), measuring.machine
+        return replace(row, status=status, reason=reason, started_at=now())
 
     def _read_messages(self) -> None:
         """Take in what has come since the last call."""
@@ -255,13 +275,13 @@ class _Program:
                 continue
             self._heard = time.monotonic()
             if isinstance(message, Catalog):
-                self._processes[pid] = _Process(message.machine)
+                self._processes[pid] = _Process(len(self._processes), message.machine, _process_of(int(pid)))
             elif isinstance(message, Fault):
                 self._written.run.fault = message
             elif pid in self._processes:
-                self._take(message, self._processes[pid], list(self._processes).index(pid))
+                self._take(message, self._processes[pid])
 
-    def _take(self, message: Message, process: _Process, number: int) -> None:
+    def _take(self, message: Message, process: _Process) -> None:
         if isinstance(message, StepBegun):
             process.step = message, self._heard
         elif isinstance(message, StepEnded):
@@ -279,20 +299,29 @@ class _Program:
             for row in message.rows:
                 if row.status not in (Status.CRASHED, Status.TIMEOUT):
                     self._deaths.pop((row.case.operator, row.provider), None)
-            self._written.add(message.rows, process.machine, number, baseline)
+            self._written.add(message.rows, process, baseline)
 
     def _end_late(self, pid: int) -> None:
-        """Kill a process whose step takes longer than its limit, and a silent script."""
+        """Kill a process whose step takes longer than its limit, and a script that is silent between two steps."""
         silent_s = time.monotonic() - self._heard
-        for name, process in self._processes.items():
-            if process.step and not process.lost and time.monotonic() - process.step[1] > process.step[0].limit_s:
+        working = [process for process in self._processes.values() if process.in_step]
+        for process in working:
+            assert process.step and process.system
+            if time.monotonic() - process.step[1] > process.step[0].limit_s:
                 process.lost = Status.TIMEOUT, f"took longer than {process.step[0].limit_s:g} s"
-                kill_tree(int(name))
+                kill_tree(process.system.pid)
                 return
-        if self._silence_limit_s and silent_s > self._silence_limit_s:
+        if self._silence_limit_s and silent_s > self._silence_limit_s and not working:
             message = f"the script called do_bench for the last time {silent_s:.0f} s ago, so kbench has ended it"
             self._written.run.fault = Fault(self._written.name, message)
             kill_tree(pid)
+
+
+def _process_of(pid: int) -> psutil.Process | None:
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -304,12 +333,13 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
             advice = f"run it with Python: kbench exec -- python {shlex.join(command)}"
         elif len(command) == 1 and len(command[0].split()) > 1:
             advice = "give the program and its arguments as separate words, not as one word in quotes"
-        raise UsageError(f"{command[0]}: cannot be started ({error.strerror}); {advice}") from None
+        raise UsageError(f"{command[0] or repr('')}: cannot be started ({error.strerror}); {advice}") from None
 
 
 class _Written:
-    """Writes rows to the file of their plot, or of their program. A file and its environment file are made when there is a
-    first row. `session` is that of all rows; without it each process is a session. `entries` go into the environment files."""
+    """Writes rows to the file of their plot, or of their program; rows with other axes get a file of their own. A file and its
+    environment file are made when there is a first row. `session` is that of all rows; without it each process is a session.
+    `entries` go into the environment files."""
 
     def __init__(
         self, name: str, out: Path, note: Callable[[str], None], entries: Mapping[str, Any] | None = None
@@ -317,26 +347,37 @@ class _Written:
         self.name, self.note, self.run = name, note, ProgramRun()
         self.session: int | None = None
         self._out, self._entries = out, dict(entries or {})
-        self._writers: dict[str, tuple[Writer, EnvironmentRecord, RunResult]] = {}
+        self._writers: dict[tuple[str, ...], tuple[Writer, EnvironmentRecord, RunResult]] = {}
         check_writable(out / f"{name}.csv")
 
-    def add(self, rows: Sequence[Row], machine: Machine, number: int, baseline: str = "") -> None:
-        """Write the rows of a case. `number` is that of their process, and `baseline` a name."""
-        operator = rows[0].case.operator
-        if operator not in self._writers:
-            path = self._out / f"{operator}.csv"
-            writer = Writer(path, tuple(rows[0].case.axes))
+    def add(self, rows: Sequence[Row], process: _Process, baseline: str = "") -> None:
+        """Write the rows of a case, which this process has measured. `baseline` is a name."""
+        operator, axes = rows[0].case.operator, tuple(rows[0].case.axes)
+        key = operator, *axes
+        if key not in self._writers:
+            path = self._free_path(operator)
+            writer = Writer(path, axes)
             writer.note = self.note
             entries = self._entries | ({"baseline": baseline} if baseline else {})
-            record = EnvironmentRecord(describe_command(machine, self._out, **entries), writer.write_environment)
+            described = describe_command(process.machine, self._out, **entries)
+            record = EnvironmentRecord(described, writer.write_environment)
             result = RunResult(path, moved=writer.moved, baseline=baseline or None)
-            self._writers[operator] = writer, record, result
+            self._writers[key] = writer, record, result
             self.run.results.append(result)
-        writer, record, result = self._writers[operator]
-        session = number if self.session is None else self.session
-        named = [replace(row, session=session, env_id=record.add_machine(machine)) for row in rows]
+        writer, record, result = self._writers[key]
+        session = process.number if self.session is None else self.session
+        named = [replace(row, session=session, env_id=record.add_machine(process.machine)) for row in rows]
         writer.write(named)
         result.rows += named
+
+    def _free_path(self, operator: str) -> Path:
+        """A file that has no other rows of this program: `softmax.csv`, `softmax-2.csv`."""
+        paths, number = {result.csv for result in self.run.results}, 1
+        path = self._out / f"{operator}.csv"
+        while path in paths:
+            number += 1
+            path = self._out / f"{operator}-{number}.csv"
+        return path
 
     def finish(self) -> None:
         for _, record, _ in self._writers.values():

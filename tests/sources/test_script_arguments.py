@@ -27,9 +27,12 @@ def test_numbers_stay_numbers_and_of_a_mixture_all_are_floats() -> None:
     assert [type(column[1]) for column in columns.values()] == [int, int, float, int, bool]
 
 
-def test_a_later_value_of_another_kind_is_a_word() -> None:
+def test_a_later_value_of_another_kind_is_a_word_and_a_later_number_keeps_its_value() -> None:
     [column] = argument_columns([{"N": 3}])
     assert (column.value(4), column.value("auto"), column.value(None)) == (4, "auto", "None")
+    assert (column.value(1.5), column.value(2.0), column.value(math.nan)) == (1.5, 2, "nan")
+    [column] = argument_columns([{"causal": True}])
+    assert (column.value(False), column.value(2)) == (False, 2)
 
 
 def test_the_first_dtype_is_that_of_the_case_and_others_are_words() -> None:

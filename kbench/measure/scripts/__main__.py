@@ -25,7 +25,7 @@ def run(number: str, settings: str, path: Path, arguments: list[str]) -> int:
 
     os.environ |= {NUMBER: number, SETTINGS: settings}
     session = this_session()
-    session.done = {(line.plot, line.point, line.line): line for line in _lines_done()}
+    session.done = {(line.plot, line.label, line.line): line for line in _lines_done()}
     session.device.set_up()  # before Triton is imported
     session.device.use_threads(session.settings.threads)
     where, absolute, fault = str(path), path.absolute(), ""

@@ -42,7 +42,9 @@ class ArgumentColumn:
         if self.name == "dtype":
             return dtype_of(argument)
         if self.number and _number_type([argument]):
-            return self.number(_plain(argument))
+            plain = _plain(argument)
+            number = self.number(plain)
+            return number if number == plain else plain  # 1.5 is no integer
         name = word(argument, self.words)
         self.words[name] = argument
         return name
@@ -66,8 +68,8 @@ def argument_columns(points: Sequence[Mapping[str, Any]]) -> list[ArgumentColumn
 def _number_type(values: Sequence[Any]) -> Number | None:
     """The type that all values have as numbers; None if one of them is no number."""
     kinds = {type(value) for value in map(_plain, values)}
-    if not kinds <= {int, float, bool} or any(abs(_plain(value)) >= LARGEST_NUMBER for value in values):
-        return None
+    if not kinds <= {int, float, bool} or not all(abs(_plain(value)) < LARGEST_NUMBER for value in values):
+        return None  # NaN is not smaller either
     if bool in kinds:
         return bool if kinds == {bool} else None
     return int if kinds == {int} else float

@@ -29,7 +29,7 @@ from kbench.measure.steps import DeviceLost
 from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Status
+from kbench.results.vocabulary import Control, Role, Status
 
 CALL = "call"
 """The parameter of a line that calls do_bench more than once: the number of the call, from 1."""
@@ -96,7 +96,7 @@ class Plot:
         return self._returned[label, line]
 
     def _columns_of(self, point: Point) -> list[ArgumentColumn]:
-        """The columns of the arguments, which all points share."""
+        """The columns of the arguments, which all points with these arguments share."""
         key = tuple(point)
         if key not in self._columns:
             names = self.benchmark.x_names
@@ -159,7 +159,19 @@ class PointRun:
         return [row for stage in self.stages for row in self._rows(stage)]
 
     def _announce(self) -> None:
-        self.session.emit(PointBegun(self.case, self.label, tuple(line.name for line in self.lines)))
+        rows = [
+            Row(
+                self.case,
+                line.name,
+                status=Status.CRASHED,
+                reason="the process has ended",
+                timer=self.session.settings.timer,
+                cache=self.session.settings.cache,
+                device=self.session.device.name,
+            )
+            for line in self.lines
+        ]
+        self.session.emit(PointBegun(self.label, tuple(rows)))
 
     def _find_dtype(self, stage: Stage) -> None:
         """A case without an argument for its dtype has that of the largest tensor of its lines."""
@@ -223,7 +235,7 @@ class PointRun:
         if not stage.closures and not stage.ended:
             return []
         rows = stage.rows(self.case)
-        return rows if stage is self.stages[0] else [row for row in rows if row.role != "control"]
+        return rows if stage is self.stages[0] else [row for row in rows if row.role != Role.CONTROL]
 
 
 _plots: dict[tuple[int, int], Plot] = {}

@@ -28,7 +28,7 @@ class Session:
 
     settings   how the lines of plots are measured
     number     of the session among those that measure the same script; by default that of the process
-    done       the lines that an earlier process of the same script has measured, by plot, point and line
+    done       the lines that an earlier process of the same script has measured, by plot, label of the point and line
     plot_runs  lines of a plot are being measured
     was_asked  there was something to measure
     orders     how many calls outside of all plots each provider had
