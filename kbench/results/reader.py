@@ -61,7 +61,7 @@ class Results:
         return [f"{self.path}:{self.torn}: the last row is incomplete (an interrupted run?) and was left out"]
 
     def only(self, keeps: Sequence[bool]) -> Results:
-        """Some of the rows: `kept` says for each row whether it stays."""
+        """Some of the rows: `keeps` says for each row whether it stays."""
         return replace(self, rows=list(compress(self.rows, keeps)), lines=list(compress(self.lines, keeps)))
 
     def frame(self) -> pd.DataFrame:
