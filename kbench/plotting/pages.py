@@ -210,5 +210,5 @@ def _advice(points: Sequence[Placed], varying: list[str]) -> str:
     counts = {name: len(_values(points, name)) for name in varying}
     most = max(varying, key=lambda name: counts[name])
     listed = ", ".join(f"{count} values of {name}" for name, count in counts.items())
-    example = f"--where '{most}={points[0].where[most]}'"
-    return f" ({listed}); select rows with {example}, choose another horizontal axis with --x, or choose the panels with --by"
+    fewer = "name fewer files" if most == "file" else f"select rows with --where '{most}={points[0].where[most]}'"
+    return f" ({listed}); {fewer}, choose another horizontal axis with --x, or choose the panels with --by"

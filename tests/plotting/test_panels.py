@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from drawing import NS, Draw, caption, case, curves, drawn_row, legend, panels, save, sweep, title
 
+from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
-from kbench.plotting import Choices, write_pictures
+from kbench.plotting import Choices, plot, write_pictures
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -79,6 +80,13 @@ def test_too_many_pictures_or_panels_say_how_to_choose(draw: Draw) -> None:
         with pytest.raises(UsageError, match=r"--where '[MN]=.*--x.*--by") as caught:
             draw(*rows, **choices)
         assert "\n" not in str(caught.value)
+
+
+def test_too_many_files_are_not_chosen_among_with_where(tmp_path: Path) -> None:
+    files = [save(tmp_path / f"f{place}.csv", sweep("triton")) for place in range(10)]
+    with pytest.raises(UsageError, match=r"10 panels .*10 values of file.*name fewer files") as caught:
+        plot(load_sources(files), Choices("ms", by=["file"]))
+    assert "--where" not in str(caught.value)
 
 
 def parameter_sweep(ns: Iterable[int]) -> list[Row]:
