@@ -18,12 +18,12 @@ def comparison_part(comparison: Comparison) -> dict[str, Any]:
     names = [report.name_parts(row, comparison.common) for row in rows]
     numbers = [report.row_numbers(row, comparison) for row in rows]
     heads = (f"old ({unit})", f"new ({unit})", report.changed_quantity(comparison), "95 % interval", "q")
-    columns = {
-        "verdict": [row.verdict.value for row in rows],
-        **{name: [parts.get(name, "") for parts in names] for name in (names[0] if names else ())},
-        **{head: [cells[place] for cells in numbers] for place, head in enumerate(heads)},
-        "reason": [row.reason for row in rows],
-    }
+    columns = [
+        ("verdict", [row.verdict.value for row in rows]),
+        *((name, [parts.get(name, "") for parts in names]) for name in (names[0] if names else ())),
+        *((head, [cells[place] for cells in numbers]) for place, head in enumerate(heads)),
+        ("reason", [row.reason for row in rows]),
+    ]
     pictures = plot_changes(comparison, Choices(kind="change")) if any(row.ratio is not None for row in rows) else []
     return {
         "title": report.title(comparison),

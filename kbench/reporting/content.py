@@ -102,7 +102,7 @@ def _summary(source: ResultsFile) -> dict[str, Any]:
     details = details_table(analysis)
     winners = None
     if details.rows and _has_rivals(analysis):
-        winners = page_table(dict(zip(details.header, zip(*details.rows, strict=True), strict=True)))
+        winners = page_table(zip(details.header, zip(*details.rows, strict=True), strict=True))
     return {
         "file": source.label,
         "counts": counts(analysis.rows),
@@ -125,7 +125,8 @@ def _standings(analysis: Analysis, members: Sequence[Row]) -> PageTable:
     places = ("fastest", "tied") if not _has_rivals(analysis) else ()
     renamed = {"tied": "tied for fastest", "?": "unclear"}
     shown = {renamed.get(head, head): cells for head, cells in columns.items() if head not in places}
-    return page_table({**shown, "flags": [_flags(name, members) for name in columns.get("provider", ())]})
+    flags = [_flags(name, members) for name in columns.get("provider", ())]
+    return page_table([*shown.items(), ("flags", flags)])
 
 
 def _flags(provider: str, members: Sequence[Row]) -> str:
@@ -192,7 +193,11 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
         for head, value in shared.items()
         if value and head not in ("file", "session")
     ]
-    columns = {head: cells for head, cells in {**words, **numbers, **more}.items() if head not in shared}
+    columns = [
+        *((head, cells) for head, cells in words.items() if head not in shared),
+        *numbers.items(),
+        *((head, cells) for head, cells in more.items() if head not in shared),
+    ]
     return common, page_table(columns, ["provider", "file", "operator", "dtype", "status"])
 
 

@@ -46,17 +46,17 @@ def history_content(report: HistoryReport, title: str = "") -> dict[str, Any]:
 def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> PageTable:
     """A row for each change, the newest first."""
     runs = report.timeline.runs
-    columns = {
-        "run": [day(runs[change.event_run].started_at) for change in changes],
-        "kind": [change.kind.value for change in changes],
-        **_identity([change.series.key for change in changes]),
-        "time": [format_change(change.ratio) if change.ratio else "" for change in changes],
-        "95 % interval": [interval(change.ci) if change.ci else "" for change in changes],
-        "old (µs)": [number(change.old_ms, microseconds) for change in changes],
-        "new (µs)": [number(change.new_ms, microseconds) for change in changes],
-        "moved": ["; ".join(filter(None, [moved_text([change]), baseline_text(change)])) for change in changes],
-        "reason": [change.reason for change in changes],
-    }
+    columns = [
+        ("run", [day(runs[change.event_run].started_at) for change in changes]),
+        ("kind", [change.kind.value for change in changes]),
+        *_identity([change.series.key for change in changes]),
+        ("time", [format_change(change.ratio) if change.ratio else "" for change in changes]),
+        ("95 % interval", [interval(change.ci) if change.ci else "" for change in changes]),
+        ("old (µs)", [number(change.old_ms, microseconds) for change in changes]),
+        ("new (µs)", [number(change.new_ms, microseconds) for change in changes]),
+        ("moved", ["; ".join(filter(None, [moved_text([change]), baseline_text(change)])) for change in changes]),
+        ("reason", [change.reason for change in changes]),
+    ]
     return page_table(columns, ["kind", "machine", "operator", "provider"])
 
 
@@ -64,27 +64,27 @@ def _series(series: Sequence[Series]) -> PageTable:
     """A row for member series."""
     levels = [[level for *_, level in member.segments] for member in series]
     last = [member.points[-1] for member in series]
-    columns = {
-        **_identity([member.key for member in series]),
-        "now (µs)": [microseconds(math.exp(logs[-1])) if logs else "" for logs in levels],
-        "since first": [format_change(math.exp(logs[-1] - logs[0])) if logs else "" for logs in levels],
-        "noise (%)": [number(100 * member.noise, "{:.1f}".format) for member in series],
-        "runs": [str(len(member.points)) for member in series],
-        "status": [point.status for point in last],
-        "last run": [day(point.started_at) for point in last],
-        "reason": [point.reason for point in last],
-    }
+    columns = [
+        *_identity([member.key for member in series]),
+        ("now (µs)", [microseconds(math.exp(logs[-1])) if logs else "" for logs in levels]),
+        ("since first", [format_change(math.exp(logs[-1] - logs[0])) if logs else "" for logs in levels]),
+        ("noise (%)", [number(100 * member.noise, "{:.1f}".format) for member in series]),
+        ("runs", [str(len(member.points)) for member in series]),
+        ("status", [point.status for point in last]),
+        ("last run", [day(point.started_at) for point in last]),
+        ("reason", [point.reason for point in last]),
+    ]
     return page_table(columns, ["machine", "operator", "dtype", "provider", "status"])
 
 
-def _identity(keys: Sequence[SeriesKey]) -> dict[str, list[str]]:
+def _identity(keys: Sequence[SeriesKey]) -> list[tuple[str, list[str]]]:
     """The columns that say what a series is."""
     axes = dict.fromkeys(name for key in keys for name, _ in key.axes)
     single = len({key.machine for key in keys}) == 1
-    return {
-        **({} if single else {"machine": [key.machine for key in keys]}),
-        "operator": [key.operator for key in keys],
-        **{name: [str(dict(key.axes).get(name, "")) for key in keys] for name in axes},
-        "dtype": [key.dtype for key in keys],
-        "provider": [key.configuration_name for key in keys],
-    }
+    return [
+        *([] if single else [("machine", [key.machine for key in keys])]),
+        ("operator", [key.operator for key in keys]),
+        *((name, [str(dict(key.axes).get(name, "")) for key in keys]) for name in axes),
+        ("dtype", [key.dtype for key in keys]),
+        ("provider", [key.configuration_name for key in keys]),
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -58,14 +58,20 @@ def _class(head: str, text: str, numeric: bool) -> str:
     return f" class={tone}" if tone else ""
 
 
-def page_table(columns: Mapping[str, Iterable[str]], choose_by: Sequence[str] = ()) -> PageTable:
-    """The table of these columns, without empty ones. Readers can filter it by the columns `choose_by` that vary."""
-    cells = {head: list(values) for head, values in columns.items()}
-    cells = {head: values for head, values in cells.items() if any(values)}
-    numeric = [all(value in NO_NUMBER or NUMBER.fullmatch(value) for value in set(values)) for values in cells.values()]
-    choices = {head: list(dict.fromkeys(filter(None, cells[head]))) for head in choose_by if head in cells}
+Columns = Iterable[tuple[str, Iterable[str]]]
+"""Columns with their heads. Two may have the same head: an axis may be called `q`."""
+
+
+def page_table(columns: Columns, choose_by: Sequence[str] = ()) -> PageTable:
+    """The table of these columns, without empty ones. Readers can filter it by the columns `choose_by` that vary: by the first
+    one where several have the same head."""
+    with_cells = [(head, list(values)) for head, values in columns]
+    with_cells = [(head, values) for head, values in with_cells if any(values)]
+    heads, cells = [head for head, _ in with_cells], [values for _, values in with_cells]
+    numeric = [all(value in NO_NUMBER or NUMBER.fullmatch(value) for value in set(values)) for values in cells]
+    choices = {head: list(dict.fromkeys(filter(None, cells[heads.index(head)]))) for head in choose_by if head in heads}
     choices = {head: words for head, words in choices.items() if len(words) > 1}
-    return PageTable(list(cells), list(cells.values()), numeric, choices)
+    return PageTable(heads, cells, numeric, choices)
 
 
 def number(value: float | None, write: Callable[[float], str]) -> str:

@@ -30,6 +30,8 @@ def taken(name: str) -> str:
     attribute of `Case`, so it must differ from the existing ones."""
     if name in csv_header():
         return "is a column of the results already"
+    if name == "file":
+        return "is reserved for the labels of results files"
     if name == LINE:
         return "is reserved for the line numbers of a results file"
     is_of_case = not name.startswith("_") and name in {*dir(Case), *Case.__dataclass_fields__}

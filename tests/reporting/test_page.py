@@ -41,7 +41,7 @@ def test_a_column_of_numbers_is_known_by_its_cells_and_an_empty_column_is_left_o
         "empty": ["", "", ""],
         "dtype": ["float16", "float16", "float16"],
     }
-    table = page_table(columns, ["provider", "dtype", "empty"])
+    table = page_table(columns.items(), ["provider", "dtype", "empty"])
     numeric = dict(zip(table.heads, table.numeric, strict=True))
     assert numeric == {"provider": False, "time": True, "change": True, "record": False, "dtype": False}
     assert table.choices == {"provider": ["a", "b"]}

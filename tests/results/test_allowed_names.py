@@ -18,6 +18,8 @@ from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor
 from kbench.execute.writer import Writer
 from kbench.plotting import Choices, plot
+from kbench.reporting.comparison_part import comparison_part
+from kbench.reporting.content import content
 from kbench.results.case import Case
 from kbench.results.reader import read_results
 from kbench.results.row import Row, csv_header
@@ -46,7 +48,9 @@ def test_no_ugly_name_is_registered(name: Any) -> None:
         operator().provider(name)
 
 
-@pytest.mark.parametrize("axis", [*csv_header([]), *(name for name in dir(Case) if name[0] != "_"), "line", "axes"])
+@pytest.mark.parametrize(
+    "axis", [*csv_header([]), *(name for name in dir(Case) if name[0] != "_"), "line", "file", "axes"]
+)
 def test_no_axis_has_the_name_of_a_column_or_of_an_attribute_of_a_case(axis: str) -> None:
     with pytest.raises(ValueError, match="rename the axis"):
         operator(axes=("M", axis))
@@ -59,7 +63,7 @@ def test_a_choice_has_no_words_that_a_file_would_read_as_values(word: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("axis", ["x", "index", "ratio", "GB/s", "file", "curve", "value"])
+@pytest.mark.parametrize("axis", ["x", "index", "ratio", "GB/s", "q", "verdict", "curve", "value"])
 def test_readers_accept_an_axis_that_they_use_for_something_else(axis: str, tmp_path: Path) -> None:
     operator(axes=("M", axis))
     old, new = (written(tmp_path / f"{name}.csv", axis, ms) for name, ms in (("old", 0.1), ("new", 0.2)))
@@ -69,6 +73,8 @@ def test_readers_accept_an_axis_that_they_use_for_something_else(axis: str, tmp_
         assert text(comparison)
     cells = list(csv.DictReader(io.StringIO(FORMATS["csv"](comparison))))
     assert sorted({cell.get(f"axis_{axis}") or cell[axis] for cell in cells}, key=int) == ["64", "128", "256"]
+    for table in (content([old])["rows"], comparison_part(comparison)["table"]):
+        assert {"64", "128", "256"} in map(set, table.columns)
     for kind in ("lines", "bars", "heatmap"):
         assert list(plot(load_sources([old]), Choices(kind=kind, x=axis))), kind
     times = summary.times_table(analyse(rows(axis, 0.1), "torch-native"))
