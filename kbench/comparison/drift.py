@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kbench.analysis import Analysis
 from kbench.analysis.cases import timed
-from kbench.comparison.model import CONDITIONS, CaseId, Drift, Key, SessionShifts
+from kbench.comparison.model import CONDITIONS, Drift, JoinedCase, Key, SessionShifts
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 
@@ -31,7 +31,7 @@ ControlTimes = dict[tuple[int, int], float]
 class ControlKey(NamedTuple):
     """The identity of a control without its session. `code` is equal on both sides if the code is the same."""
 
-    case: CaseId
+    case: JoinedCase
     kind: str
     conditions: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Co
     return drifts or {"": Drift(noise=noise)}
 
 
-def drift_of(case: CaseId, drifts: Mapping[str, Drift]) -> Drift:
+def drift_of(case: JoinedCase, drifts: Mapping[str, Drift]) -> Drift:
     """The drift of the device that a case was measured on."""
     return drifts[str(dict(case[1]).get("device", ""))]
 
@@ -113,7 +113,7 @@ def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) ->
             shifts[side][number] = fmean(logs_of_kinds)
     controls = {kind: _change(level, whole) for kind, level in levels.items()}
     apart = {key: abs(_change(logs, whole) - controls[key.kind]) for key, logs in times.items()}
-    own: dict[CaseId, float] = {}
+    own: dict[JoinedCase, float] = {}
     for key, distance in apart.items():
         own[key.case] = max(distance, own.get(key.case, 0.0))
     scatter = TO_DEVIATION * median(apart.values())

@@ -44,11 +44,13 @@ can be apart."""
 MAX_LOG_RATIO = 700.0
 """The largest logarithm of a ratio that a float can hold. An interval without bounds is cut here."""
 
-MAY_BE_UNCLEAR = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME}
-"""The verdicts that an unclear row would have with better measurements. A gate for others decides without times."""
+OF_TIMES = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR}
+"""The verdicts of rows that have a ratio. A gate for others decides without times."""
 
-CaseId = tuple[str, tuple[tuple[str, Value], ...], str]
-"""Operator, axes (with scalars, choices and mode) and dtype."""
+JoinedCase = tuple[str, tuple[tuple[str, Value], ...], str]
+"""The case by which rows of two files are joined: operator, axes (with scalars, choices and mode) and dtype.
+`analysis.CaseKey` also holds the device, the timer and the cache mode. Here these must agree (CONDITIONS), but the device is an
+axis if a file has several."""
 
 SessionShifts = dict[int, float]
 """Log times by the number of the session."""
@@ -136,7 +138,7 @@ class Key:
         return cls(row.case.operator, row.provider, row.params, values, row.case.dtype)
 
     @property
-    def case(self) -> CaseId:
+    def case(self) -> JoinedCase:
         return self.operator, self.axes, self.dtype
 
     @property
@@ -329,7 +331,7 @@ class Drift:
     It is the larger floor of the two files."""
     scatter: float = 0.0
     """The standard deviation of the changes of the controls around those of their kind, in log time."""
-    own: Annotated[dict[CaseId, float], Field(exclude=True)] = field(default_factory=dict)
+    own: Annotated[dict[JoinedCase, float], Field(exclude=True)] = field(default_factory=dict)
     """For each case, how far the change of its controls is from that of their kind, in log time."""
 
     @property
@@ -471,8 +473,8 @@ class Comparison:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def comparable(self) -> bool:
-        """Whether any row has values on both sides that were measured in the same way."""
-        return bool(self._compared)
+        """Whether any row has plausible values on both sides that were measured in the same way."""
+        return any(row.ratio is not None for row in self.rows)
 
     @property
     def passed(self) -> bool:
@@ -488,16 +490,17 @@ class Comparison:
             return Gate("undecided", self.nothing_common)
         if failed := [f"{count} {verdict}" for verdict, count in counts.items() if verdict in failing]:
             return Gate("failed", f"gate failed: {', '.join(failed)} ({self.options.gate_text})")
-        if not self.comparable:
-            reason = "no row has a value in every session on both sides; the table says why"
+        asks_for_times = not failing or not OF_TIMES.isdisjoint(failing)
+        if not (self.comparable if asks_for_times else self._any_outcome):
+            reason = "no row has a plausible value in every session on both sides; the table says why"
             if Verdict.INCOMPARABLE in counts:
                 reason = "no row has values that were measured in the same way on both sides"
             return Gate("undecided", f"nothing was comparable: {reason}")
         if self.options.strict and (refused := self._measured_differently):
             rows = "row was" if refused == 1 else "rows were"
             return Gate("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")
-        decided = any(row.verdict is not Verdict.UNCLEAR for row in self._compared)
-        if not decided and (not failing or MAY_BE_UNCLEAR.intersection(failing)):
+        clear = any(row.ratio is not None and row.verdict is not Verdict.UNCLEAR for row in self.rows)
+        if asks_for_times and not clear:
             return Gate("undecided", f"nothing was decided: {self._describe_unclear()}")
         if not self.options.gate_text:
             return Gate("passed", "")
@@ -506,9 +509,11 @@ class Comparison:
         return Gate("passed", f"gate passed ({self.options.gate_text})")
 
     @property
-    def _compared(self) -> list[JudgedRow]:
-        apart = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
-        return [row for row in self.rows if row.old and row.new and row.verdict not in apart]
+    def _any_outcome(self) -> bool:
+        """Whether any row that both sides have says something to a gate that asks for no times: `fixed` does so without a
+        ratio."""
+        silent = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
+        return any(row.old and row.new and row.verdict not in silent for row in self.rows)
 
     @property
     def _measured_differently(self) -> int:

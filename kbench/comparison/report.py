@@ -61,9 +61,9 @@ def text(
 
     Raises UsageError for an unknown order.
     """
+    shown = [row for row in ordered(comparison, sort) if not only or row.verdict in only]
     if comparison.nothing_common:
         return "\n".join(_paragraphs([headline(comparison)], width)) + "\n"
-    shown = [row for row in ordered(comparison, sort) if not only or row.verdict in only]
     hidden = len(comparison.rows) - len(shown)
     parts = sections(shown) if sort == "verdict" else [(True, shown)] if shown else []
     blocks = [
@@ -140,8 +140,9 @@ def _rows(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colour:
         footnotes = {reason: f" ({number})" for number, reason in enumerate(reasons, start=1)}
         marked = [[*cells[:-2], cells[-2] + footnotes.get(cells[-1], "")] for cells in table.rows]
         table = Table(table.header[:-1], marked, table.right)
-    table = table.without([Q], width)
     heads = list(name_parts(rows[0], comparison.common))
+    if Q in table.header[len(heads) :]:  # an axis may be called q, too
+        table = table.without([Q], width)
     whole, above = table, 0
     while above < len(heads) and table.width + len(INDENT) * bool(above) > width:
         above += 1
@@ -242,10 +243,10 @@ def _moved(drift: Drift, options: CompareOptions, beside_values: bool) -> str:
     kinds = [f"{kind} {format_change(math.exp(change))}" for kind, change in drift.controls.items()]
     shown = ", ".join(kinds if len(kinds) > 1 else drift.controls)
     moved = f"machine drift {format_change(drift.ratio)} ({shown}, {plural(drift.cases, 'case')})"
-    if not drift.subtracted:
-        return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
     if not options.compared.drifts:
         return f"{moved}, which cancels in this metric"
+    if not drift.subtracted:
+        return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
     return f"{moved}, subtracted from the changes" + (", but not from the old and new values" if beside_values else "")
 
 

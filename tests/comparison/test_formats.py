@@ -15,11 +15,12 @@ from making import Write, row
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kbench.comparison import github
+from kbench.comparison import github, report
 from kbench.comparison.compare import compare_results
 from kbench.comparison.exports import csv_text
 from kbench.comparison.model import Comparison, EnvironmentDifference, Weight, schema
 from kbench.comparison.verdict import Verdict
+from kbench.reporting.comparison_part import comparison_part
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "compare.schema.json"
 
@@ -41,9 +42,13 @@ def test_nasty_text_comes_back_from_json(nasty: tuple[str, Comparison]) -> None:
 
 
 def test_an_axis_called_as_a_column_keeps_its_values(write: Write) -> None:
-    path = write("a", [row()])
-    path.write_text(path.read_text().replace(",M,", ",q,", 1))
-    assert ",axis_q," in csv_text(compare_results(path, path)).splitlines()[0]
+    path = write("a", [row(111), row(222)])
+    path.write_text(path.read_text().replace(",N,", ",q,", 1))
+    comparison = compare_results(path, path)
+    assert ",axis_q," in csv_text(comparison).splitlines()[0]
+    assert all(size in report.text(comparison, 40) for size in ("111", "222"))
+    table = comparison_part(comparison)["table"]
+    assert table.heads[:2] == ["verdict", "q"] and table.columns[1] == ["111", "222"]
 
 
 # ---- the comment on a pull request: changes first, escaped, and never too long for GitHub

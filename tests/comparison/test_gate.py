@@ -21,13 +21,34 @@ def test_what_cannot_be_compared_is_undecided_and_the_gate_says_why(write: Write
     old = write("old", [row(1), row(2)])
     other = write("other", [row(1, device="NVIDIA B200"), row(2, device="NVIDIA B200")])
     declined = write("declined", [failed(1, status="unsupported"), failed(2)])
-    no_value = "no row has a value in every session on both sides; the table says why"
+    no_value = "no row has a plausible value in every session on both sides; the table says why"
     for outcome, said in (
         (gate(old, other), "no row has values that were measured in the same way on both sides"),
         (gate(old, old, metric="tflops"), no_value),
         (gate(declined, declined), no_value),
     ):
         assert (outcome.outcome, outcome.text) == ("undecided", f"nothing was comparable: {said}")
+
+
+def test_rows_without_a_ratio_pass_no_gate_that_asks_for_times(write: Write) -> None:
+    timed = write("timed", [row(1), row(2)])
+    crashed = write("crashed", [failed(1, status="crashed"), failed(2, status="crashed")])
+    assert not compare_results(timed, crashed).comparable
+    for old, new, fail_on, outcome in (
+        (timed, crashed, "", "undecided"),
+        (timed, crashed, "slower", "undecided"),
+        (timed, crashed, "unclear", "undecided"),
+        (timed, crashed, "missing", "passed"),
+        (timed, crashed, "failed", "failed"),
+        (timed, crashed, "slower,failed", "failed"),
+        (crashed, timed, "slower,failed", "undecided"),
+        (crashed, timed, "missing,failed", "passed"),
+        (crashed, crashed, "failed", "undecided"),
+        (timed, write("mixed", [row(1, 0.5), failed(2)]), "slower", "passed"),
+        (timed, write("suspect", [row(1, flags=("suspect",))]), "slower", "undecided"),
+    ):
+        decided = gate(old, new, fail_on=tuple(filter(None, fail_on.split(","))))
+        assert decided.outcome == outcome, (old, new, fail_on, decided)
 
 
 def test_strict_refuses_rows_that_were_measured_in_another_way(write: Write) -> None:

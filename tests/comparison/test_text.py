@@ -58,6 +58,16 @@ def test_the_other_orders(every: Comparison) -> None:
     assert order("time")[:2] == [9, 1]
     with pytest.raises(UsageError, match='--sort: unknown order "size"; choose from verdict, key, change, time'):
         report.text(every, 80, "size")
+    with pytest.raises(UsageError, match="--sort"):
+        report.text(replace(every, nothing_common="nothing to compare"), 80, "size")
+
+
+@pytest.mark.parametrize("cases", [4, 5])
+def test_the_drift_of_a_share_of_the_copy_cancels_with_few_cases_and_with_many(write: Write, cases: int) -> None:
+    rows = [row(n, copy_fraction=0.9) for n in range(cases)]
+    path = write("a", [*rows, *(row(n, provider="copy", role=Role.CONTROL) for n in range(cases))])
+    [line] = report.drifts(compare_results(path, path, options=CompareOptions(metric="copy_fraction")))
+    assert f"{cases} cases" in line and line.endswith("which cancels in this metric")
 
 
 def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:

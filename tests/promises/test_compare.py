@@ -83,9 +83,8 @@ def test_chance_alone_makes_none_of_two_hundred_rows_slower_or_faster(compared: 
 
 
 def test_a_change_below_the_margin_is_the_same_and_the_metric_gbps_shows_the_opposite_sign(compared: Compared) -> None:
-    assert verdicts(compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), "--margin", "10%"), "kernel") == ["same"] * len(
-        SIZES
-    )
+    document = compared(BEFORE, scaled(BEFORE, 1.05, "kernel"), "--margin", "10%")
+    assert verdicts(document, "kernel") == ["same"] * len(SIZES)
     document = compared(BEFORE, scaled(BEFORE, 1.5, "kernel"), "--metric", "gbps")
     assert verdicts(document, "kernel") == ["slower"] * len(SIZES)
     assert "-33." in document["text"]
@@ -168,11 +167,15 @@ def test_vary_device_shows_how_much_slower_the_other_device_is(folder: Path, kbe
     assert ended.code == 1 and f"{2 * len(SIZES)} slower" in ended.out
 
 
-def test_files_without_a_common_row_have_exit_code_3(folder: Path, kbench: Kbench) -> None:
+def test_files_without_a_common_row_or_without_a_row_timed_in_both_have_exit_code_3(
+    folder: Path, kbench: Kbench
+) -> None:
     results(folder / "a.csv", {"kernel": {1024: 0.02}})
     results(folder / "b.csv", {"kernel": {2048: 0.04}})
     assert kbench("compare", "a.csv", "b.csv", "--where", "provider=nothing").code == 2
-    assert kbench("compare", "a.csv", "b.csv", "--fail-on", "slower").code == 3
+    results(folder / "c.csv", {"kernel": {1024: "crashed"}})
+    assert {kbench("compare", "a.csv", other, "--fail-on", "slower").code for other in ("b.csv", "c.csv")} == {3}
+    assert kbench("compare", "a.csv", "c.csv", "--fail-on", "slower,failed").code == 1
 
 
 def test_the_printed_table_has_the_times_of_each_row_and_a_geometric_mean_of_so_many_rows(compared: Compared) -> None:
