@@ -14,14 +14,17 @@ from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Flag, Role, Status
 
-TOO_SHORT = "correct, but not timed: a call takes less than a step of the timer's clock, so it seems to do nothing"
+TOO_SHORT = "not timed: a call takes less than a step of the timer's clock, so it seems to do nothing"
 
 
 def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row]:
     """One row per contender, in the same order."""
     for contender in contenders:
         if contender.running and contender.rounds and not median(contender.round_ms):
-            contender.end(Status.CHECKED, TOO_SHORT)
+            if context.unchecked:
+                contender.end(Status.UNSUPPORTED, TOO_SHORT)
+            else:
+                contender.end(Status.CHECKED, f"correct, but {TOO_SHORT}")
     baseline = contenders[context.baseline] if context.baseline is not None else None
     rows = [_row(context, contender, baseline) for contender in contenders]
     times = {row.provider: row for row in rows if row.role != Role.PROVIDER and row.ms is not None}

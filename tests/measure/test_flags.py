@@ -9,10 +9,13 @@ from typing import Any
 import making
 import pytest
 
+from kbench.measure.contender import Contender
 from kbench.measure.flags import CaseContext, flags
+from kbench.measure.rows import make_rows
 from kbench.results.case import Case
 from kbench.results.reader import read_results
 from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 
 H200 = Path(__file__).resolve().parents[2] / "results" / "h200"
 MIB = 1024**2
@@ -50,6 +53,11 @@ def evidence(ms: float, mb: float, empty_ms: float | None = 0.0036, **more: Any)
 
 def test_a_quiet_row_has_no_flags() -> None:
     assert flags(*evidence(0.1, 415)) == ()
+
+
+def test_nobody_knows_whether_a_closure_that_takes_no_time_is_correct() -> None:
+    [row] = make_rows(context(call_bytes=0, unchecked=True), [Contender(0, "mine", {}, rounds=[[0.0, 0.0]])])
+    assert (row.status, row.ms) == (Status.UNSUPPORTED, None) and "correct" not in row.reason
 
 
 def test_what_is_not_known_raises_no_flag() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from in_process import matrices, measured, said
 
+import kbench
 from kbench.contract.registry import operator
 from kbench.measure.timing import do_bench
 from kbench.measure.timing.do_bench import BenchTimer, flush_bytes
@@ -68,6 +69,7 @@ def test_a_call_that_takes_no_time_that_the_clock_can_see_is_not_timed(monkeypat
     row = measured(matmul, ["torch-native"], M=4, N=3, K=0, mode="backward")["torch-native"]
     assert said(row).startswith("checked correct, but not timed: a call takes less than a step of the timer's clock")
     assert (row.ms, row.round_ms, row.max_ulp) == (None, (), 0.0)
+    assert kbench.do_bench(lambda: None) == 0.0
 
 
 EVENTS_MS, KERNEL_MS, GAP_MS = 4e-3, 0.6e-3, 0.9e-3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 import pytest
 import torch
 
+from kbench.measure.scripts.closures import held_tensors
 from kbench.measure.scripts.columns import argument_columns, word, words_of
 from kbench.measure.scripts.foreign_timers import Timing, do_bench_call
 from kbench.measure.scripts.plot import counted_work
@@ -64,6 +66,26 @@ def test_different_objects_with_the_same_text_get_different_words() -> None:
     one, other = Named(), Named()
     assert list(words_of([one, other, one])) == ["layer", "layer-2"]
     assert len(word("x" * 500, {})) <= 60
+
+
+def test_the_tensors_of_a_closure_are_also_in_objects_methods_and_modules() -> None:
+    class Layer:
+        def __init__(self) -> None:
+            self.x, self.own_module, self.library = torch.ones(3), torch.nn.BatchNorm1d(4), pytest
+
+        def __call__(self) -> torch.Tensor:
+            return self.x.clone()
+
+        def method(self, *, more: torch.Tensor = torch.ones(5)) -> torch.Tensor:  # noqa: B008
+            return self.x + more
+
+    layer = Layer()
+    of_layer = {id(x) for x in (layer.x, *layer.own_module.parameters(), *layer.own_module.buffers())}
+    assert len(of_layer) == 6
+    for closure in (layer, lambda: layer(), layer.__call__, functools.partial(Layer.__call__, layer)):
+        assert {id(x) for x in held_tensors(closure)} == of_layer
+    assert {len(x) for x in held_tensors(layer.method) if x.shape} == {3, 4, 5}
+    assert held_tensors(layer.x.sum) == [layer.x]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,15 @@
 """A closure that a script gives to do_bench, and what it holds: tensors, in the variables that it closes over, in its defaults
-and in the objects there; and functions, by which two closures of one line of a program can be told apart."""
+and in the attributes of objects there; and functions, by which two closures of one line of a program can be told apart."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import BuiltinMethodType, ModuleType
 from typing import Any
 
 import torch
@@ -94,12 +95,25 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from list(value.values())[:MOST_ITEMS]
     elif isinstance(value, torch.nn.Module):
         yield from value.parameters()
+        yield from value.buffers()
     elif code := getattr(value, "__code__", None):
         yield from _closed_over(value).values()
         yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
         yield getattr(value, "__self__", None)
         variables = getattr(value, "__globals__", {})
-        yield from (x for x in map(variables.get, code.co_names) if isinstance(x, Tensor))
+        values = map(variables.get, code.co_names)
+        yield from (x for x in values if isinstance(x, (Tensor, torch.nn.Module)) or _of_the_user(x))
+    elif isinstance(value, BuiltinMethodType):  # `x.sum`
+        yield value.__self__
+    elif _of_the_user(value):
+        yield from list(getattr(value, "__dict__", {}).values())[:MOST_ITEMS]
+
+
+def _of_the_user(value: Any) -> bool:
+    """Whether the class of an object is the user's own. What objects of a library hold is the library's business."""
+    file = getattr(sys.modules.get(type(value).__module__), "__file__", None)
+    return file is not None and not in_library(file)
 
 
 def _closed_over(function: Any) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
+from kbench.measure.scripts.closure_group import ClosureGroup, time_plainly
 from kbench.measure.scripts.closures import Closure, label_of, place_of_closure
 from kbench.measure.scripts.columns import dtype_of, word
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing, do_bench_call, place_of
 from kbench.measure.scripts.line import measuring_a_closure, this_thread
 from kbench.measure.scripts.session import Session, this_session
-from kbench.measure.scripts.stage import Stage, time_plainly
 from kbench.measure.steps import DeviceLost
 from kbench.protocol import Rows
 from kbench.results.case import Case
@@ -55,21 +55,21 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
     closure = Closure(call, contender, lambda work, limit_s: work())
     limits = {"build_timeout_s": LIMIT_S, "timeout_s": LIMIT_S}
     sampling = {"rounds": ROUNDS, "warmup_ms": call.warmup_ms, "rep_ms": max(call.rep_ms, 1.0) / ROUNDS}
-    stage = Stage(session, session.settings.model_copy(update=limits | sampling), alone=True)
+    group = ClosureGroup(session, session.settings.model_copy(update=limits | sampling), alone=True)
     case = Case(session.calls_name, {CALL_ORDER: session.orders[contender.name] + 1}, "float32")
     try:
-        with stage.steps.step(contender, "build", LIMIT_S):
-            stage.prepare(closure)
+        with group.steps.step(contender, "build", LIMIT_S):
+            group.prepare(closure)
         dtype = dtype_of(closure.dtype or torch.get_default_dtype()) or "float32"
         case = Case(case.operator, case.axes, dtype)
-        stage.time(case)
+        group.time(case)
     except DeviceLost:
         if closure.error is None:
             raise
+    answer = closure.answer  # a row without a time drops the samples
     if not closure.interpreted:  # a time of Triton's interpreter is no row
         session.orders[contender.name] += 1
-        session.emit(Rows(tuple(stage.rows(case))))
-    answer = closure.answer
+        session.emit(Rows(tuple(group.rows(case))))
     if isinstance(answer, BaseException):
         raise answer
     return answer

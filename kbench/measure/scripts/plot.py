@@ -19,12 +19,12 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
+from kbench.measure.scripts.closure_group import ClosureGroup
 from kbench.measure.scripts.closures import Closure
 from kbench.measure.scripts.columns import ArgumentColumn, argument_columns, dtype_of, same, words_of
 from kbench.measure.scripts.foreign_timers import Timing
 from kbench.measure.scripts.line import Line, Switches, random_states, this_thread
 from kbench.measure.scripts.session import this_session
-from kbench.measure.scripts.stage import Stage
 from kbench.measure.steps import DeviceLost
 from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
 from kbench.results.case import Case
@@ -130,7 +130,7 @@ class PointRun:
     def __init__(self, plot: Plot, label: str, axes: dict[str, Any], point: Point) -> None:
         self.plot, self.session, self.label = plot, plot.session, label
         self.returned: dict[str, Any] = {}
-        self.stages: list[Stage] = []
+        self.groups: list[ClosureGroup] = []
         self._has_dtype = "dtype" in axes
         dtype = axes.get("dtype") or dtype_of(torch.get_default_dtype()) or "float32"
         self.case = Case(plot.name, {name: value for name, value in axes.items() if name != "dtype"}, str(dtype))
@@ -147,16 +147,16 @@ class PointRun:
         restore = random_states()
         running = self.lines
         while running:
-            stage = Stage(self.session, self.session.settings)
-            self.stages.append(stage)
-            if len(self.stages) == 1:
-                running = [line for line in running if not self._was_lost(stage, line, lost)]
-            running = [line for line in running if self._goes_on(stage, line, restore)]
-            if len(self.stages) == 1:
-                self._find_dtype(stage)
-            stage.time(self.case)
+            group = ClosureGroup(self.session, self.session.settings)
+            self.groups.append(group)
+            if len(self.groups) == 1:
+                running = [line for line in running if not self._was_lost(group, line, lost)]
+            running = [line for line in running if self._goes_on(group, line, restore)]
+            if len(self.groups) == 1:
+                self._find_dtype(group)
+            group.time(self.case)
         self._number_calls()
-        return [row for stage in self.stages for row in self._rows(stage)]
+        return [row for group in self.groups for row in self._rows(group)]
 
     def _announce(self) -> None:
         rows = [
@@ -173,28 +173,28 @@ class PointRun:
         ]
         self.session.emit(PointBegun(self.label, tuple(rows)))
 
-    def _find_dtype(self, stage: Stage) -> None:
+    def _find_dtype(self, group: ClosureGroup) -> None:
         """A case without an argument for its dtype has that of the largest tensor of its lines."""
-        dtypes = [dtype for closure in stage.closures if (dtype := dtype_of(closure.dtype))]
+        dtypes = [dtype for closure in group.closures if (dtype := dtype_of(closure.dtype))]
         if dtypes and not self._has_dtype:
             self.case = replace(self.case, dtype=dtypes[0])
             self._announce()
 
-    def _was_lost(self, stage: Stage, line: Line, lost: Mapping[str, LineDone]) -> bool:
+    def _was_lost(self, group: ClosureGroup, line: Line, lost: Mapping[str, LineDone]) -> bool:
         if line.name not in lost:
             return False
         contender = Contender(line.index, line.name, {CALL: 1})
         contender.end(lost[line.name].status or Status.CRASHED, lost[line.name].reason)
-        stage.ended.append(contender)
+        group.ended.append(contender)
         self.returned[line.name] = _without_numbers(self.plot.last)
         return True
 
-    def _goes_on(self, stage: Stage, line: Line, restore: Callable[[], None]) -> bool:
+    def _goes_on(self, group: ClosureGroup, line: Line, restore: Callable[[], None]) -> bool:
         """Let a line go on to its next closure, and prepare that. Returns whether there is one."""
-        number, limit_s = len(self.stages), stage.settings.build_timeout_s
+        number, limit_s = len(self.groups), group.settings.build_timeout_s
         last, line.closure = line.closure, None
         contender = Contender(line.index, line.name, {CALL: number})
-        with stage.steps.step(contender, "build", limit_s):
+        with group.steps.step(contender, "build", limit_s):
             if last is None:
                 restore()
                 call = line.begin(limit_s)
@@ -203,18 +203,18 @@ class PointRun:
                 call = line.go_on(last.answer, limit_s)
             if call is not None:
                 line.closure = Closure(call, contender, line.run)
-                stage.prepare(line.closure)
+                group.prepare(line.closure)
         if line.closure is not None:
             return True
         if not contender.running:
             self.returned[line.name] = _without_numbers(self.plot.last)
             if last is None or last.contender.running:  # otherwise its row has the reason
-                stage.ended.append(contender)
+                group.ended.append(contender)
             return False
         self.returned[line.name] = self.plot.last = line.returned
         if last is None:
             contender.end(Status.UNSUPPORTED, NO_CALL)
-            stage.ended.append(contender)
+            group.ended.append(contender)
         elif isinstance(last.answer, Timing) and number == 2:
             last.work = counted_work(line.returned, last.answer.ms, *self.plot.labels)
         return False
@@ -223,19 +223,19 @@ class PointRun:
         """Only a line with several closures has the parameter `call`."""
         contenders = [
             contender
-            for stage in self.stages
-            for contender in (*(closure.contender for closure in stage.closures), *stage.ended)
+            for group in self.groups
+            for contender in (*(closure.contender for closure in group.closures), *group.ended)
         ]
         counts = Counter(contender.index for contender in contenders)
         for contender in contenders:
             if counts[contender.index] == 1:
                 contender.params = {}
 
-    def _rows(self, stage: Stage) -> list[Row]:
-        if not stage.closures and not stage.ended:
+    def _rows(self, group: ClosureGroup) -> list[Row]:
+        if not group.closures and not group.ended:
             return []
-        rows = stage.rows(self.case)
-        return rows if stage is self.stages[0] else [row for row in rows if row.role != Role.CONTROL]
+        rows = group.rows(self.case)
+        return rows if group is self.groups[0] else [row for row in rows if row.role != Role.CONTROL]
 
 
 _plots: dict[tuple[int, int], Plot] = {}

@@ -68,7 +68,7 @@ def time_plainly(device: Device, call: BenchCall) -> list[float]:
     return list(triton.testing.do_bench(cleared, warmup=warmup_ms, rep=rep_ms, return_mode="all"))
 
 
-class Stage:
+class ClosureGroup:
     """The closures that are timed beside each other, or a single one, `alone`. `ended` are contenders of lines that have failed
     before their closure."""
 
@@ -130,15 +130,13 @@ class Stage:
 
     def time(self, case: Case) -> None:
         """Time the closures that run, and the baseline once more."""
-        contenders, baseline = (
-            [closure.contender for closure in self.closures if closure.contender.running],
-            self.baseline,
-        )
-        if baseline and baseline.contender.running:
-            repeated = repeat(0, baseline.contender)
-            repeated.calls, repeated.sample = baseline.contender.calls, baseline.contender.sample
+        contenders = [closure.contender for closure in self.closures if closure.contender.running]
+        baseline = self.baseline.contender if self.baseline else None
+        if baseline and baseline.running:
+            repeated = repeat(0, baseline)
+            repeated.calls, repeated.sample = baseline.calls, baseline.sample
             self._repeat.append(repeated)
-        self._time(case, [*contenders, *self._repeat], baseline.contender if baseline else None)
+        self._time(case, [*contenders, *self._repeat], baseline)
 
     def _time(self, case: Case, contenders: list[Contender], baseline: Contender | None) -> None:
         if not contenders:
@@ -180,9 +178,10 @@ class Stage:
         contenders = [*(closure.contender for closure in self.closures), *self.ended]
         contenders.sort(key=lambda contender: contender.index)
         baseline = self.baseline
-        counting = [closure for closure in (baseline, *self.closures) if closure and closure.work]
-        work = dict([counting[0].work]) if counting and counting[0].work else {}
-        call_bytes, flops = work.get("bytes", 0), work.get("flops")
+        works = [closure.work for closure in (baseline, *self.closures) if closure and closure.work]
+        unit, count = works[0] if works else ("", 0)
+        call_bytes = count if unit == "bytes" else 0
+        flops = count if unit == "flops" else None
         for closure in self.closures:
             if closure.work and closure.work[0] == "bytes" and closure.contender.running:
                 closure.contender.moved_bytes = closure.work[1]
