@@ -243,7 +243,7 @@ WRONG = {
     "batch_and_skip": "while it was timed",
     "constant_output": "element",
     "fingerprint_cache": "while it was timed",
-    "half_of_the_rows": "NaN",
+    "half_of_the_rows": "elements",
     "idle_pool": "another thread",
     "known_answers": "element",
     "lazy_after_many_calls": "wrong",
