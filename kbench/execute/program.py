@@ -134,6 +134,10 @@ def run_script(
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(session), json.dumps(dict(settings))]
             for start in range(1, MOST_STARTS + 1):
                 lost = program.run_to_end([*command, str(script), *arguments])
+                for row, process in lost:  # a child would not go on where it has ended, so a new start is of no use
+                    if process is not program.own:
+                        written.add([row], process)
+                lost = [(row, process) for row, process in lost if process is program.own]
                 if not lost:
                     break
                 for row, process in lost:
@@ -209,6 +213,7 @@ class _Program:
         self._messages, self._written, self._signals = messages, written, signals
         self._silence_limit_s = silence_limit_s
         self._processes: dict[str, _Process] = {}
+        self.own: _Process | None = None  # that of the command itself, if it measures
         self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
         self._noted: set[str] = set()
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
@@ -235,6 +240,7 @@ class _Program:
             process.wait(END_LIMIT_S)
         run.code = -signal.SIGKILL if process.returncode is None else process.returncode
         self._read_messages()
+        self.own = self._processes.get(str(process.pid))
         if run.interrupted:
             return []
         return [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kbench.analysis import Analysis
 from kbench.results.row import Row
-from kbench.results.vocabulary import NOT_TIMED, Role, Status
+from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
 from kbench.text.numbers import percent
 from kbench.text.words import plural
 
@@ -49,7 +49,9 @@ def headline(analysis: Analysis) -> str:
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
-        return f"{text}{noise.load}{only_one}. More sessions may tell: run it again with --append --sessions 2."
+        of_script = any(Flag.UNCHECKED in row.flags for row in analysis.rows)  # whose results take no more sessions
+        again = "--sessions 3" if of_script else "--append --sessions 2"
+        return f"{text}{noise.load}{only_one}. More sessions may tell: run it again with {again}."
     mean = best.geomean
     if mean is not None:
         shared = len(best.over_baseline)
