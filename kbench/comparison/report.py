@@ -17,6 +17,7 @@ from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Dr
 from kbench.comparison.verdict import Cause, Verdict
 from kbench.errors import UsageError
 from kbench.results.row import CONDITION_COLUMNS
+from kbench.results.vocabulary import Flag
 from kbench.text.numbers import factor, format_change, format_share, interval, probability
 from kbench.text.suggest import unknown
 from kbench.text.table import GAP, Table
@@ -283,11 +284,15 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
     if unclear and unclear_advice:
         yield unclear_advice
     elif len(drifted) < len(unclear):
-        few = all(side.sessions == 1 for row in unclear for side in (row.old, row.new) if side)
+        sides = [side for row in unclear for side in (row.old, row.new) if side]
+        few = all(side.sessions == 1 for side in sides)
         hint = "" if few else " (where sessions help, the reason of a row says about how many)"
+        of_script = any(Flag.UNCHECKED in reading.flags for side in sides for reading in side.readings)
+        append, count = ("", 3) if of_script else ("--append ", 2)  # the results of a script take no more sessions
+        option = f"{append}--sessions {count if few else 'N'}"
         yield (
             "unclear rows may need more sessions in both files: repeat the command that measured each of them, with "
-            f"--append --sessions {2 if few else 'N'}{hint}"
+            f"{option}{hint}"
         )
     if drifted and not unclear_advice:
         yield (

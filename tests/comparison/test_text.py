@@ -15,7 +15,7 @@ from kbench.comparison.model import CompareOptions, Comparison
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
+from kbench.results.vocabulary import Flag, Role
 
 
 def numbers(every: Comparison, word: str) -> list[str]:
@@ -126,3 +126,11 @@ def test_failures_are_told_by_provider_and_cause(write: Write) -> None:
     text = report.text(compare_results(write("a", old), write("b", new)), 120)
     assert "! failed  boom, all 6 cases: for example error: N=1024 is too much\n" in text
     assert "! failed  liar, 2 of 6 cases (bf16 N=1024, fp32 N=1024): wrong: differs" in text
+
+
+def test_an_unclear_row_of_a_script_is_measured_again_with_options_that_scripts_take(write: Write) -> None:
+    for flags, option in (((), "with --append --sessions 2"), ((Flag.UNCHECKED,), "with --sessions 3")):
+        old, new = (
+            write(f"{side}-{len(flags)}", [row(ms=ms, flags=flags)]) for side, ms in (("old", 1.0), ("new", 1.01))
+        )
+        assert option in flat(report.text(compare_results(old, new), 200))
