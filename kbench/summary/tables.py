@@ -138,7 +138,8 @@ def axes_of_words(cases: Sequence[Case]) -> set[str]:
 
 def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     """The time of every provider on every case, in us, with the fastest marked: a line for each case, a column for each
-    provider. None if the table is wider than `width`."""
+    provider. If that is wider than `width`, as where a parameter has many values, a line for each provider and a column for
+    each case. None if that is too wide also."""
     cases = _Cases(analysis)
     providers = [line.configuration_name for line in analysis.standings if line.timed]
     won = {winner.key: winner for winner in analysis.winners}
@@ -161,7 +162,17 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     heads = [f"{provider}{UNMARKED}" for provider in providers]
     title = f"{cases.shared}: time in us{pooled}{_meaning(used)}"
     table = Table((*cases.columns, *heads), rows, {*cases.right, *heads}, title).without(LEAST_OF_CASES, width)
-    return table if width is None or table.width <= width else None
+    if width is None or table.width <= width:
+        return table
+    names = [name for name in cases.columns if name not in LEAST_OF_CASES]
+    labels = [
+        " ".join(_named(name, cases.columns[name][place]) for name in names) + UNMARKED
+        for place in range(len(cases.keys))
+    ]
+    times = [cells[len(cases.columns) :] for cells in rows]
+    lines = [[provider, *column] for provider, column in zip(providers, zip(*times, strict=True), strict=True)]
+    turned = Table(("provider", *labels), lines, set(labels), title)
+    return turned if turned.width <= width else None
 
 
 def _time(analysis: Analysis, won: Winner, provider: str) -> str:

@@ -69,6 +69,17 @@ def test_tables_fit_the_width_that_is_asked_for(
     assert " torch-n " not in text
 
 
+def test_a_sweep_of_a_parameter_shows_the_time_of_every_configuration(
+    monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    """25 configurations are too wide for columns; four sizes are not."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert show(str(RESULTS / "softmax-warps.csv"), "", details=False) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["provider", "N=1024", "N=4096", "N=8192", "N=16384"] in lines
+    assert ["triton-row[num_warps=4,num_stages=1]", "12.32", "36.35~", "69.73~", "150.8"] in lines
+
+
 def test_cases_come_in_the_order_of_their_size_whoever_finished_first() -> None:
     rows = sweep(64, 128, 1024, 4096, cuda=2.0)
     random.Random(0).shuffle(rows)
