@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbench.contract.models import DIMENSIONS, TOKENS
 from kbench.contract.origin import current_plugin, import_shipped, shipped
-from kbench.contract.provider import GradientKernel, Provider, keyword_only, named_after, takes_any
+from kbench.contract.provider import (
+    GradientKernel,
+    Provider,
+    keyword_only,
+    named_after,
+    positional_count,
+    takes_any,
+)
 from kbench.contract.sizes import axes_of
 from kbench.contract.tensor import SAME, Tensor, Tolerance, total_bytes
 from kbench.results.case import (
@@ -35,6 +42,9 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+Count = Callable[["Case"], int] | Callable[["Case", Mapping[str, "torch.Tensor"]], int]
+"""The work of a call, as a case says, or a case and the inputs that were drawn for it."""
+
 
 @dataclass
 class Operator:
@@ -50,7 +60,9 @@ class Operator:
     scalars    numbers and booleans that a config can sweep: name -> default
     choices    parameters that are words: name -> allowed values. The first value is the default. A choice that a tensor names
                as its dtype has dtypes as values, and `same` for the dtype of the case. Functions need not take such a choice,
-               as they see the dtypes of their inputs. A provider declines dtypes that it cannot take with `supports`
+               as they see the dtypes of their inputs. A provider declines dtypes that it cannot take with `supports`. A
+               scalar or a choice that only says how a function fills inputs, such as the distribution of lengths, is an
+               argument of neither the reference nor the providers
     rows       the axis of independent rows, if there is one: each row of every output depends on the same row of the inputs
                only. kbench then computes the reference of large outputs in slices along this axis, which saves memory. It
                slices the tensors that have this axis, and passes all others whole. A gradient without this axis is the sum
@@ -74,8 +86,9 @@ class Operator:
                others, and gradients. It still checks shapes, dtypes and changed inputs of all
     bytes      `(case) -> int`: the algorithmic bytes. Default: each input read once, each output written once (backward: the
                gradients of the outputs and the inputs read, the gradients of the inputs written; full: both). GB/s is these
-               bytes per second. `case.mode` is the mode
-    flops      `(case) -> int`: the floating-point operations. They give TFLOP/s and the share of the speed of light
+               bytes per second. `case.mode` is the mode. Where the work depends on the values of inputs (lengths, routing):
+               `(case, inputs) -> int`, with the drawn inputs by name
+    flops      the floating-point operations, a function as for `bytes`. They give TFLOP/s and the share of the speed of light
     model_axes what the axes are in a language model, so that a sweep can name models: axis -> dimension, such as
                `{"M": "tokens", "N": "hidden"}`. The dimensions are in contract/models.py; `tokens` comes from the sweep. A
                value may be arithmetic on dimensions, such as `(heads + 2*kv_heads)*head_dim`. For an operator that a model
@@ -106,8 +119,8 @@ class Operator:
     output_ulps: float = 2.0
     scale: Callable[..., torch.Tensor] | None = None
     check: Callable[..., str | None] | Mapping[str, Callable[..., str | None]] | None = None
-    bytes: Callable[[Case], int] | None = None
-    flops: Callable[[Case], int] | None = None
+    bytes: Count | None = None
+    flops: Count | None = None
     model_axes: Mapping[str, str] | Sequence[Mapping[str, str]] = ()
     edges: Mapping[str, Callable[..., tuple[torch.Tensor, ...]]] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
@@ -139,6 +152,14 @@ class Operator:
         """The choices that name the dtype of a tensor."""
         named = (tensor.dtype for tensor in (*self.inputs.values(), *self.outputs.values()))
         return frozenset(name for name in named if name is not None and name in self.choices)
+
+    @property
+    def of_inputs(self) -> frozenset[str]:
+        """The scalars and choices that say only how the inputs are: their dtypes, and what the reference does not take. No
+        function needs to take them."""
+        named = named_after(len(self.inputs), self.reference)
+        unnamed = frozenset() if takes_any(self.reference) else {*self.scalars, *self.choices} - named
+        return self.dtype_choices | unnamed
 
     @property
     def judges(self) -> tuple[Callable[..., str | None], ...]:
@@ -177,10 +198,10 @@ class Operator:
         axes = {name: values[name] for name in self.axes} | {name: values.get(name, v) for name, v in defaults.items()}
         return Case(self.name, axes, dtype or self.dtypes[0])
 
-    def call_bytes(self, case: Case) -> int:
-        """The algorithmic bytes of a call. Raises whatever `bytes` raises, and SizeError."""
+    def call_bytes(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> int:
+        """The algorithmic bytes of a call with these inputs. Raises whatever `bytes` raises, and SizeError."""
         if self.bytes is not None:
-            return self.bytes(case)
+            return counted(self.bytes, case, inputs)
         read, written = total_bytes(self.inputs.values(), case), total_bytes(self.outputs.values(), case)
         forward = read + written
         received = total_bytes(self.output_gradients(case).values(), case)
@@ -251,9 +272,7 @@ class Operator:
             keywords = {k: v for k, v in keyword_only(function).items() if k not in written}
             defaults = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
             named = named_after(1 if factory else len(self.inputs), function)
-            from_case = tuple(
-                k for k in defaults if k in named or (takes_any(function) and k not in self.dtype_choices)
-            )
+            from_case = tuple(k for k in defaults if k in named or (takes_any(function) and k not in self.of_inputs))
             self.providers[name] = Provider(
                 name=name,
                 operator=self.name,
@@ -269,7 +288,7 @@ class Operator:
                 plugin=current_plugin(),
                 parameters=self._parameters(where, keywords),
                 from_case=from_case,
-                fixed={k: v for k, v in defaults.items() if k not in from_case and k not in self.dtype_choices},
+                fixed={k: v for k, v in defaults.items() if k not in from_case and k not in self.of_inputs},
                 out=written,
                 mutates=holds,
             )
@@ -371,6 +390,17 @@ registered: dict[str, Operator] = {}
 """The operators of this process by name. `registry.operator` looks them up."""
 
 
+def takes_inputs(count: Count) -> bool:
+    """Whether a count takes the drawn inputs beside the case."""
+    return positional_count(count) > 1
+
+
+def counted(count: Count, case: Case, inputs: Mapping[str, torch.Tensor]) -> int:
+    """What a count says of a case with these inputs. Raises whatever it raises."""
+    function: Callable[..., int] = count
+    return function(case, inputs) if takes_inputs(count) else function(case)
+
+
 def input_to_output(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """`mutates` as input -> output: an input without an output holds the output of its own name."""
     return dict(mutates) if isinstance(mutates, Mapping) else {name: name for name in names(mutates)}
@@ -411,9 +441,8 @@ def _faults(operator: Operator) -> Iterator[str]:
     yield from _strange("gradients", operator.gradients, operator.inputs)
     yield from _strange("check", operator.judged, operator.outputs)
     yield from _mutates_faults(input_to_output(operator.mutates), operator.inputs, operator.outputs)
-    named = named_after(len(operator.inputs), operator.reference)
-    for name in (*operator.scalars, *(choice for choice in operator.choices if choice not in operator.dtype_choices)):
-        if name not in named and not takes_any(operator.reference):
+    if not any(callable(tensor.fill) for tensor in operator.inputs.values()):
+        for name in sorted(operator.of_inputs - operator.dtype_choices):
             yield f"the reference has no argument {name}; add it as a keyword-only argument"
     yield from _number_faults(operator)
     if operator.scale is not None and len(operator.outputs) > 1:

@@ -206,6 +206,12 @@ def takes_any(function: Callable[..., Any]) -> bool:
     return any(p.kind is p.VAR_KEYWORD for p in _parameters(function))
 
 
+def positional_count(function: Callable[..., Any]) -> int:
+    """How many arguments a function needs by position."""
+    by_position = [p for p in _parameters(function) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return sum(p.default is p.empty for p in by_position)
+
+
 def named_after(count: int, function: Callable[..., Any]) -> frozenset[str]:
     """The arguments of a function that can be given by name after `count` arguments that are given by position."""
     parameters = _parameters(function)

@@ -14,7 +14,7 @@ from kbench.measure.contender import Contender, doubt_operator
 from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
-from kbench.measure.correctness.definition import Definition, OperatorFault, case_hash
+from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
 from kbench.measure.correctness.expected import Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.flags import CaseContext
@@ -83,8 +83,7 @@ class CaseRun:
         self.definition = Definition(operator, task.case)
         self.drawn = Inputs(self.definition, self.device, settings.seed)
         self.load = OtherLoad()
-        self.call_bytes = 0
-        self.flops: int | None = None
+        self.work = Work(0, None)
         self.case_hash = ""
         self.started_at = now()
 
@@ -130,10 +129,9 @@ class CaseRun:
 
     def begin(self) -> CaseInputs:
         """Draw the inputs and call the functions of the operator before any provider runs. Raises OperatorFault."""
-        self.call_bytes = self.definition.call_bytes()
-        self.flops = self.definition.flops()
-        self.case_hash = case_hash(self.definition, self.call_bytes, self.flops)
         shared = SharedInputs(self.definition.input_names, self.drawn.draw("timed"))
+        self.work = self.definition.work(shared.pristine)
+        self.case_hash = case_hash(self.definition, self.work)
         sets = [shared.pristine, self.drawn.draw("second"), self.drawn.draw("last")]
         keep = keep_bytes(self.device.free_bytes())
         first, second, last = (Expected(self.definition, values, keep) for values in sets)
@@ -191,7 +189,15 @@ class CaseRun:
         measure = partial(self.instruments.empty, self.timer, self.settings.cache)
         normal = self.drawn.normal
         added = [
-            copy(count, self.case, self.call_bytes, timer=self.timer, steps=self.steps, normal=normal, limit_s=limit_s),
+            copy(
+                count,
+                self.case,
+                self.work.call_bytes,
+                timer=self.timer,
+                steps=self.steps,
+                normal=normal,
+                limit_s=limit_s,
+            ),
             empty(count + 1, steps=self.steps, measure=measure, limit_s=limit_s),
         ]
         if self.baseline is not None and self.contenders[self.baseline].stage:
@@ -213,12 +219,11 @@ class CaseRun:
                     contender.sample = self.timer.ready([call.run for call in contender.calls], contender.launch_ms)
                 else:
                     if not placed:
-                        shared.place(self.timer.sets(self.call_bytes))
+                        shared.place(self.timer.sets(self.work.call_bytes))
                         placed = True
                     seed = random.Random(generator.getrandbits(256))
-                    contender.spot_check = SpotCheck(
-                        first, shared, inputs.second.inputs, seed, replayed=self.timer.replays
-                    )
+                    second = inputs.second.inputs
+                    contender.spot_check = SpotCheck(first, shared, second, seed, replayed=self.timer.replays)
                     contender.stage_calls = partial(self.stage_calls, contender, shared, first.shapes)
                     contender.stage_calls()
                 blame_for_changes(contender, shared)
@@ -288,8 +293,8 @@ class CaseRun:
             self.case,
             self.device,
             self.timer,
-            call_bytes=self.call_bytes,
-            flops=self.flops,
+            call_bytes=self.work.call_bytes,
+            flops=self.work.flops,
             ceiling_gbps=self.ceiling_gbps,
             ceiling_tflops=self.ceiling_tflops,
             peak_gbps=self.instruments.telemetry.peak_gbps,

@@ -8,8 +8,9 @@ call. When timing is over, it makes the inputs of the kept calls again and compa
 - If kbench fills such an input itself (normal, uniform, integers), every element is drawn by itself. Then a few elements of
   nearly all rows change, too, so a call that computes only changed rows saves nothing.
 - An input without that axis that kbench fills itself: some lines along its longest dimension.
-- An input without that axis that a function fills: its structure is not known (sorted indices, offsets). It changes only if no
-  other input can: then all such inputs change as a whole, in half of the calls.
+- The inputs without that axis that functions fill: their structure is not known (sorted indices, offsets), so all of them
+  change together, each as a whole, in half of the calls. They stay as they are if the other draw is more work or less, and if
+  they have many elements and another input can change.
 - In mode `backward` only the gradients of the outputs change: the forward pass ran before, on the other inputs.
 """
 
@@ -72,9 +73,12 @@ class Salt:
 
 
 class Salter:
-    """Draws salts for inputs of these shapes. No two salts are likely to be the same, unless the inputs have few elements."""
+    """Draws salts for inputs of these shapes. No two salts are likely to be the same, unless the inputs have few elements.
+    `same_work` says whether a call on the other draw is as much work."""
 
-    def __init__(self, definition: Definition, shapes: Sequence[tuple[int, ...]], random: Random) -> None:
+    def __init__(
+        self, definition: Definition, shapes: Sequence[tuple[int, ...]], random: Random, same_work: bool = True
+    ) -> None:
         self._random, self._shapes = random, shapes
         axis, count = definition.operator.rows, len(definition.operator.inputs)
         first = count if definition.case.mode == BACKWARD else 0
@@ -91,17 +95,20 @@ class Salter:
                 self._filled_by_us.append(position)
         without_rows = [position for position in self._filled_by_us if position not in self._row_dimensions]
         self._in_lines = [position for position in without_rows if prod(shapes[position]) > 1]
-        self._as_a_whole = [] if self._row_dimensions or self._in_lines else positions
+        changing = {*self._row_dimensions, *self._in_lines}
+        self._as_a_whole = [position for position in positions if position not in changing and same_work]
+        if changing and sum(prod(shapes[position]) for position in self._as_a_whole) > MOST_ELEMENTS:
+            self._as_a_whole = []
         self._rows = next((shapes[position][d] for position, d in self._row_dimensions.items()), 0)
         longest = max((prod(shapes[position]) // self._rows for position in self._row_dimensions), default=1)
         self._count = _count(self._rows, min(SALTED_ROWS, MOST_ELEMENTS // longest))
 
     def draw(self) -> Salt:
         """A new salt."""
-        if self._as_a_whole and self._random.random() < 0.5:
-            return Salt(slice(0, 0, 1), [(position, (), ()) for position in self._as_a_whole])
-        rows = self._evenly_spaced(self._rows, self._count) if self._rows else slice(0, 0, 1)
         changes: list[tuple[int, Index, Index]] = []
+        if self._as_a_whole and self._random.random() < 0.5:
+            changes += [(position, (), ()) for position in self._as_a_whole]
+        rows = self._evenly_spaced(self._rows, self._count) if self._rows else slice(0, 0, 1)
         for position, dimension in self._row_dimensions.items():
             whole_rows = _index({dimension: rows})
             changes.append((position, whole_rows, whole_rows))
@@ -183,7 +190,8 @@ class SpotCheck:
         self._expected, self._shared, self._other_draw = expected, shared, other
         self._random, self._replayed = random, replayed
         definition = expected.definition
-        self._salter = Salter(definition, [tuple(x.shape) for x in other], random)
+        same_work = definition.work(other) == definition.work(shared.pristine)
+        self._salter = Salter(definition, [tuple(x.shape) for x in other], random, same_work)
         self._dimensions = [None if definition.operator.check else dimension for dimension in expected.row_dimensions]
         self._limit = ROWS_KEPT if None not in self._dimensions else WHOLE_KEPT
         self._extra_rows = self._draw_rows(other[0].device)

@@ -9,7 +9,7 @@ import torch
 
 from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor, integers
-from kbench.measure.correctness.definition import Definition, case_hash
+from kbench.measure.correctness.definition import Definition, Work, case_hash
 
 
 def twice(x: torch.Tensor) -> torch.Tensor:
@@ -20,7 +20,7 @@ def hash_of(**changes: Any) -> str:
     declared = {"inputs": {"x": Tensor("N")}, "outputs": {"y": Tensor("N")}, "reference": twice} | changes
     operator = Operator("defined", ("N",), **declared)
     del registered["defined"]
-    return case_hash(Definition(operator, operator.case(N=4)), 32)
+    return case_hash(Definition(operator, operator.case(N=4)), Work(32, None))
 
 
 def test_a_provider_and_the_shapes_of_models_do_not_belong_to_the_definition() -> None:

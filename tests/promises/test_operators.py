@@ -44,6 +44,12 @@ def dropout(made_once: MadeOnce) -> Rows:
 
 
 @pytest.fixture
+def ragged(made_once: MadeOnce) -> Rows:
+    """Segments whose lengths are drawn, with two distributions."""
+    return rows_of_run(made_once, "ragged")
+
+
+@pytest.fixture
 def rounded(made_once: MadeOnce) -> Ended:
     """What `kbench check` says about integer outputs and an edge input."""
     return kept(folder_of(made_once, "rounded", {}, "check", OPERATORS / "rounded.yaml"))
@@ -202,6 +208,27 @@ def test_gbps_of_a_backward_pass_counts_the_gradients_and_of_a_full_pass_both_pa
     for mode, count in {"forward": forward, "backward": backward, "full": forward + backward}.items():
         for row in of(scale, "autograd", mode=mode):
             assert float(row["gbps"]) == pytest.approx(count / float(row["ms"]) / 1e6, rel=1e-6)
+
+
+# ---------------------------------------------------------------- work that depends on the drawn inputs
+
+
+def test_flops_and_bytes_may_count_the_drawn_inputs(ragged: Rows) -> None:
+    for lengths, squares in {"equal": 6 * 8**2, "skewed": 38**2 + 5 * 2**2}.items():
+        [row] = of(ragged, "torch", lengths=lengths)
+        assert float(row["tflops"]) == pytest.approx(1000 * squares / float(row["ms"]) / 1e9, rel=1e-6)
+        assert float(row["gbps"]) == pytest.approx(squares / float(row["ms"]) / 1e6, rel=1e-6)
+
+
+def test_a_choice_that_the_reference_does_not_take_is_swept_and_no_provider_takes_it(ragged: Rows) -> None:
+    assert [(row["lengths"], row["status"]) for row in of(ragged, "torch")] == [("equal", "ok"), ("skewed", "ok")]
+
+
+def test_other_segments_a_missing_segment_and_a_plan_for_a_pointer_are_wrong(ragged: Rows) -> None:
+    for provider in ("other-segments", "drops-last"):
+        assert statuses(of(ragged, provider)) == {"wrong"}
+    [row] = of(ragged, "plans-by-pointer", lengths="skewed")
+    assert row["status"] == "wrong" and "correct at the first call" in row["reason"]
 
 
 # ---------------------------------------------------------------- a check of its own, and edge inputs

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from kbench.contract import tensor as contract
-from kbench.contract.operator import Operator
+from kbench.contract.operator import Operator, counted, takes_inputs
 from kbench.contract.provider import named_after, takes_any
 from kbench.contract.sizes import SizeError, evaluate_bound
 from kbench.contract.tensor import Draw, Integers, Normal, Uniform
@@ -59,6 +59,13 @@ class Output:
     ulps: float
     gradient: bool = False
     judged: bool = False
+
+
+class Work(NamedTuple):
+    """The algorithmic bytes of a call, and its floating-point operations; None if the operator does not say."""
+
+    call_bytes: int
+    flops: int | None
 
 
 class Definition:
@@ -267,20 +274,18 @@ class Definition:
             f"check returned {fault!r:.80}", "it must return None, or text that says what is wrong", function
         )
 
-    def call_bytes(self) -> int:
-        """Algorithmic bytes of a call."""
-        function = self.operator.bytes or self.operator.reference
+    def work(self, inputs: Sequence[Tensor]) -> Work:
+        """The work of a call with these inputs."""
+        operator, by_name = self.operator, dict(zip(self.operator.inputs, inputs, strict=False))
+        function = operator.bytes or operator.reference
         with self._sized("a tensor"), self._blamed("bytes", function):
-            count = self.operator.call_bytes(self.case)
-        return int(self._number("bytes", function, count))
-
-    def flops(self) -> int | None:
-        """Floating-point operations of a call; None if the operator does not say."""
-        if self.operator.flops is None:
-            return None
-        with self._blamed("flops", self.operator.flops):
-            count = self.operator.flops(self.case)
-        return int(self._number("flops", self.operator.flops, count))
+            count: Any = operator.call_bytes(self.case, by_name)
+        call_bytes = int(self._number("bytes", function, count))
+        if operator.flops is None:
+            return Work(call_bytes, None)
+        with self._blamed("flops", operator.flops):
+            count = counted(operator.flops, self.case, by_name)
+        return Work(call_bytes, int(self._number("flops", operator.flops, count)))
 
     def declared_shape(self, output: Output) -> tuple[int, ...]:
         """The shape that the operator declares for an output."""
@@ -389,10 +394,15 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def case_hash(definition: Definition, call_bytes: int, flops: int | None = None) -> str:
+def case_hash(definition: Definition, work: Work) -> str:
     """Distinguishes two definitions of the same case: a hash of the source of the operator's functions, of its tensors, bytes,
-    floating-point operations and tolerances. Kernels in the same file are not part of it."""
+    floating-point operations and tolerances. Kernels in the same file are not part of it, and neither are the numbers that
+    follow from drawn inputs."""
     operator = definition.operator
+    call_bytes, flops = (
+        _text_of(count) if count and takes_inputs(count) else number
+        for count, number in zip((operator.bytes, operator.flops), work, strict=True)
+    )
     tensors = [*operator.inputs.items(), *operator.outputs.items()]
     functions = (operator.reference, operator.scale, *operator.judges)
     return digest(

@@ -54,11 +54,9 @@ def _attempt(operator: Operator, case: Case, device: Device, seed: int) -> Opera
 def _try_once(definition: Definition, device: Device, seed: int) -> None:
     """Call the functions of an operator in one mode. Raises OperatorFault."""
     operator = definition.operator
-    call_bytes = definition.call_bytes()
-    definition.flops()
     drawn = Inputs(definition, device, seed)
     inputs = drawn.draw("timed")
-    small = call_bytes <= SMALL_BYTES
+    small = definition.work(inputs).call_bytes <= SMALL_BYTES
     references = _reference(definition, inputs, small)
     definition.check_shapes([tuple(x.shape) for x in references])
     expected = Expected(definition, inputs)
