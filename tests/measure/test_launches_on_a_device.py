@@ -23,9 +23,16 @@ from kbench.measure.machine.device import Device
 pytestmark = pytest.mark.gpu
 
 PROVIDERS = (
-    "torch-eager", "torch-native", "torch-jit", "torch-compile", "triton-row", "triton-persistent", "triton",
-    "cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "cuda", "liger", "quack",
-)  # fmt: skip
+    "torch-eager",
+    "torch-native",
+    "torch-jit",
+    "torch-compile",
+    "triton",
+    "cuda-naive",
+    "cuda",
+    "liger",
+    "quack",
+)
 
 
 PROFILED_REGISTERS = 16

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-import pytest
-
 from kbench.contract import registry
 from kbench.contract.origin import code_files, shipped
 from kbench.kernels import cuda_extension
@@ -51,21 +49,3 @@ def test_it_covers_no_code_that_a_provider_does_not_run() -> None:
     for operator in shipped():
         for name in registry.operator(operator).providers:
             assert not files_of(operator, name) & {"__init__.py", "operator.py", "provider.py"}, (operator, name)
-
-
-def test_a_plug_in_has_its_own_file_its_sources_and_the_cuda_files_that_it_names(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text('import helper\nfrom kbench.kernels import torch_fused\nSOURCE = "sub/mine.cu"\n')
-    (tmp_path / "helper.py").write_text("")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "mine.cu").write_text('#include "mine.cuh"\n#include <vector>\n')
-    (tmp_path / "sub" / "mine.cuh").write_text('#include "mine.cuh"\n')
-    (tmp_path / "table.json").write_text("{}")
-    files = code_files([tmp_path / "mine.py", tmp_path / "table.json"])
-    own = [file.relative_to(tmp_path).as_posix() for file in files if file.is_relative_to(tmp_path)]
-    assert own == ["mine.py", "table.json", "sub/mine.cu", "sub/mine.cuh"]
-    assert [file for file in files if not file.is_relative_to(tmp_path)] == [KERNELS / "torch_fused.py"]
-
-
-@pytest.mark.parametrize("operator", shipped())
-def test_no_provider_of_kbench_lists_its_files(operator: str) -> None:
-    assert not any(provider.sources for provider in registry.operator(operator).providers.values())

@@ -17,8 +17,7 @@ import torch
 from kbench.kernels import triton_launch, whole_rows
 from kbench.kernels.triton_launch import KeptLaunch, Launch, Launcher, Matrix, Processors
 from kbench.operators.cross_entropy.triton_launches import divide_both, divide_losses
-from kbench.operators.gelu.providers_triton import block_of_elements
-from kbench.operators.softmax.triton_launches import FEW_ROWS, divide, divide_gradients, occupancy
+from kbench.operators.softmax.triton_launches import divide, divide_gradients
 
 ROWS = [1, 64, 1000, 2**17]
 LENGTHS = [1, 40, 63, 64, 65, 500, 1000, 1024, 4095, 4096, 4097, 4100, 8192, 8200, 12345, 16384, 32000, 32768, 50257]
@@ -74,58 +73,10 @@ def test_programs_wait_only_where_they_can() -> None:
         assert {division.slices for division in divisions if division} == {1}
 
 
-@pytest.mark.parametrize(
-    ("N", "itemsize", "pieces"),
-    [
-        (33, 4, 5), (65, 2, 5), (137, 4, 5), (384, 2, 6), (410, 2, 7), (8892, 2, 5), (12446, 2, 7),
-        (100, 4, 1), (200, 2, 1), (781, 2, 1), (781, 4, 1), (3072, 2, 1), (6144, 2, 1), (12288, 2, 3),
-    ],
-)  # fmt: skip
-def test_rows_that_would_leave_lanes_idle_are_held_in_eighths(N: int, itemsize: int, pieces: int) -> None:
-    division, _ = divide(matrix(2**22, N, itemsize))
-    assert division and division.blocks == pieces
-    few, _ = divide(matrix(FEW_ROWS, N, itemsize))
-    assert few and few.together == 1
-
-
-@pytest.mark.parametrize(("more_rows", "policy"), [(0, ""), (1, "evict_last")])
-def test_a_matrix_that_is_twice_as_large_as_the_cache_is_read_with_the_hint(more_rows: int, policy: str) -> None:
-    assert matrix(2 * 60 * 2**20 // (2 * 8192) + more_rows, 8192).load_policy == policy
-
-
 def test_cuda_and_triton_agree_on_which_matrices_are_large() -> None:
     headers = Path(triton_launch.__file__).parent.glob("*.cuh")
     numbers = [number for header in headers for number in re.findall(r"kKeptCaches = (\d+);", header.read_text())]
     assert numbers == [str(triton_launch.KEPT_CACHES)]
-
-
-@pytest.mark.parametrize(
-    ("hip", "major", "caps", "packs"), [(None, 9, True, True), (None, 8, False, True), ("7.0", 9, False, False)]
-)
-def test_what_was_measured_on_nvidia_is_not_asked_of_amd(
-    monkeypatch: pytest.MonkeyPatch, hip: str | None, major: int, caps: bool, packs: bool
-) -> None:
-    """No register limit and no hint to the cache."""
-    properties = SimpleNamespace(
-        warp_size=64, multi_processor_count=304, major=major, L2_cache_size=2**25, shared_memory_per_block_optin=2**17
-    )
-    monkeypatch.setattr(torch.version, "hip", hip)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-    processors = triton_launch.processors_of.__wrapped__(torch.device("cuda", 0))
-    assert (processors.caps, processors.packs, processors.cache_bytes < 1e9) == (caps, packs, packs)
-
-
-@pytest.mark.parametrize(
-    ("total", "itemsize", "block", "warps"),
-    [
-        (128, 2, 128, 4), (256, 2, 256, 4), (1000, 4, 256, 4), (2**17, 4, 256, 4), (2**17 + 1, 4, 512, 4),
-        (64 * 32000, 4, 1024, 4), (2**23, 4, 512, 4), (4097, 2, 1024, 8), (2**19 + 1, 2, 1024, 4),
-    ],
-)  # fmt: skip
-def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize: int, block: int, warps: int) -> None:
-    """8 bytes a thread where they are few, and no block half full where they are fewest; twice as many in float32 where one
-    wave of programs then does what two would."""
-    assert block_of_elements(total, itemsize, Processors()) == (block, warps)
 
 
 class Kernel:
@@ -236,25 +187,3 @@ def test_launches_that_lay_out_words_differently_share_no_mailbox() -> None:
     cpu = torch.device("cpu")
     one, other, again = (triton_launch.mailbox(cpu, 40, ("slices", slices)) for slices in (5, 4, 5))
     assert one.data_ptr() == again.data_ptr() != other.data_ptr()
-
-
-H200 = SimpleNamespace(
-    warp_size=32,
-    max_threads_per_multi_processor=2048,
-    regs_per_multiprocessor=65536,
-    shared_memory_per_multiprocessor=228 * 1024,
-)
-
-
-@pytest.mark.parametrize(
-    "num_warps, registers, shared_bytes, resident",
-    [
-        pytest.param(8, 23, 0, 8, id="no shared memory; the registers of 10, the threads of 8"),
-        pytest.param(4, 100, 0, 4, id="registers, rounded up to 104"),
-        pytest.param(4, 32, 64 * 1024, 3, id="shared memory"),
-        pytest.param(1, 16, 0, 32, id="blocks per multiprocessor"),
-        pytest.param(32, 255, 0, 1, id="more than fits: at least one"),
-    ],
-)
-def test_occupancy_is_the_scarcest_resource(num_warps: int, registers: int, shared_bytes: int, resident: int) -> None:
-    assert occupancy(H200, num_warps, registers, shared_bytes) == resident

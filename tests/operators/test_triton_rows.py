@@ -172,8 +172,7 @@ def test_rows_without_a_result(value: float, slices: int) -> None:
         assert rows[1].isnan().all() and rows[::2].isfinite().all()
 
 
-@pytest.mark.parametrize("slices", [1, 3])
-@pytest.mark.parametrize("wrong", [-1, -100, 1000, 2**31, 2**40])
+@pytest.mark.parametrize(("wrong", "slices"), [(-1, 1), (-100, 3), (1000, 3), (2**31, 1), (2**40, 3)])
 def test_labels_that_are_no_column_read_nothing(wrong: int, slices: int) -> None:
     """The loss of such a row is NaN, and other rows are as they were. A read at 2^40 elements would end the process."""
     x, labels, d_loss = normal(3, 1000), torch.tensor([0, 5, 999], device=DEVICE), torch.ones(3, device=DEVICE)
@@ -217,7 +216,7 @@ def test_what_is_declined() -> None:
 
 
 on_a_gpu = pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")
-FEW_AND_MANY = [(1, 262144), (7, 200_001), (16, 262144), (5, 1_500_000), (4096, 65536), (700, 50257)]
+FEW_AND_MANY = [(1, 262144), (7, 200_001), (5, 1_500_000), (700, 50257)]
 
 
 @pytest.mark.gpu

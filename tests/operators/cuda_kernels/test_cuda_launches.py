@@ -8,12 +8,12 @@ from cuda_checks import DEVICE, GELU, LADDER, SIXTEEN_GIB, SOFTMAX, needs_memory
 
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.check import accuracy
-from kbench.results.case import Case
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
-@pytest.mark.parametrize("N", [128, 1025, 131072])
+@pytest.mark.parametrize(
+    ("provider", "N"), [*((provider, 1025) for provider in LADDER), ("cuda", 128), ("cuda", 1025), ("cuda", 131072)]
+)
 def test_softmax_row_offsets_beyond_32_bits(gpu: None, provider: str, N: int) -> None:
     """Rows a gigaelement apart: the fourth begins beyond 2**31."""
     needs_memory(SIXTEEN_GIB)
@@ -24,15 +24,16 @@ def test_softmax_row_offsets_beyond_32_bits(gpu: None, provider: str, N: int) ->
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
-def test_softmax_of_more_than_2_31_elements(gpu: None, provider: str) -> None:
+@pytest.mark.parametrize("provider", [*LADDER, "cuda", "gelu cuda"])
+def test_more_than_2_31_elements(gpu: None, provider: str) -> None:
     needs_memory(SIXTEEN_GIB)
+    op = GELU if provider.startswith("gelu") else SOFTMAX
     M, N = 2**21 + 3, 1025
     x = torch.empty(M, N, device=DEVICE, dtype=torch.float16).normal_()
-    case = Case("softmax", {"M": M, "N": N}, "float16")
-    y = SOFTMAX.providers[provider].bind(case, {})(x)
+    case = op.case("float16", M=M, N=N)
+    y = op.providers[provider.removeprefix("gelu ")].bind(case, {})(x)
     for rows in (slice(0, 3), slice(M // 2, M // 2 + 3), slice(M - 3, M)):
-        assert accuracy(SOFTMAX, case, [x[rows]], y[rows]).wrong is None
+        assert accuracy(op, case, [x[rows]], y[rows]).wrong is None
 
 
 @pytest.mark.gpu
@@ -40,27 +41,15 @@ def test_softmax_of_more_than_2_31_elements(gpu: None, provider: str) -> None:
 def test_softmax_of_very_many_rows(gpu: None, provider: str) -> None:
     """More rows than the 65535 and the 2**24 that a launch or a float can count."""
     x = torch.zeros(2**24 + 5, 1, device=DEVICE, dtype=torch.float16)
-    case = Case("softmax", {"M": x.shape[0], "N": 1}, "float16")
+    case = SOFTMAX.case("float16", M=x.shape[0], N=1)
     assert bool((SOFTMAX.providers[provider].bind(case, {})(x) == 1).all())
-
-
-@pytest.mark.gpu
-def test_gelu_of_more_than_2_31_elements(gpu: None) -> None:
-    needs_memory(SIXTEEN_GIB)
-    M, N = 2**21 + 3, 1025
-    x = torch.empty(M, N, device=DEVICE, dtype=torch.float16).normal_()
-    case = Case("gelu", {"M": M, "N": N, "approximate": "tanh"}, "float16")
-    y = GELU.providers["cuda"].bind(case, {})(x)
-    for rows in (slice(0, 3), slice(M // 2, M // 2 + 3), slice(M - 3, M)):
-        assert accuracy(GELU, case, [x[rows]], y[rows]).wrong is None
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("op", [SOFTMAX, GELU], ids=lambda op: op.name)
 def test_the_current_stream_is_used_and_can_be_captured(gpu: None, op: Operator) -> None:
     x = randn(64, 4096, dtype=torch.float32)
-    choices = {"approximate": "tanh"} if op is GELU else {}
-    case = Case(op.name, {"M": 64, "N": 4096} | choices, "float32")
+    case = op.case("float32", M=64, N=4096)
     function = op.providers["cuda"].bind(case, {})
     function(x)  # loads the kernel, which a capture does not allow
     graph = torch.cuda.CUDAGraph()

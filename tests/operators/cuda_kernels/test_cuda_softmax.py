@@ -41,26 +41,30 @@ def shapes(provider: str, few: int) -> list[tuple[int, int]]:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_is_right_on_both_sides_of_every_dispatch_line(gpu: None, dtype: torch.dtype) -> None:
+    """The dtypes of 16 bits have kernels from the same templates, and share the lengths."""
     faults = []
-    for N in BOUNDARIES:
+    first, step = {torch.float32: (0, 1), torch.float16: (0, 2), torch.bfloat16: (1, 2)}[dtype]
+    for N in BOUNDARIES[first::step]:
         for M in row_counts(N, dtype):
             faults += wrong(SOFTMAX, "cuda", randn(M, N, dtype=dtype), "random")
     assert not faults
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", LADDER)
-def test_the_ladder_is_right(gpu: None, provider: str, dtype: torch.dtype) -> None:
+def test_the_ladder_is_right(gpu: None, provider: str) -> None:
     faults = []
-    for M, N in [(1, 1), (257, 2), (300, 31), (5, 33), (1823, 781), (3, 1024), (3, 1025), (2, 32768), (2, 70001)]:
-        faults += wrong(SOFTMAX, provider, randn(M, N, dtype=dtype), "random")
+    for dtype in DTYPES:
+        for M, N in [(1, 1), (257, 2), (300, 31), (5, 33), (1823, 781), (3, 1024), (3, 1025), (2, 32768), (2, 70001)]:
+            faults += wrong(SOFTMAX, provider, randn(M, N, dtype=dtype), "random")
     assert not faults
 
 
+VIEWED = [(provider, dtype) for provider in (*LADDER, "cuda") for dtype in (torch.float32, torch.bfloat16)]
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
+@pytest.mark.parametrize(("provider", "dtype"), VIEWED)
 def test_softmax_of_views(gpu: None, provider: str, dtype: torch.dtype) -> None:
     faults = []
     for M, N in shapes(provider, 5):
@@ -73,8 +77,7 @@ def test_softmax_of_views(gpu: None, provider: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
+@pytest.mark.parametrize(("provider", "dtype"), VIEWED)
 def test_softmax_of_special_values(gpu: None, provider: str, dtype: torch.dtype) -> None:
     """Runs of -inf that fill a thread's, a warp's and a first tile's share of a row, and NaN and inf at either end."""
     inf, nan = float("inf"), float("nan")
@@ -115,7 +118,7 @@ def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
     that the first hold is computed, one that the second do not hold is declined."""
     largest = 16 if torch.cuda.get_device_capability()[0] in (9, 10) else 1
     faults = []
-    for dtype in DTYPES:
+    for dtype in (torch.float32, torch.bfloat16):
         for blocks in (1, 2, 3, 5, 8, 16):
             for N in (1, 781, 4096, 10000, 40001, 151936, 262144):
                 x = randn(5, N, dtype=dtype)
@@ -135,11 +138,11 @@ def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("M", [1, 2, 4, 5, 7, 8, 9, 16, 22, 33, 64, 300])
+@pytest.mark.parametrize("M", [1, 2, 5, 8, 9, 22, 64, 300])
 def test_softmax_of_rows_that_several_blocks_share(gpu: None, M: int) -> None:
     """From few rows in wide clusters to many: a part of -inf, or an empty part, must not poison its row."""
     faults = []
-    for dtype in DTYPES:
+    for dtype in (torch.float32, torch.bfloat16):
         for N in (8200, 16384, 24_577, 32768, 50257, 98_304, 98_305, 131072, 131073, 151936, 196_609, 262144):
             x = randn(M, N, dtype=dtype)
             faults += wrong(SOFTMAX, "cuda", x, "random")
@@ -156,11 +159,10 @@ SHAPES += [(700, 16384), (33, 50257), (200, 131072), (5, 151936), (2, 262143), (
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("M, N", SHAPES)
-def test_gradients_are_right(gpu: None, M: int, N: int, dtype: torch.dtype) -> None:
-    case = SOFTMAX.case(str(dtype).removeprefix("torch."), M=M, N=N, mode="backward")
-    assert judged(case, "cuda") is None
+def test_gradients_are_right(gpu: None, M: int, N: int) -> None:
+    for dtype in ("float32", "bfloat16"):
+        assert judged(SOFTMAX.case(dtype, M=M, N=N, mode="backward"), "cuda") is None, dtype
 
 
 @pytest.mark.gpu

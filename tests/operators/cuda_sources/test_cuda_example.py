@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from common import ROOT, run_kbench
+from common import ROOT
 from torch import Tensor
 
 import kbench
@@ -65,8 +65,7 @@ def matrices(dtype: torch.dtype) -> Iterator[list[Tensor]]:
         yield [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype), randn(N, dtype=dtype)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("threads", [None, 64, 1024])
+@pytest.mark.parametrize(("dtype", "threads"), zip(DTYPES, (None, 64, 1024), strict=True))
 def test_every_shape_is_right(source: kbench.CudaSource, dtype: torch.dtype, threads: int | None) -> None:
     function = out_of_place(source.kernel("add_rmsnorm", eps=1e-6, threads=threads))
     assert [fault for inputs in matrices(dtype) for fault in wrong(inputs, function, "dense")] == []
@@ -92,18 +91,6 @@ def test_rows_with_gaps_and_unaligned_rows_are_right(source: kbench.CudaSource, 
             aligned = [x, randn(M, N + 8, dtype=dtype)[:, 8:], randn(N, dtype=dtype)]
             faults += wrong(aligned, run, f"columns {first}: of N + {padding}, residual and weight aligned")
     assert not faults
-
-
-def test_the_example_runs_from_its_config(source: kbench.CudaSource, tmp_path: Path) -> None:
-    """Out of place, in place and into buffers; on edge inputs too."""
-    config, only = ROOT / "examples" / "add_rmsnorm_cuda.yaml", "cuda-row,cuda-row-in-place,cuda-row-out"
-    checked = run_kbench(["check", config, "--only", only, "--set", "M=33", "--set", "N=7,1000"], tmp_path)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    quick = ["--set", "M=64", "--set", "N=1000", "--set", "rounds=2", "--set", "rep_ms=5", "--no-plot"]
-    done = run_kbench(["run", config, "--only", f"torch-native,{only}", *quick], tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = kbench.load(tmp_path / "results" / "add_rmsnorm_cuda.csv")
-    assert set(rows.status) == {"ok"} and {*only.split(",")} <= set(rows.provider)
 
 
 def test_a_source_with_an_error_is_compiled_once_and_names_the_line(
