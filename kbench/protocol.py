@@ -192,11 +192,12 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Check the configurations of a task on every edge input, and answer with `Rows` for each. `skip` has the names of
-    configurations and edge inputs that are done."""
+    """Check the configurations of a task on random inputs and, unless `without_edges`, on every edge input, and answer with
+    `Rows` for each. `skip` has the names of configurations and edge inputs that are done."""
 
     task: Task
     skip: tuple[tuple[str, str], ...] = ()
+    without_edges: bool = False
 
 
 # -- what exists on a machine: the parent imports neither torch nor triton, so it asks a worker

@@ -41,6 +41,15 @@ def judge(
     shapes: Annotated[
         int, typer.Option("--shapes", metavar="N", min=0, max=10_000, help="Number of random shapes to check.")
     ] = 20,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Repeat the random shapes and inputs of the judgement that names this seed.",
+        ),
+    ] = None,
     min_speedup: Annotated[
         float | None,
         typer.Option(
@@ -59,8 +68,9 @@ def judge(
 ) -> ExitStatus:
     """Say whether the providers of a file are right, trusted and fast.
 
-    kbench checks each provider on edge inputs and on random shapes. It then times those that are right, together with the
-    baselines. A provider is trusted if kbench finds no sign of tampering, and if it is not the baseline under another name.
+    kbench checks each provider on edge inputs and on random shapes, which are new each time. It then times those that are
+    right, together with the baselines. A provider is trusted if kbench finds no sign of tampering, and if it is not the
+    baseline under another name.
 
     Exit code: 0 all providers are right, trusted and fast enough; 1 a provider is wrong, not trusted or too slow; 2 bad input;
     3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without
@@ -78,7 +88,7 @@ def judge(
     if file.suffix != ".py":
         raise UsageError(f"{file}: not a Python file; its name must end in .py")
     options = JudgeOptions(
-        against, split_words(provider), split_words(baseline), sets or (), profile, shapes, min_speedup, out
+        against, split_words(provider), split_words(baseline), sets or (), profile, shapes, seed, min_speedup, out
     )
     try:
         judged = find_out(file, options, terminal.note)

@@ -114,17 +114,18 @@ class WorkerSupervisor:
         if faults:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what) for fault in faults])
 
-    def check(self, task: Task, listener: Listener) -> Iterator[Row]:
-        """Yield a row per configuration and edge input. A configuration that kills the worker on an edge input gets a row
-        that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
-        says so."""
+    def check(self, task: Task, listener: Listener, *, without_edges: bool = False) -> Iterator[Row]:
+        """Yield a row per configuration and edge input, or for random inputs alone. A configuration that kills the worker on
+        an edge input gets a row that says so, and the others follow. After two such inputs in a row the rest is not tried,
+        unless the task says so."""
+        edges = () if without_edges else self.ready(task).catalog.operators[task.case.operator].edges[task.case.mode]
         rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
         unblamed = 0
         while left := [
             configuration for configuration in task.configurations if self._is_checked(configuration, task, rows)
         ]:
             try:
-                request = CheckRequest(replace(task, configurations=tuple(left)), tuple(rows))
+                request = CheckRequest(replace(task, configurations=tuple(left)), tuple(rows), without_edges)
                 for event in self.ready(task).ask(request):
                     listener.event(event, self._place)
                     for row in event.rows if isinstance(event, Rows) else ():
@@ -145,8 +146,6 @@ class WorkerSupervisor:
                 self._add_death(guilty, f"{edge} of {task.case.label}", lost)
                 rows[guilty.name, edge] = replace(make_failed_row(task, guilty, lost.status, lost.reason), edge=edge)
                 yield rows[guilty.name, edge]
-        assert self._catalog
-        edges = self._catalog.operators[task.case.operator].edges[task.case.mode]
         for configuration in task.configurations:
             if not_tried := self._not_tried(configuration, task):
                 for edge in (RANDOM, *edges):

@@ -6,6 +6,7 @@ with random shapes. It then measures those that are right together with the base
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -23,15 +24,18 @@ from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.baselines import against, gaps
-from kbench.judging.random_shapes import draw_shapes
+from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.judging.verdict import VERSION, JudgedFile, JudgedProvider, exit_status, judge_provider
 from kbench.protocol import Catalog, CatalogRequest, Task
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
+from kbench.results.vocabulary import Role, Status
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
 Note = Callable[[str], None]
+
+SEEDS = 10**12
+"""Seeds are drawn from the system's randomness below this number: nobody foresees the shapes and the inputs."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class JudgeOptions:
     providers    the providers to judge; none: all that the file registers
     baselines    the providers to compare with; none: those of the config
     shapes       the number of random shapes
+    seed         of the shapes and the inputs; None: a new one
     min_speedup  how many times as fast as each baseline a provider has to be to pass
     out          the folder for the results of the timing; None: they are not kept
     """
@@ -52,13 +57,16 @@ class JudgeOptions:
     sets: Sequence[str] = ()
     profile: str | None = None
     shapes: int = 20
+    seed: int | None = None
     min_speedup: float | None = None
     out: Path | None = None
 
 
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
-    config = load_config(options.against, sets=options.sets, profile=options.profile, plugins=[str(file)])
+    seed = secrets.randbelow(SEEDS) if options.seed is None else options.seed
+    sets = [f"seed={seed}", *options.sets]
+    config = load_config(options.against, sets=sets, profile=options.profile, plugins=[str(file)])
     places = {**config.places, str(file.resolve()): SourceLocation(str(file))}  # the user wrote no --plugin
     config = replace(config, places=places)
     with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins), note) as supervisor:
@@ -82,6 +90,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
         file=str(file),
         operator=plan.sweep.operator,
         device=plan.catalog.device.name,
+        seed=plan.sweep.measure.seed,
         passed=status is ExitStatus.OK,
         random_shapes=shapes,
         cases=len({row.case for row in analysis.rows}),
@@ -148,23 +157,28 @@ def _check(
     judged = tuple(configuration for configuration in sweep.configurations if configuration.name in names)
     required = requirements(catalog, sweep.operator, {configuration.provider for configuration in judged})
     like = replace(plan.tasks[0], configurations=judged, requirements=required)
-    extremes = find_extremes(sweep)
-    first = [replace(like, case=case) for case in extremes]
+    first = [replace(like, case=case) for case in find_extremes(sweep)]
+    accelerated = plan.catalog.device.type != "cpu"
     try_operator(supervisor.try_operator, first, sweep)
-    drawn = draw_shapes(
-        sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.catalog.device.type != "cpu"
-    )
-    tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
+    drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=accelerated)
+    shapes = _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
+    memory_bytes = catalog.memory_bytes if accelerated and count else None
+    beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=sweep.measure.seed)
+    last = [replace(like, case=beyond)] if beyond else []
+    tasks = [*first, *shapes, *last]
     rows: dict[str, list[Row]] = {name: [] for name in names}
-    counts = f"{plural(len(first), 'case')} of the config and {plural(len(tasks) - len(first), 'random shape')}"
-    note(f"checking {counts}")
+    random_shapes = len(shapes) + len(last)
+    note(f"checking {plural(len(first), 'case')} of the config and {plural(random_shapes, 'random shape')}")
     with progress.make_progress(tasks) as display:
         for task in tasks:
             display.begin(task)
-            for row in supervisor.check(task, display):
+            for row in supervisor.check(task, display, without_edges=task in last):
+                if task in last and row.status is Status.OOM:
+                    note(f"left out {task.case.label}: {row.configuration_name}: {row.reason}")
+                    continue
                 rows[row.configuration_name].append(row)
             display.advance(task)
-    return rows, len(tasks) - len(first)
+    return rows, random_shapes
 
 
 def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) -> list[Task]:

@@ -1,25 +1,31 @@
-"""Draws shapes that no author has tuned for: small and odd sizes, equal sizes, sizes just beside powers of two."""
+"""Draws shapes that no author has tuned for: tiny, odd, prime and even sizes, sizes beside powers of two, equal sizes; and one
+shape with more elements than 32 bits count."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from kbench.contract.sizes import SizeError
 from kbench.protocol import OperatorInfo
-from kbench.results.case import Case
-
-SIZES = (
-    *(1, 2, 3, 5, 7, 8, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129),
-    *(255, 256, 257, 511, 777, 1000, 1024, 1025),
-)
-LONG_SIZES = (2047, 2048, 2049, 4095, 4096, 5000, 8191, 8192, 8200)
+from kbench.results.case import FORWARD, Case
 
 DEVICE_BYTES, HOST_BYTES = 2**26, 2**18
 """The most bytes that the inputs and outputs of a case have together: on a device, and on a host, where Triton's interpreter is
 slow."""
+
+DEVICE_SIZE, HOST_SIZE = 2**14, 2**10
+"""About the largest size of an axis on a device and on a host."""
+
+TINY = 8
+"""The largest size that counts as tiny."""
+
+KINDS = ("tiny", "prime", "odd", "even", "power of two", "beside a power of two", "multiple of 8")
+"""How a size is drawn. All kinds are equally likely."""
 
 EQUAL = 0.25
 """The share of shapes in which all axes are equal. Code that tells axes apart by their size is wrong at such shapes only."""
@@ -27,32 +33,77 @@ EQUAL = 0.25
 ATTEMPTS = 50
 """Draws per shape. Not every shape is allowed: sizes such as `N/2` need an even N."""
 
+INT32_END = 2**31
+"""The first number that 32 bits with a sign cannot hold."""
 
-def draw_shapes(info: OperatorInfo, cases: Sequence[Case], count: int, *, seed: int, accelerated: bool) -> list[Case]:
-    """Up to `count` different cases. Dtypes, scalars, choices and modes are those of `cases`."""
+MEMORY_SHARE = 0.75
+"""The most that the shape beyond 2^31 elements needs of the device's memory."""
+
+
+def draw_shapes(info: OperatorInfo, cases: Sequence[Case], number: int, *, seed: int, accelerated: bool) -> list[Case]:
+    """Up to `number` different cases. Dtypes, scalars, choices and modes are those of `cases`."""
     generator = random.Random(f"{seed}/shapes")
-    largest_bytes = DEVICE_BYTES if accelerated else HOST_BYTES
+    largest_bytes, largest_size = (DEVICE_BYTES, DEVICE_SIZE) if accelerated else (HOST_BYTES, HOST_SIZE)
     drawn: dict[Any, Case] = {}
-    for _ in range(count * ATTEMPTS):
-        if len(drawn) == count:
+    for _ in range(number * ATTEMPTS):
+        if len(drawn) == number:
             break
         like = generator.choice(cases)
-        sizes = _draw_sizes(info.axes, generator, accelerated)
+        sizes = {axis: _draw_size(generator, largest_size) for axis in info.axes}
+        if generator.random() < EQUAL:
+            sizes = dict.fromkeys(info.axes, _draw_size(generator, largest_size))
         case = replace(like, axes={**like.axes, **sizes})
-        if _fits(info, case, largest_bytes):
+        if 0 < _bytes(info, case) <= largest_bytes:
             drawn.setdefault(case, case)
     return list(drawn.values())
 
 
-def _draw_sizes(axes: Sequence[str], generator: random.Random, accelerated: bool) -> dict[str, int]:
-    pool = SIZES + LONG_SIZES if accelerated else SIZES
-    if generator.random() < EQUAL:
-        return dict.fromkeys(axes, generator.choice(SIZES))
-    return {axis: generator.choice(pool) for axis in axes}
+def _draw_size(generator: random.Random, largest: int) -> int:
+    size = round(2 ** generator.uniform(math.log2(TINY), math.log2(largest)))
+    power = 1 << (size.bit_length() - 1)
+    match generator.choice(KINDS):
+        case "tiny":
+            return generator.randint(1, TINY)
+        case "prime":
+            return next(n for n in count(size) if all(n % divisor for divisor in range(2, math.isqrt(n) + 1)))
+        case "odd":
+            return size | 1
+        case "even":
+            return size + size % 2
+        case "power of two":
+            return power
+        case "beside a power of two":
+            return power + generator.choice((-1, 1))
+        case _:
+            return size - size % 8
 
 
-def _fits(info: OperatorInfo, case: Case, largest_bytes: int) -> bool:
+def draw_beyond_int32(info: OperatorInfo, cases: Sequence[Case], memory_bytes: int | None, *, seed: int) -> Case | None:
+    """A case whose largest tensor has a little more than 2^31 elements, along the first axis, in the shortest dtype. None if
+    the device has too little memory for it, or does not tell."""
+    generator = random.Random(f"{seed}/beyond 2^31")
+    like = min(cases, key=lambda case: (case.mode != FORWARD, case.itemsize))
+    first, *others = info.axes
+    axes = {**like.axes, **{axis: 8 * generator.randint(128, 512) for axis in others}}
+    tensors = [*info.inputs.values(), *info.outputs.values()]
     try:
-        return info.tensor_bytes(case) <= largest_bytes
+        small, larger = (
+            [math.prod(tensor.shape_in(replace(like, axes={**axes, first: size}))) for tensor in tensors]
+            for size in (8, 16)
+        )
     except SizeError:
-        return False
+        return None
+    elements_per_size = max(after - before for before, after in zip(small, larger, strict=True)) / 8
+    if elements_per_size <= 0:
+        return None
+    case = replace(like, axes={**axes, first: 8 * (math.ceil(INT32_END / elements_per_size / 8) + 1)})
+    limit = MEMORY_SHARE * (memory_bytes or 0)
+    return case if _bytes(info, case) and info.needed_bytes(case) <= limit else None
+
+
+def _bytes(info: OperatorInfo, case: Case) -> int:
+    """The bytes of the tensors of a case; 0 if a tensor has no shape."""
+    try:
+        return info.tensor_bytes(case)
+    except SizeError:
+        return 0

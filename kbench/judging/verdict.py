@@ -140,6 +140,7 @@ class JudgedFile(_Model):
     device: str
     passed: bool = Field(description="Whether the exit code is 0.")
     random_shapes: int
+    seed: int = Field(description="The seed of the random shapes and of all inputs. `--seed` repeats them.")
     cases: int = Field(description="The number of cases of the config that were measured.")
     interrupted: bool = Field(description="Whether Ctrl-C ended the timing.")
     noise: str = Field(

@@ -25,7 +25,7 @@ OUTCOME_WORDS = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWE
 
 def verdict_lines(judged: JudgedFile, provider: JudgedProvider, min_speedup: float | None) -> Iterator[str]:
     """The lines on one provider."""
-    yield f"{provider.provider} ({judged.file}), {judged.operator} on {judged.device}"
+    yield f"{provider.provider} ({judged.file}), {judged.operator} on {judged.device}, --seed {judged.seed}"
     table = {
         "correct": _correct(provider),
         "trust": _trust(provider),

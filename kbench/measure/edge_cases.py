@@ -38,14 +38,15 @@ def check_edges(
     configurations: Sequence[Configuration],
     *,
     skip: Collection[tuple[str, str]] = (),
+    without_edges: bool = False,
     seed: int,
     build_timeout_s: float,
     device: Device,
     emit: Emit,
     guard: Guard | None = None,
 ) -> None:
-    """Run the configurations on random inputs and then on every edge case: the operator's own, or the common ones if it has
-    none.
+    """Run the configurations on random inputs and then, unless `without_edges`, on every edge case: the operator's own, or the
+    common ones if it has none.
 
     Emits a row for each. `skip` has the configurations and edge cases that are done. A configuration that declines random
     inputs is tried on no others. Raises DeviceLost as measuring a case does.
@@ -54,7 +55,7 @@ def check_edges(
     guard = guard or Guard()
     guard.watch(operator)
     candidates = list(enumerate(configurations))
-    for edge_name in (RANDOM, *edge_names(operator, case.mode)):
+    for edge_name in (RANDOM, *(() if without_edges else edge_names(operator, case.mode))):
         members = [
             (index, configuration) for index, configuration in candidates if (configuration.name, edge_name) not in skip
         ]

@@ -125,6 +125,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 task.case,
                 task.configurations,
                 skip=request.skip,
+                without_edges=request.without_edges,
                 seed=settings.seed,
                 build_timeout_s=settings.build_timeout_s,
                 device=device,

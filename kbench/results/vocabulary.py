@@ -196,6 +196,8 @@ class EdgeInput(ExplainedWord):
     LARGEST_INTEGERS = "largest integers", "An input of integers, such as labels, holds only its largest number."
     ODD_OFFSET = "odd offset", """All inputs are contiguous, and each begins one element into its memory, as
         `buffer[1:].view(M, N)` does. A kernel that reads 16 bytes at a time has to look at the address first."""
+    HUGE_STRIDE = "huge stride", """The last row begins more than 2^31 elements after the first: offsets need 64 bits. Only on a
+        CUDA device with enough memory."""
     STRIDED_GRADIENTS = "strided gradients", "The received gradient has gaps between its rows, as that of `torch.cat` has."
     EXPANDED_GRADIENTS = "expanded gradients", "All rows of the received gradient are the same memory, as that of a sum is."
 # fmt: on

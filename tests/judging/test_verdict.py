@@ -38,6 +38,7 @@ def verdict_on(provider: JudgedProvider, min_speedup: float | None = None) -> li
         device="a GPU",
         passed=True,
         random_shapes=2,
+        seed=1,
         cases=0,
         interrupted=False,
         noise="",

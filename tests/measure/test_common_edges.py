@@ -148,8 +148,8 @@ def test_received_gradients_have_gaps_and_odd_offsets_and_are_not_expanded_for_a
         assert dy.data_ptr() % 16 == 0, "misaligned address"
         return dy / 2
 
-    assert edge_names(half, "forward") == ["gaps", "odd offset"]
-    assert edge_names(half, "full") == ["gaps", "odd offset", *GRADIENTS]
+    assert edge_names(half, "forward") == ["gaps", "odd offset", "huge stride"]
+    assert edge_names(half, "full") == ["gaps", "odd offset", "huge stride", *GRADIENTS]
     size = {"mode": "backward", "M": 8, "N": 32}
     assert failing(half, "torch", **size) == set()
     assert failing(half, "strides-of-x", **size) == {"gaps", *GRADIENTS}
@@ -172,7 +172,9 @@ def test_they_follow_from_the_tensors(declared: Declared, edges: list[str]) -> N
     output = Declared(*declared.sizes, dtype="float32")
     half = made(f"by-{kind}", "N", {"x": declared}, output, lambda x: x.double() / 2)
     half.provider("right")(lambda x: x.float() / 2)
-    assert checked_edges(half, "right", N=6) == dict.fromkeys(["random", "odd offset", *edges], "checked")
+    checked = checked_edges(half, "right", N=6)
+    checked.pop("huge stride", None)  # on a device with enough memory
+    assert checked == dict.fromkeys(["random", "odd offset", *edges], "checked")
 
 
 def test_the_ends_of_the_range_are_what_is_declared_and_a_value_has_no_dimension() -> None:

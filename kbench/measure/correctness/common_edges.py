@@ -4,7 +4,7 @@ They are the inputs that authors of kernels most often forget: rows with gaps in
 and the largest label, axes of size one, and empty inputs. Which of them an operator has follows from the tensors that it
 declares. An edge case that the operator's own functions do not accept (an axis that must be even) is skipped.
 
-Every operator has an edge with inputs that are not aligned, also one that declares edges of its own.
+Every operator has edges with inputs that are not aligned, and with rows far apart, also one that declares edges of its own.
 
 Special values are for the forward pass alone. Kernels that compute gradients may treat them in other ways than the reference
 and be right: a NaN times a weight of 0 is NaN, and a mask makes it 0.
@@ -32,6 +32,12 @@ from kbench.results.vocabulary import EdgeInput
 
 TensorChange = Callable[[Tensor], Tensor]
 
+FAR = 2**31
+"""The first offset that 32 bits with a sign cannot hold."""
+
+FAR_SHARE = 0.35
+"""The most of a device's free memory that rows far apart may span. The call needs memory, too."""
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -51,10 +57,12 @@ class Edge:
 
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
-    """The common edge cases of a mode by name. An operator that declares its own has only those of alignment and of received
-    gradients."""
+    """The common edge cases of a mode by name. An operator that declares its own has only those of alignment, of rows far apart
+    and of received gradients."""
     edges = {} if operator.edges else _edges_of_inputs(operator, mode)
     edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
+    if any(len(tensor.sizes) > 1 for tensor in operator.inputs.values()):
+        edges[EdgeInput.HUGE_STRIDE] = Edge(inputs=_far_apart)
     if mode != FORWARD and operator.gradients:
         count = len(operator.inputs)
         edges[EdgeInput.STRIDED_GRADIENTS] = Edge(inputs=partial(_received, count, _spread))
@@ -154,6 +162,22 @@ def _at_odd_offsets(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] 
     if not any(x.numel() for x in inputs):
         return None
     return tuple(x.new_empty(1 + x.numel())[1:].view(x.shape).copy_(x) for x in inputs)
+
+
+def _far_apart(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """The inputs; the first one with rows has them so far apart that the last begins FAR elements after the first. There is as
+    much memory before it: an offset that has become negative reads other values, and does not end the process. None on a
+    host, where the rows would take the memory of other programs."""
+    position = next((number for number, x in enumerate(inputs) if x.dim() > 1 and len(x) > 1 and x.numel()), None)
+    if position is None or inputs[position].device.type != "cuda":
+        return None
+    x = inputs[position]
+    stride = max(x[0].numel(), -(-FAR // (len(x) - 1)))
+    elements = FAR + (len(x) - 1) * stride + x[0].numel()
+    if elements * x.element_size() > FAR_SHARE * torch.cuda.mem_get_info(x.device)[0]:
+        return None
+    rows = x.new_empty(elements).as_strided(x.shape, (stride, *x[0].contiguous().stride()), FAR)
+    return (*inputs[:position], rows.copy_(x), *inputs[position + 1 :])
 
 
 def _received(count: int, change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:

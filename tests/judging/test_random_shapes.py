@@ -1,0 +1,43 @@
+"""Random shapes are of all kinds, within the memory of the device, and the same for the same seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from kbench.contract.tensor import Layout
+from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
+from kbench.protocol import OperatorInfo
+from kbench.results.case import Case
+
+MATRIX = Layout(("M", "N"))
+INFO = OperatorInfo(("M", "N"), {}, ("float32",), inputs={"x": MATRIX}, outputs={"y": MATRIX})
+CASES = [Case("double", {"M": 8, "N": 8}, "float32"), Case("double", {"M": 8, "N": 8}, "float16")]
+
+
+def test_they_have_tiny_odd_prime_and_equal_sizes_and_fit_into_the_memory_of_a_call() -> None:
+    shapes = draw_shapes(INFO, CASES, 60, seed=1, accelerated=False)
+    sizes = {size for case in shapes for size in case.axes.values() if isinstance(size, int)}
+    assert len(shapes) == len(set(shapes)) == 60
+    assert min(sizes) < 8 and max(sizes) > 500 and any(size % 2 for size in sizes if size > 8)
+    assert any(all(size % divisor for divisor in range(2, size)) for size in sizes if size > 100)
+    assert any(case.M == case.N for case in shapes)
+    assert max(INFO.tensor_bytes(case) for case in shapes) <= 2**18
+
+
+def test_a_seed_gives_the_same_shapes_and_another_seed_gives_others() -> None:
+    first, again, other = (draw_shapes(INFO, CASES, 9, seed=seed, accelerated=True) for seed in (5, 5, 6))
+    assert first == again != other
+
+
+def test_sizes_that_the_tensors_refuse_are_not_drawn() -> None:
+    halves = replace(INFO, inputs={"x": Layout(("M", "N/2"))})
+    assert all(int(case.N) % 2 == 0 for case in draw_shapes(halves, CASES, 20, seed=1, accelerated=False))
+
+
+def test_one_case_has_more_than_2_to_the_31_elements_where_memory_allows() -> None:
+    case = draw_beyond_int32(INFO, CASES, 80 * 2**30, seed=3)
+    assert case and case.dtype == "float16"
+    assert 2**31 < prod(MATRIX.shape_in(case)) < 2**31 * 1.01
+    assert draw_beyond_int32(INFO, CASES, 24 * 2**30, seed=3) is None
+    assert draw_beyond_int32(INFO, CASES, None, seed=3) is None
