@@ -22,6 +22,7 @@ from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
 from kbench.measure.machine.device import out_of_memory
+from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rounds import Rounds, blame_for_changes
@@ -175,9 +176,10 @@ class CaseRun:
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
-                call, contender.operators = recorded(
-                    partial(stage, tensors, inputs.first.shapes), lambda first_call: first_call.run()
-                )
+                with compiled_parts() as contender.compiled:
+                    call, contender.operators = recorded(
+                        partial(stage, tensors, inputs.first.shapes), lambda first_call: first_call.run()
+                    )
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
 
     def measure_ceilings(self) -> None:

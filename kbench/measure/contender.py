@@ -12,6 +12,7 @@ from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.launches.recorder import Recorded
+from kbench.measure.machine.dynamo import CompiledParts
 from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting import SpotCheck
 from kbench.measure.tampering.guard import ProviderChanges, listed
@@ -40,6 +41,7 @@ class Contender:
     readings     telemetry, taken before and after each round
     changes      what it has changed outside of its outputs; None before its first step
     operators    the operators of torch that its call runs
+    compiled     how torch.compile runs its call
     recorded     what its call launches
     """
 
@@ -67,6 +69,7 @@ class Contender:
     readings: list[Quantities] = field(default_factory=list)
     changes: ProviderChanges | None = None
     operators: TorchOperators = field(default_factory=TorchOperators)
+    compiled: CompiledParts = field(default_factory=CompiledParts)
     recorded: Recorded = field(default_factory=Recorded)
 
     @classmethod
@@ -137,8 +140,9 @@ class Contender:
         return f"changed {listed(settings)}; the other providers ran with the old values" if settings else ""
 
     def copies(self, baseline: Contender | None) -> bool:
-        """Whether its call runs the same operators of torch as that of the baseline, which is another provider."""
-        if baseline is None or baseline.name == self.name or self.control:
+        """Whether its call runs the same operators of torch as that of the baseline, which is another provider. One that
+        torch.compile has given up has these operators in common with what it was compiled from."""
+        if baseline is None or baseline.name == self.name or self.control or self.compiled.uncompiled:
             return False
         return self.operators.same_as(baseline.operators)
 

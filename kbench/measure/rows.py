@@ -38,7 +38,12 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
         if base and base.ms and (row.role == Role.PROVIDER or row.provider == Control.REPEAT):
             row.speedup = base.ms / row.ms
         empty_ms = empty.ms if empty and row is not empty else None
-        also = {Flag.ALTERED_STATE: bool(contender.altered), Flag.SAME_OPS: contender.copies(baseline)}
+        also = {
+            Flag.ALTERED_STATE: bool(contender.altered),
+            Flag.SAME_OPS: contender.copies(baseline),
+            Flag.EAGER: bool(contender.compiled.uncompiled),
+            Flag.DYNAMIC_SHAPES: contender.compiled.dynamic,
+        }
         row.flags = flags(row, context, empty_ms, [flag for flag, raised in also.items() if raised])
         if row.role == Role.PROVIDER:
             row.reason = "; ".join(filter(None, (suspicion(row, context, empty_ms), row.reason)))
@@ -80,6 +85,8 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
         yield contender.altered
     if baseline and contender.copies(baseline):
         yield f"runs the same torch operators as the baseline {baseline.configuration_name}: {contender.operators}"
+    if functions := sorted(contender.compiled.uncompiled):
+        yield f"torch.compile reached its recompile limit and runs {', '.join(functions)} uncompiled"
     if contender.operators.fault:
         yield f"its torch operators are not known: {contender.operators.fault} (while kbench recorded them)"
     if contender.recorded.fault:

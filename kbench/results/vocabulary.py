@@ -95,6 +95,14 @@ class Flag(ExplainedWord):
         else that PyTorch sees: it is the baseline under another name. kbench records the operators of one untimed call in
         each case, without allocations and views. Kernels in Triton or CUDA are not operators. A provider that falls back to
         torch for some shapes has the flag in the cases of these shapes. `kbench judge` does not trust such a provider."""
+    EAGER = "eager", """`torch.compile` runs the provider's function uncompiled in this case. It has compiled the function
+        for 8 other sizes (`torch._dynamo.config.recompile_limit`), none of which fits, and compiles it for no more. It counts
+        per function and process, so other cases are eager if their order changes. The reason names the function. Compile a
+        copy of the function for each case, or with `dynamic=True`: docs/extending.md shows how."""
+    DYNAMIC_SHAPES = "dynamic-shapes", """`torch.compile` runs a kernel for several sizes in this case. By default it does so
+        from the second size on, and only the first case has a kernel of its own. The kernel may be slower than one for this
+        size alone. That is right for a program whose sizes vary. Otherwise compile a copy of the function for each case with
+        `dynamic=False`: docs/extending.md shows how."""
     HOST_BOUND = "host-bound", """kbench keeps the device busy while the host launches a call, but for at most 10 ms. The
         launches of this row take longer (`launch_ms`). So the time is partly that of Python. Take work out of the call:
         compile, allocate and look up once, and do not synchronise. Or use `timer: graph`."""

@@ -11,6 +11,11 @@ from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
 from kbench.text.numbers import percent
 from kbench.text.words import plural
 
+COMPILED: dict[str, str] = {
+    Flag.EAGER: "torch.compile reached its recompile limit and runs uncompiled",
+    Flag.DYNAMIC_SHAPES: "torch.compile runs one kernel for several sizes",
+}
+
 
 def headline(analysis: Analysis) -> str:
     """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).`"""
@@ -75,6 +80,10 @@ def caveats(analysis: Analysis) -> list[str]:
     if raised:
         counted = ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
         lines.append(f"flags: {counted} (kbench explain {next(iter(raised.most_common()))[0]})")
+    flagged = {(row.configuration_name, flag, row.case) for row in providers for flag in row.flags if flag in COMPILED}
+    for (configuration, flag), count in sorted(Counter(key[:2] for key in flagged).items()):
+        cases = plural(count, "case")
+        lines.append(f"{configuration}: {COMPILED[flag]} in {cases}; docs/extending.md says how to compile per case")
     varying = Counter(row.configuration_name for row in providers if row.deterministic is False)
     if varying:
         counted = ", ".join(f"{configuration} ({plural(count, 'case')})" for configuration, count in varying.items())

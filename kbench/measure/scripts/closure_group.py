@@ -23,6 +23,7 @@ from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.flags import CaseContext
 from kbench.measure.machine.device import Device
+from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rounds import Rounds
@@ -118,7 +119,8 @@ class ClosureGroup:
             return
         closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
-        closure.observation = observe(call.fn, tensors, self.device)
+        with compiled_parts() as contender.compiled:
+            closure.observation = observe(call.fn, tensors, self.device)
         contender.launch_ms = measure_launch_ms(call.fn, self.device)
         before = call.clear_gradients if call.grad_to_none else None
         sample = self.timer.ready([call.fn], contender.launch_ms, before)
