@@ -95,12 +95,20 @@ def test_the_tensors_of_a_closure_are_also_in_objects_methods_and_modules() -> N
         ("Effective bandwidth (MB/s)", ("bytes", 2_512)),
         ("GiB/s", ("bytes", 2_697_610)),
         ("TFLOPS", ("flops", 2_512_345_000)),
+        ("TFLOP/s (bf16)", ("flops", 2_512_345_000)),
+        ("Bandwidth in TFLOPS scripts (GB/s)", ("bytes", 2_512_345)),
+        ("Share of 900 GB/s [Tbps]", ("bytes", 2_512_345_000)),
         ("Bandwidth utilization (%)", None),
+        ("Tokens at 3 TB/s (tokens/s)", None),
+        ("TFLOPS/W", None),
+        ("Table look-ups (Memb/s)", None),
+        ("Time at 3 TB/s (us)", None),
         ("speed", None),
     ],
 )
 def test_a_label_says_what_a_rate_counts(label: str, work: tuple[str, int] | None) -> None:
     assert counted_work(2.512345, 1.0, label) == work
+    assert counted_work(2.512345, 1.0, label, "" if label == "speed" else "bandwidth-TFLOPS") == work
 
 
 def test_the_key_of_a_dict_or_the_name_of_the_plot_may_name_the_unit() -> None:

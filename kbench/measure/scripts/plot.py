@@ -39,8 +39,17 @@ NO_CALL = "the script does not call do_bench for this line in this case, or only
 UNITS_MS = (1e-6, 1e-3, 1.0, 1e3)
 """Nanoseconds, microseconds, milliseconds and seconds in ms."""
 
-RATE = re.compile(r"(?P<prefix>[kmgt])(?:(?P<binary>i?)b ?(?:/ ?s|ps)|(?P<flops>flop))", re.IGNORECASE)
-"""How a label names a rate: GB/s, GiB/s, TBps, TFLOPS."""
+RATE = re.compile(
+    r"(?<![a-z])(?P<prefix>[kmgt])"
+    r"(?:(?P<binary>i?)b(?: ?/ ?s(?:ec)?|ps)|(?P<flops>flop)s?(?: ?/ ?s(?:ec)?)?)"
+    r"(?![a-z])(?! ?/)",
+    re.IGNORECASE,
+)
+"""How a label names a rate: GB/s, GiB/s, TBps, TFLOPS. Those of a part, such as TFLOPS/W, are other units."""
+
+IN_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]]")
+OTHER_UNIT = re.compile(r"%|/ ?s(?:ec)?\b|flop|^[nuµm]?s$", re.IGNORECASE)
+"""How a label names a unit that is no rate of bytes or operations: percent, tokens/s, TFLOPS/W, ms."""
 
 PREFIXES = "kmgt"
 
@@ -293,11 +302,21 @@ def counted_work(returned: Any, time_ms: float, *labels: str) -> tuple[str, int]
     for name, value in _numbers(returned):
         if value <= 0 or _is_time(value, time_ms) or _is_rounded(value):
             continue
-        for label in (name, *labels):
-            if (match := RATE.search(label)) and "%" not in label:
-                base = 1024 if match["binary"] else 1000
-                unit = float(base ** (PREFIXES.index(match["prefix"].lower()) + 1))
-                return "flops" if match["flops"] else "bytes", round(value * unit * time_ms * 1e-3)
+        if rate := _rate_of((name, *labels)):
+            base = 1024 if rate["binary"] else 1000
+            unit = float(base ** (PREFIXES.index(rate["prefix"].lower()) + 1))
+            return "flops" if rate["flops"] else "bytes", round(value * unit * time_ms * 1e-3)
+    return None
+
+
+def _rate_of(labels: Sequence[str]) -> re.Match[str] | None:
+    """The rate that the first label with a unit names. The unit in brackets wins over words; None if it is no rate."""
+    for label in labels:
+        for words in (*IN_BRACKETS.findall(label), label):
+            if "%" not in label and (rate := RATE.search(words)):
+                return rate
+            if OTHER_UNIT.search(words):
+                return None
     return None
 
 
