@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Sized
+from math import inf
 from statistics import median
 
 from kbench.results.row import Row
@@ -27,6 +28,11 @@ HOST_SHARE = 0.5
 LINES_NAMED = 3
 """How many lines with the same count of work a sentence names."""
 
+SLOWEST_SHARE = 1e-6
+"""A rate below this share of what the device reaches is named: its unit is probably another one."""
+
+ADVICE = "Check its count, and the unit of its label."
+
 RowsByCase = dict[tuple[object, ...], list[Row]]
 
 
@@ -36,7 +42,7 @@ def audit(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         if row.role == Role.PROVIDER and Flag.UNCHECKED in row.flags:
             cases[row.session, row.case].append(row)
-    return [*_work(cases), *_outputs(cases), *_noticed(cases), *_late(cases), *_order(cases)]
+    return [*_work(cases), *_counts(cases), *_outputs(cases), *_noticed(cases), *_late(cases), *_order(cases)]
 
 
 def _work(cases: RowsByCase) -> Iterator[str]:
@@ -65,6 +71,42 @@ def _spread(group: Sequence[Row]) -> float:
     """How far the counts of a case differ, as a share of the smallest."""
     counts = [row.counted for row in group if row.counted is not None]
     return max(counts) / min(counts) - 1 if min(counts) > 0 else float(max(counts) > 0)
+
+
+def _counts(cases: RowsByCase) -> Iterator[str]:
+    """Lines whose counted bytes differ from those of their tensors, and rates that are too small to be true."""
+    doubted: dict[float, list[Row]] = defaultdict(list)  # by factor, a row of each line
+    slow: list[Row] = []
+    for _, rows in _by_line(cases):
+        counting = [row for row in rows if row.counted is not None and row.ms]
+        doubtful = [row for row in counting if _after(Noticed.TENSOR_BYTES, row)]
+        if len(doubtful) > len(counting) / 2:  # at some sizes, what a script leaves out is not small
+            doubted[float(f"{_times_its_tensors(doubtful[-1]):.2g}")].append(doubtful[-1])
+        slow += [row for row in counting if row not in doubtful and _share_of_ceiling(row) < SLOWEST_SHARE]
+    for factor, rows in doubted.items():
+        names, moved = [row.configuration_name for row in rows], int(_after(Noticed.TENSOR_BYTES, rows[0]))
+        yield (
+            f"For {list_words(names, LINES_NAMED)}, the script counts {factor:,g} times the bytes of the tensors that a call "
+            f"holds and returns: {rows[0].counted:,.0f} for {moved:,} bytes at {_point(rows[0])}. {ADVICE}"
+        )
+    if slow:
+        share, name = _share_of_ceiling(slow[0]), slow[0].configuration_name
+        yield f"The script's rate for {name} at {_point(slow[0])} is {share:.1g} of what the device reaches. {ADVICE}"
+
+
+def _times_its_tensors(row: Row) -> float:
+    return (row.counted or 0.0) / int(_after(Noticed.TENSOR_BYTES, row))
+
+
+def _share_of_ceiling(row: Row) -> float:
+    """The rate that the script reports, as a share of the ceiling; infinite if the ceiling is not known."""
+    ceiling = (row.ceiling_gbps or 0.0) * 1e6 if row.tflops is None else (row.ceiling_tflops or 0.0) * 1e9
+    return (row.counted or 0.0) / (row.ms or 1.0) / ceiling if ceiling else inf
+
+
+def _after(word: Noticed, row: Row) -> str:
+    """What follows a word in `noticed`: `torch` for `same-as torch`."""
+    return next((rest for first, _, rest in (w.partition(" ") for w in row.noticed.split(";")) if first == word), "")
 
 
 def _outputs(cases: RowsByCase) -> Iterator[str]:
@@ -104,6 +146,9 @@ SENTENCES = {
         "baseline allocates its output inside the call."
     ),
     Noticed.WAITS: "{name} waits for the device inside the timed call, {where}, because it reads a value of a tensor.",
+    Noticed.LAUNCHES_NOTHING: (
+        "{name} runs nothing on the device, {where}. It may return what it computed before, or have caught an error."
+    ),
 }
 
 
@@ -120,9 +165,9 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
                 f"The script times {name} with do_bench_cudagraph, which leaves the inputs in the cache: at {_point(warm[0])} "
                 f"{times} with a {warm[0].cache} cache."
             )
-        copying = [row for row in rows if any(word.startswith(Noticed.SAME_AS) for word in row.noticed.split(";"))]
+        copying = [row for row in rows if _after(Noticed.SAME_AS, row)]
         if copying:
-            copied = next(w for w in copying[0].noticed.split(";") if w.startswith(Noticed.SAME_AS)).partition(" ")[2]
+            copied = _after(Noticed.SAME_AS, copying[0])
             yield (
                 f"{name} runs the same kernels as {copied} in {_share(copying, rows)}. It may have fallen back to "
                 f"it: then the time of {name} is that of {copied}."

@@ -169,9 +169,11 @@ class Row:
     noticed: str = word("noticed", """For rows of a benchmark script: what kbench noticed in one call, between
         semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
         `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.
-        `allocates`: it allocates its output, and the baseline does not. `reuses-memory`: it returns memory that existed
-        before the call, and the baseline does not. `do_bench_cudagraph`: the script times it with this function, which
-        leaves the inputs in the cache. `same-as NAME`: it runs the same kernels as that provider.""", optional=True)
+        `launches-nothing`: it runs nothing on the device. `allocates`: it allocates its output, and the baseline does not.
+        `reuses-memory`: it returns memory that existed before the call, and the baseline does not. `do_bench_cudagraph`: the
+        script times it with this function, which leaves the inputs in the cache. `tensor-bytes N`: the tensors that it holds
+        and returns show that it moves N bytes, and the script counts at most half or at least twice as many. `same-as NAME`:
+        it runs the same kernels as that provider.""", optional=True)
     counted: float | None = column("counted work", """For rows of a benchmark script: the bytes or the floating-point
         operations of one call, computed from the rate that the script reports, such as GB/s.""", optional=True)
     script_ms: float | None = column("script's time", """For rows of a benchmark script: the median time that

@@ -148,9 +148,11 @@ class Noticed(enum.StrEnum):
     COPIES_FROM_HOST = "copies-from-host"
     DRAWS_RANDOM = "draws-random"
     WAITS = "waits"
+    LAUNCHES_NOTHING = "launches-nothing"
     ALLOCATES = "allocates"
     REUSES_MEMORY = "reuses-memory"
     GRAPH = "do_bench_cudagraph"
+    TENSOR_BYTES = "tensor-bytes"
     SAME_AS = "same-as"
 
 

@@ -46,6 +46,31 @@ def test_counts_that_differ_by_rounding_are_equal() -> None:
     assert "it counts 100,000 FLOP per call for a; 102,000 for b" in sentence
 
 
+def test_bytes_that_the_tensors_do_not_have_are_named_with_their_factor_once_for_all_lines() -> None:
+    rows = [
+        line(name, n, counted=1000 * n, noticed=f"waits;tensor-bytes {n}", ms=1.0) for n in (8, 16) for name in "ab"
+    ]
+    first, waits, _ = audit([*rows, line("c", counted=5, ms=1.0)][:4])
+    assert waits.startswith("a waits for the device")
+    assert "For a, b, the script counts 1,000 times the bytes of the tensors" in first
+    assert "16,000 for 16 bytes at M=4096 N=16" in first
+    some = [line("a", n, counted=n, ms=1.0, noticed=f"tensor-bytes {2 * n}" if n == 1 else "") for n in (1, 2, 3)]
+    assert audit(some) == []  # small sizes only
+
+
+def test_a_rate_that_is_a_millionth_of_what_the_device_reaches_is_named() -> None:
+    [bytes_] = audit([line("a", counted=800, ms=1.0, ceiling_gbps=4000.0)])
+    assert "rate for a at M=4096 N=256 is 2e-07 of what the device reaches" in bytes_
+    [flops] = audit([line("a", counted=1e5, ms=1.0, ceiling_tflops=900.0, tflops=1e-7)])
+    assert "1e-07" in flops
+    assert audit([line("a", counted=5000, ms=1.0, ceiling_gbps=4000.0), line("b", counted=5000, ms=1.0)]) == []
+
+
+def test_a_line_that_launches_nothing_is_named() -> None:
+    [sentence] = audit([line("a", ms=0.002, noticed="launches-nothing")])
+    assert sentence.startswith("a runs nothing on the device, in 1 of 1 case.")
+
+
 def test_an_output_that_cannot_be_compared_names_the_closure_to_change() -> None:
     def advice(who: str) -> str:
         [sentence] = audit([line("a", agreement=f"not comparable: {who} {NO_TENSORS}")])

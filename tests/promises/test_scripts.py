@@ -30,7 +30,8 @@ def doubled(out, x, N, BLOCK: tl.constexpr):
     tl.store(out + columns, tl.load(x + columns, mask=columns < N) * 2, mask=columns < N)
 
 
-LINES = ["torch", "manual", "other", "raises", "dies", "copies", "kernel", "clean", "nothing", "random", "buffer", "warm"]
+LINES = ["torch", "manual", "other", "raises", "dies", "copies", "kernel"]
+LINES += ["clean", "nothing", "random", "buffer", "warm", "bits"]
 
 
 @triton.testing.perf_report(
@@ -80,9 +81,10 @@ def softmax(M, N, dtype, provider):
         "random": lambda: torch.softmax(torch.randn(M, N), 1),
         "buffer": lambda: torch.exp(torch.log_softmax(x, 1), out=buffer),
         "warm": lambda: torch.log_softmax(x, 1).exp().view_as(x),
+        "bits": lambda: torch.softmax(x, 1).view_as(x),
     }
     ms, low, high = time(calls[provider], quantiles=[0.5, 0.2, 0.8])
-    count = 3 if provider == "manual" else 2
+    count = {"manual": 3, "bits": 16}.get(provider, 2)
     gbps = lambda ms: count * M * N * 4 / ms * 1e-6
     return gbps(ms), gbps(high), gbps(low)
 
@@ -243,6 +245,13 @@ def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: 
     # another dtype needs another kernel, whatever its name
     assert not any("nothing runs the same kernels" in line for line in audit), audit
     assert audit_of(run_kbench("show", script_run / "results" / "softmax-lines.csv", folder=folder).out) == audit
+
+
+def test_bytes_that_are_counted_twice_or_half_as_often_as_the_tensors_have_are_named_and_others_are_not(
+    script_run: Path,
+) -> None:
+    [named] = [line for line in audit_of(kept(script_run).out) if "times the bytes of the tensors" in line]
+    assert "For bits," in named and " 8 times " in named and "32,768 for 4,096 bytes at N=128" in named, named
 
 
 def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_show_and_compare_read_the_results(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from kbench.measure.scripts.closures import held_tensors
 from kbench.measure.scripts.columns import argument_columns, word, words_of
 from kbench.measure.scripts.foreign_timers import Timing, do_bench_call
+from kbench.measure.scripts.held import TensorBytes, held_by
 from kbench.measure.scripts.plot import counted_work
 
 
@@ -83,9 +85,68 @@ def test_the_tensors_of_a_closure_are_also_in_objects_methods_and_modules() -> N
     of_layer = {id(x) for x in (layer.x, *layer.own_module.parameters(), *layer.own_module.buffers())}
     assert len(of_layer) == 6
     for closure in (layer, lambda: layer(), layer.__call__, functools.partial(Layer.__call__, layer)):
-        assert {id(x) for x in held_tensors(closure)} == of_layer
-    assert {len(x) for x in held_tensors(layer.method) if x.shape} == {3, 4, 5}
-    assert held_tensors(layer.x.sum) == [layer.x]
+        assert {id(x) for x in held_by(closure).tensors} == of_layer
+    assert {len(x) for x in held_by(layer.method).tensors if x.shape} == {3, 4, 5}
+    assert held_by(layer.x.sum).tensors == [layer.x]
+
+
+WEIGHT = torch.ones(8, 8)
+
+
+def linear(x: torch.Tensor) -> torch.Tensor:
+    return x @ WEIGHT
+
+
+def doubt_of(closure: Callable[[], object], count: int) -> int | None:
+    return TensorBytes.of(held_by(closure), closure()).doubt(count)
+
+
+def test_counted_bytes_are_doubted_if_they_differ_by_two_from_those_of_the_tensors() -> None:
+    x, y, module, inputs = (
+        torch.ones(8, 8),
+        torch.zeros(8, 8),
+        torch.nn.Linear(8, 8, bias=False),
+        {"x": torch.ones(8, 8)},
+    )
+
+    class Layer:
+        def __init__(self) -> None:
+            self.weight = torch.ones(8, 8)
+
+        def __call__(self) -> torch.Tensor:
+            return x @ self.weight
+
+    honest: list[tuple[Callable[[], object], int]] = [  # a tensor has 256 bytes
+        (lambda: torch.exp(x), 2 * 256),
+        (lambda: torch.add(x, y), 3 * 256),
+        (lambda: torch.exp(x, out=y), 2 * 256),
+        (lambda: x.add_(1), 2 * 256),
+        (lambda: x.add_(1) is None or None, 2 * 256),  # in place, and returns nothing
+        (lambda: linear(x), 3 * 256),
+        (lambda: module(x.detach()), 3 * 256),
+        (Layer(), 3 * 256),
+        (lambda: torch.exp(inputs["x"]), 2 * 256),
+        (lambda: torch.add(*x.chunk(2)), 3 * 128),
+    ]
+    for closure, count in honest:
+        assert doubt_of(closure, count) is None
+        assert doubt_of(closure, count // 4) and doubt_of(closure, count * 4)
+    assert doubt_of(lambda: torch.exp(x), 256) == doubt_of(lambda: torch.exp(x), 1024) == 512
+    assert doubt_of(lambda: torch.exp(x), 300) is doubt_of(lambda: torch.exp(x), 1000) is None
+
+
+def test_bytes_are_not_doubted_if_a_call_may_use_a_part_of_a_tensor_or_tensors_that_nobody_sees() -> None:
+    table, indices, row, x = torch.ones(1000, 8), torch.tensor([3, 5]), torch.ones(8), torch.ones(8, 8)
+    y = linear(x.requires_grad_())
+    path, compiled = Path(), torch.compile(linear, backend="eager")
+    assert doubt_of(lambda: table[indices], 128) is None
+    assert doubt_of(lambda: torch.ones(8, 8), 512) is None
+    assert doubt_of(lambda: y.backward(x, retain_graph=True), 10_000) is None
+    assert doubt_of(lambda: linear(x).sum().backward(), 10_000) is None
+    assert doubt_of(lambda: (path, torch.exp(row))[1], 10_000) is None  # an object of a library
+    assert doubt_of(lambda: compiled(x), 10_000) is None
+    first = table[:1]
+    assert doubt_of(lambda: first * row, 64) is None, "a weight of one row is left out"
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,9 @@ from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rounds import Rounds
 from kbench.measure.rows import make_rows
-from kbench.measure.scripts.closures import Closure, held_tensors
+from kbench.measure.scripts.closures import Closure
 from kbench.measure.scripts.foreign_timers import BenchCall
+from kbench.measure.scripts.held import TensorBytes, held_by
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
 from kbench.measure.steps import Steps
@@ -101,9 +102,9 @@ class ClosureGroup:
 
     def _prepare(self, closure: Closure) -> None:
         call, contender = closure.call, closure.contender
-        tensors = held_tensors(call.fn)
-        if tensors:
-            closure.dtype = max(tensors, key=lambda x: x.numel() * x.element_size()).dtype
+        held = held_by(call.fn)
+        if held.tensors:
+            closure.dtype = max(held.tensors, key=lambda x: x.numel() * x.element_size()).dtype
         interpreted = interpreter_probe()
         call.clear_gradients()
         self.device.synchronize()  # a script may draw its tensors on another stream, for which a closure does not wait
@@ -111,7 +112,8 @@ class ClosureGroup:
         returned = call.fn()
         self.device.synchronize()
         contender.build_ms = (time.perf_counter_ns() - start) / 1e6
-        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, tensors)
+        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held.tensors)
+        closure.tensor_bytes = TensorBytes() if call.grad_to_none else TensorBytes.of(held, returned)
         del returned
         closure.interpreted = interpreted()
         if closure.interpreted:
@@ -120,7 +122,7 @@ class ClosureGroup:
         closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
         with compiled_parts() as contender.compiled:
-            closure.observation = observe(call.fn, tensors, self.device)
+            closure.observation = observe(call.fn, held.tensors, self.device)
         contender.launch_ms = measure_launch_ms(call.fn, self.device)
         before = call.clear_gradients if call.grad_to_none else None
         sample = self.timer.ready([call.fn], contender.launch_ms, before)
@@ -231,8 +233,13 @@ class ClosureGroup:
         """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the
         one that is not the baseline, or else of the later one."""
         yield from closure.observation.noticed
+        if self.session.sees_launches and closure.observation.kernels == ():
+            yield Noticed.LAUNCHES_NOTHING
         if closure.call.graph:
             yield Noticed.GRAPH
+        unit, count = closure.work or ("", 0)
+        if unit == "bytes" and (moved := closure.tensor_bytes.doubt(count)):
+            yield f"{Noticed.TENSOR_BYTES} {moved}"
         if closure is baseline:
             return
         if baseline and closure.output and baseline.output and closure.reuses != baseline.reuses:

@@ -1,15 +1,13 @@
-"""A closure that a script gives to do_bench, and what it holds: tensors, in the variables that it closes over, in its defaults
-and in the attributes of objects there; and functions, by which two closures of one line of a program can be told apart."""
+"""A closure that a script gives to do_bench, and the functions that it uses, by which two closures of one line of a program can
+be told apart."""
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import BuiltinMethodType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,15 +16,9 @@ from torch import Tensor
 from kbench.measure.contender import Contender
 from kbench.measure.rows import time_of
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing
+from kbench.measure.scripts.held import TensorBytes, closed_over
 from kbench.measure.scripts.observation import Observation
 from kbench.text.exception_text import in_library
-
-DEPTH = 3
-"""How far objects inside objects are looked at: a closure over an object whose attribute is a list of tensors."""
-
-MOST_ITEMS = 100
-"""How many items of a list, a tuple or a dict are looked at."""
-
 
 Work = tuple[str, int]
 """What a script counts as the work of a call: `bytes` or `flops`, and how many."""
@@ -39,14 +31,15 @@ InThread = Callable[[Callable[[], Any], float], Any]
 class Closure:
     """A closure of a contender, and what is known of it beside its time.
 
-    error        what it raised
-    output       copies of the tensors that its first call returned; None if it returned something else
-    reuses       a tensor that it returned lies in memory that existed before the call
-    interpreted  Triton's interpreter ran it, so its time says nothing
-    script_ms    what do_bench alone reads, with the arguments of the script
-    dtype        that of the largest tensor that it holds; None without tensors
-    observation  what one more call showed
-    work         what the script counts as its work
+    error         what it raised
+    output        copies of the tensors that its first call returned; None if it returned something else
+    reuses        a tensor that it returned lies in memory that existed before the call
+    interpreted   Triton's interpreter ran it, so its time says nothing
+    script_ms     what do_bench alone reads, with the arguments of the script
+    dtype         that of the largest tensor that it holds; None without tensors
+    tensor_bytes  how many bytes its tensors show that it moves
+    observation   what one more call showed
+    work          what the script counts as its work
     """
 
     call: BenchCall
@@ -58,6 +51,7 @@ class Closure:
     interpreted: bool = False
     script_ms: float | None = None
     dtype: torch.dtype | None = None
+    tensor_bytes: TensorBytes = field(default_factory=TensorBytes)
     observation: Observation = field(default_factory=Observation)
     work: Work | None = None
 
@@ -70,59 +64,6 @@ class Closure:
         if contender.rounds:
             return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
         return self.error or RuntimeError(contender.reason)
-
-
-def held_tensors(closure: Callable[..., Any]) -> list[Tensor]:
-    """The tensors that a closure holds."""
-    return list({id(tensor): tensor for tensor in _tensors(closure, DEPTH)}.values())
-
-
-def _tensors(value: Any, depth: int) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif depth >= 0 and not isinstance(value, type):
-        for part in _parts(value):
-            yield from _tensors(part, depth - 1)
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    """The objects that an object holds."""
-    if isinstance(value, functools.partial):
-        yield from (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, (list, tuple)):
-        yield from value[:MOST_ITEMS]
-    elif isinstance(value, dict):
-        yield from list(value.values())[:MOST_ITEMS]
-    elif isinstance(value, torch.nn.Module):
-        yield from value.parameters()
-        yield from value.buffers()
-    elif code := getattr(value, "__code__", None):
-        yield from _closed_over(value).values()
-        yield from value.__defaults__ or ()
-        yield from (value.__kwdefaults__ or {}).values()
-        yield getattr(value, "__self__", None)
-        variables = getattr(value, "__globals__", {})
-        values = map(variables.get, code.co_names)
-        yield from (x for x in values if isinstance(x, (Tensor, torch.nn.Module)) or _of_the_user(x))
-    elif isinstance(value, BuiltinMethodType):  # `x.sum`
-        yield value.__self__
-    elif _of_the_user(value):
-        yield from list(getattr(value, "__dict__", {}).values())[:MOST_ITEMS]
-
-
-def _of_the_user(value: Any) -> bool:
-    """Whether the class of an object is the user's own. What objects of a library hold is the library's business."""
-    file = getattr(sys.modules.get(type(value).__module__), "__file__", None)
-    return file is not None and not in_library(file)
-
-
-def _closed_over(function: Any) -> dict[str, Any]:
-    """The variables of other functions that a function uses."""
-    values = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        with suppress(ValueError):  # not assigned yet
-            values[name] = cell.cell_contents
-    return values
 
 
 def place_of_closure(closure: Callable[..., Any]) -> str:
@@ -145,7 +86,7 @@ def label_of(closure: Callable[..., Any]) -> str:
     own_names = [] if closure.__name__ == "<lambda>" else [closure.__name__]
     if own_names and in_library(code.co_filename):
         return own_names[0]
-    variables = closure.__globals__ | _closed_over(closure)
+    variables = closure.__globals__ | closed_over(closure)
     values = [variables[name] for name in (*code.co_freevars, *code.co_names) if name in variables]
     functions = [_name(value) for value in values if _is_function(value)]
     functions += _functions_of_modules(code.co_names, variables)

@@ -42,11 +42,12 @@ class Observation:
     """What one call of a closure showed.
 
     noticed  what it does beside its computation
-    kernels  the names of the kernels that it runs on a device, or of torch's operations on a host, in order
+    kernels  the names of the kernels that it runs on a device, or of torch's operations on a host, in order; None if nobody
+             could look
     """
 
     noticed: tuple[Noticed, ...] = ()
-    kernels: tuple[str, ...] = ()
+    kernels: tuple[str, ...] | None = None
 
 
 class _Copies(TorchDispatchMode):
@@ -93,7 +94,7 @@ def lies_in(returned: Any, tensors: Iterable[Tensor]) -> bool:
 
 
 def observe(closure: Callable[[], Any], tensors: Iterable[Tensor], device: Device) -> Observation:
-    """Call a closure under torch's profiler, and look at what it did. `tensors` are those that it closes over. An empty
+    """Call a closure under torch's profiler, and look at what it did. `tensors` are those that it holds. An empty
     observation if the profiler cannot run, as where the program profiles itself."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs each start and stop to stderr

@@ -10,6 +10,8 @@ from collections import Counter
 from functools import cached_property
 from pathlib import Path
 
+import torch
+
 from kbench.contract.origin import shipped
 from kbench.measure.catalog import describe_machine
 from kbench.measure.instruments import Instruments
@@ -32,6 +34,7 @@ class Session:
     plot_runs  lines of a plot are being measured
     was_asked  there was something to measure
     orders     how many calls outside of all plots each provider had
+    sees_launches  torch's profiler shows what runs on the device. It has to start in the main thread first
     """
 
     def __init__(self) -> None:
@@ -46,7 +49,8 @@ class Session:
         self.plot_runs = self.was_asked = self._begun = False
         self._names = set(shipped())
         self.orders: Counter[str] = Counter()
-        observe(lambda: None, (), self.device)  # torch's profiler has to start in the main thread first
+        first = observe(lambda: torch.zeros(1, device=self.device.torch_device), (), self.device)
+        self.sees_launches = self.device.accelerated and bool(first.kernels)
 
     def free_name(self, *names: str) -> str:
         """The first name that neither an operator has, nor other results of this process."""
