@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kbench.results.case import Case
 from kbench.results.cells import is_plausible
 from kbench.results.row import Row
-from kbench.results.vocabulary import Flag, Role
+from kbench.results.vocabulary import Flag, Role, Status
 
 
 class CaseKey(NamedTuple):
@@ -48,15 +48,24 @@ def suspects(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
     }
 
 
+def wrongs(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
+    """The cases and the configurations of providers that are wrong or tampered there, in one session or more."""
+    return {
+        (key_of(row), row.configuration_name)
+        for row in rows
+        if row.role == Role.PROVIDER and row.status in (Status.WRONG, Status.TAMPERED)
+    }
+
+
 def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
-    """The timed rows of providers by case and configuration, in the order of the rows. A configuration that is suspect in a
-    case is left out of that case."""
+    """The timed rows of providers by case and configuration, in the order of the rows. A configuration that is suspect or wrong
+    in a session of a case is left out of that case."""
     cases: dict[CaseKey, RowsByConfiguration] = {}
     for row in rows:
         if row.role == Role.PROVIDER and timed(row):
             cases.setdefault(key_of(row), {}).setdefault(row.configuration_name, []).append(row)
-    for key, configuration in suspects(rows):
-        del cases[key][configuration]
+    for key, configuration in suspects(rows) | wrongs(rows):
+        cases.get(key, {}).pop(configuration, None)
     return {key: configurations for key, configurations in cases.items() if configurations}
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kbench.analysis import Analysis, analyse
+from kbench.analysis.cases import key_of
 from kbench.errors import ResultsError, UsageError
 from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import Results, parse_source, read_results
@@ -82,6 +83,9 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
             continue
         configurations = frozenset(row.configuration_name for row in whole.provider_rows)
         environment, note = read_environment(path)
+        wrong_baseline = analyse(whole.rows, environment.baseline).wrong_baseline
+        for row in results.rows:  # the baseline may be wrong in another session than this row's
+            row.speedup = None if key_of(row) in wrong_baseline else row.speedup
         warnings = (*whole.warnings, *filter(None, [note]))
         sources.append(ResultsFile(label or stem, results, configurations, environment, warnings, where))
     if not sources:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, suspects, weight_of
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, suspects, weight_of, wrongs
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, PairwiseComparison, difference, judge_difference, ticks_of
 from kbench.results.case import Case
@@ -177,6 +177,11 @@ class Analysis:
         if line.configuration_name == self.baseline and line.timed:
             return 1.0
         return line.geomean or 0.0
+
+    @property
+    def wrong_baseline(self) -> set[CaseKey]:
+        """The cases in which the baseline is wrong or tampered: there is no speed-up over it."""
+        return {key for key, name in wrongs(self.rows) if name == self.baseline}
 
     @cached_property
     def models(self) -> dict[CaseKey, str]:

@@ -18,7 +18,16 @@ COMPILED: dict[str, str] = {
 
 
 def headline(analysis: Analysis) -> str:
-    """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).`"""
+    """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).` If the baseline is
+    wrong in some cases, their number follows."""
+    wrong, cases = {key.case for key in analysis.wrong_baseline}, {row.case for row in analysis.rows}
+    if not wrong:
+        return _ranking(analysis)
+    lost = f"The baseline {analysis.baseline} is wrong in {len(wrong)} of {plural(len(cases), 'case')}"
+    return f"{_ranking(analysis)} {lost}: no speed-up there."
+
+
+def _ranking(analysis: Analysis) -> str:
     winners, lines, noise = analysis.winners, analysis.standings, analysis.noise
     # a case that was timed on two kinds of device counts twice
     cases = len({row.case for row in analysis.rows}) + len(analysis.cases) - len({key.case for key in analysis.cases})

@@ -145,8 +145,11 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     won = {winner.key: winner for winner in analysis.winners}
     lost = {}
     for row in analysis.rows:
-        if row.role == Role.PROVIDER and (row.status.failed or row.ms is not None):
-            lost[row.case, row.configuration_name] = row.status.value if row.status.failed else Flag.SUSPECT.value
+        name = row.case, row.configuration_name
+        if row.role == Role.PROVIDER and row.status.failed:
+            lost[name] = row.status.value
+        elif row.role == Role.PROVIDER and row.ms is not None:
+            lost.setdefault(name, Flag.SUSPECT.value)
     rows = []
     for place, key in enumerate(cases.keys):
         cells = cases.cells(place)
