@@ -434,9 +434,13 @@ RANDOM = "random"
 @dataclass(frozen=True)
 class Rows:
     """The rows of a measured case: one for each configuration of the request, then the controls. Or the row of a configuration
-    on one edge input."""
+    on one edge input.
+
+    stateful  whether a provider is wrong in the first call of its process only, so that the next case needs a new process
+    """
 
     rows: tuple[Row, ...]
+    stateful: bool = False
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,8 @@ def judge(
     """Say whether the providers of a file are right, trusted and fast.
 
     kbench checks each provider on edge inputs and on random shapes, which are new each time. It then times those that are
-    right, together with the baselines. A provider is trusted if kbench finds no sign of tampering, and if it is not the
-    baseline under another name.
+    right, together with the baselines. A provider is trusted if kbench finds no sign of tampering, if it is not the
+    baseline under another name, and if a constant would not pass.
 
     Exit code: 0 all providers are right, trusted and fast enough; 1 a provider is wrong, not trusted or too slow; 2 bad input;
     3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without

@@ -46,6 +46,10 @@ Count = Callable[["Case"], int] | Callable[["Case", Mapping[str, "torch.Tensor"]
 """The work of a call, as a case says, or a case and the inputs that were drawn for it."""
 
 
+class Remark(str):
+    """What a `check` returns for outputs that pass, if it shows too little to trust them. It does not fail a row."""
+
+
 @dataclass
 class Operator:
     """A mathematical function of named tensors. Making an Operator registers it.

@@ -196,7 +196,7 @@ class WorkerSupervisor:
             if row := self._not_tried(configuration, task):
                 failed[configuration.name] = row
         rows, calls = list[Row](), list[CallRecorded]()
-        unblamed = 0
+        unblamed, stateful = 0, False
         while left := [configuration for configuration in task.configurations if configuration.name not in failed]:
             try:
                 rows = []
@@ -204,6 +204,7 @@ class WorkerSupervisor:
                 for event in seen_from_outside(answers, task.settings.warmup_ms):
                     if isinstance(event, Rows):
                         rows += event.rows
+                        stateful = event.stateful
                         continue
                     if isinstance(event, CallRecorded):
                         calls.append(event)
@@ -222,6 +223,8 @@ class WorkerSupervisor:
                 for configuration in left if unblamed == MOST_UNBLAMED else guilty:
                     failed[configuration.name] = make_failed_row(task, configuration, lost.status, reason)
                     self._add_death(configuration, task.case.label, lost)
+        if stateful:
+            self._end_worker()
         for configuration in left:
             self._deaths.pop(configuration.name, None)
         measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed

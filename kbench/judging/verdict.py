@@ -102,8 +102,8 @@ class JudgedProvider(_Model):
     provider: str
     correct: bool | None = Field(description="Whether no case failed. Null if kbench could not check it in any case.")
     trusted: bool | None = Field(
-        description="False if a sign of tampering was found, or if it runs the same torch operators as the baseline. Null if "
-        "it was not timed."
+        description="False if a sign of tampering was found, if it runs the same torch operators as the baseline, or if its "
+        "checks show little in every case (weak-check). Null if it was not timed."
     )
     deterministic: bool | None = Field(description="Whether two calls on an input always gave the same bits.")
     checked_inputs: int = Field(
@@ -171,11 +171,13 @@ def judge_provider(
     results = [*checks, *rows]
     tried = {row.case for row in results if not row.status.declined}
     failures = _failures(results)
+    # the output may be constant at some size: a softmax over one column is 1
+    never_shown = all(Flag.WEAK_CHECK in row.flags for row in rows if row.ms is not None)
     doubts = [
         JudgedDoubt(flag=Flag(flag), case=row.case.label, reason=row.reason)
         for row in rows
         for flag in row.flags
-        if flag in DISTRUSTED
+        if flag in DISTRUSTED or (never_shown and flag == Flag.WEAK_CHECK)
     ]
     distrusted = bool(doubts) or any(failure.status is Status.TAMPERED for failure in failures)
     same_bits = [row.deterministic for row in results if row.deterministic is not None]

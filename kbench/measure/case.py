@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender, doubt_operator
 from kbench.measure.controls import copy, empty, repeat
-from kbench.measure.correctness.call import Shapes, stage_of
+from kbench.measure.correctness.call import Shapes, Stage, stage_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
 from kbench.measure.correctness.expected import Expected, keep_bytes
@@ -40,6 +40,8 @@ from kbench.results.stamps import now
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
+
+CONSTANT = "the reference returns the same for three draws of the inputs, so a constant passes"
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class CaseRun:
         self.load = OtherLoad()
         self.work = Work(0, None)
         self.case_hash = ""
+        self.weakness = ""
+        self.stateful = False  # whether a provider is wrong in the first call of this process only
         self.started_at = now()
 
     def run(self) -> list[Row]:
@@ -139,6 +143,8 @@ class CaseRun:
         for expected in (first, second, last):  # now: no row waits for it, and a failure is the operator's fault
             expected.compute()
         self.definition.check_shapes(first.shapes)
+        if first.same_as(second) and first.same_as(last):
+            self.weakness = CONSTANT
         return CaseInputs(shared, first, second, last)
 
     def prepare(self, contender: Contender, inputs: CaseInputs) -> None:
@@ -168,6 +174,9 @@ class CaseRun:
             accuracy = judge_call(inputs.first, first_call)
             # a first call may leave a compiler running: no fault if it is right
             late = first_call.left_thread(accuracy)
+            if accuracy.off and not late and self.right_when_repeated(stage, inputs):
+                self.stateful = True
+                accuracy = replace(accuracy, wrong=f"wrong in the first call only: {accuracy.wrong}")
             contender.judged(accuracy, f"{late}: " if late else "")
             del first_call
             if contender.running:
@@ -181,6 +190,14 @@ class CaseRun:
                         partial(stage, tensors, inputs.first.shapes), lambda first_call: first_call.run()
                     )
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
+
+    def right_when_repeated(self, stage: Stage, inputs: CaseInputs) -> bool:
+        """Whether a provider whose first call was wrong is right in a second one. Then it keeps something between its calls."""
+        inputs.shared.restore()
+        tensors = inputs.shared.tensors
+        second_call = MadeCall.of(stage(tensors, inputs.first.shapes), tensors)
+        self.device.synchronize()
+        return not judge_call(inputs.first, second_call).wrong
 
     def measure_ceilings(self) -> None:
         self.ceiling_gbps = self.instruments.gbps
@@ -302,6 +319,7 @@ class CaseRun:
             peak_gbps=self.instruments.telemetry.peak_gbps,
             shorter=self.case.itemsize > 2 or self.has_shorter_inputs(),
             baseline=self.baseline,
+            weakness=self.weakness,
             common={
                 "session": self.session,
                 "cache": self.settings.cache,

@@ -71,6 +71,7 @@ class CaseContext:
     peak_gbps       GB/s that the device states for its memory
     common          columns with the same value in every row, beside those of the device and the timer
     unchecked       whether there is no reference to check the providers with
+    weakness        why the checks of the case show little; empty if they show enough
     """
 
     case: Case
@@ -85,6 +86,7 @@ class CaseContext:
     baseline: int | None
     common: Mapping[str, Any]
     unchecked: bool = False
+    weakness: str = ""
 
     @property
     def cache_bytes(self) -> int | None:

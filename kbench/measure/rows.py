@@ -39,6 +39,7 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
             row.speedup = base.ms / row.ms
         empty_ms = empty.ms if empty and row is not empty else None
         also = {
+            Flag.WEAK_CHECK: row.role == Role.PROVIDER and bool(_weakness(context, contender)),
             Flag.ALTERED_STATE: bool(contender.altered),
             Flag.SAME_OPS: contender.copies(baseline),
             Flag.EAGER: bool(contender.compiled.uncompiled),
@@ -46,8 +47,14 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
         }
         row.flags = flags(row, context, empty_ms, [flag for flag, raised in also.items() if raised])
         if row.role == Role.PROVIDER:
-            row.reason = "; ".join(filter(None, (suspicion(row, context, empty_ms), row.reason)))
+            reasons = (suspicion(row, context, empty_ms), _weakness(context, contender), row.reason)
+            row.reason = "; ".join(filter(None, reasons))
     return rows
+
+
+def _weakness(context: CaseContext, contender: Contender) -> str:
+    """Why a check that a provider passed shows little; empty if it shows enough."""
+    return context.weakness or contender.accuracy.remark
 
 
 def _row(context: CaseContext, contender: Contender, baseline: Contender | None) -> Row:

@@ -135,7 +135,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         else:
             if settings.kernels:
                 recorder.say_what_is_missing()
-            answers(Rows(tuple(CaseRun(operator, task, instruments, answers, guard, recorder).run())))
+            run = CaseRun(operator, task, instruments, answers, guard, recorder)
+            answers(Rows(tuple(run.run()), run.stateful))
 
     while True:
         answers.secret, request = decode_request(requests.get())

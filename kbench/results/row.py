@@ -100,11 +100,11 @@ class Row:
         error, oom, timeout or crashed. Only `ok` rows carry a time. All rows but `ok` and `checked` have a `reason`.
         """, default=Status.OK)  # noqa: RUF009
     reason: str = word("reason", """Why the row has its status: what is missing, what was wrong and where, the
-        exception and its place. An `ok` row has one if a flag needs it (`altered-state`, `same-ops`, `suspect`, `eager`), or if
-        kbench could not record what a call launches.""")
+        exception and its place. An `ok` row has one if a flag needs it (`altered-state`, `same-ops`, `weak-check`, `suspect`,
+        `eager`), or if kbench could not record what a call launches.""")
     flags: tuple[str, ...] = column("flags", """Reasons to distrust the row's time, between semicolons: suspect, unchecked,
-        same-ops, eager, dynamic-shapes, host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state. kbench
-        found no reason to distrust a row without flags.""", default=())
+        same-ops, weak-check, eager, dynamic-shapes, host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state.
+        kbench found no reason to distrust a row without flags.""", default=())
     ms: float | None = column("time", """The time of one call in milliseconds: the median of the rounds' medians, which
         are in `round_ms`. It includes the timer's own overhead (the case's `empty` control).""", unit="ms")
     ms_p20: float | None = column("p20", _QUANTILES, unit="ms")

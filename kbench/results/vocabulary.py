@@ -95,6 +95,11 @@ class Flag(ExplainedWord):
         else that PyTorch sees: it is the baseline under another name. kbench records the operators of one untimed call in
         each case, without allocations and views. Kernels in Triton or CUDA are not operators. A provider that falls back to
         torch for some shapes has the flag in the cases of these shapes. `kbench judge` does not trust such a provider."""
+    WEAK_CHECK = "weak-check", """The checks of the row show little. Either the reference returns the same output for three
+        draws of the inputs, so that a constant passes (it may ignore its input, as a layer with zero weights does; operators
+        such as `zeros_like` do so by definition). Or the tolerance of another benchmark's problem is as large as its outputs,
+        so kbench judged by a stricter one. The reason says which. `kbench judge` does not trust a provider if all of its rows
+        have this flag."""
     EAGER = "eager", """`torch.compile` runs the provider's function uncompiled in this case. It has compiled the function
         for 8 other sizes (`torch._dynamo.config.recompile_limit`), none of which fits, and compiles it for no more. It counts
         per function and process, so other cases are eager if their order changes. The reason names the function. Compile a

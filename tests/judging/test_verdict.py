@@ -134,6 +134,17 @@ def test_a_session_that_failed_is_no_gap_if_another_has_a_time() -> None:
     assert lacking(rows, named=True) == []
 
 
+def test_a_baseline_that_is_wrong_in_one_session_has_no_time_that_counts() -> None:
+    rows = [*other(1.0, 1.0), *(replace(later, session=1) for later in other(Status.WRONG, 1.0))]
+    assert lacking(rows, named=True) == [("wrong", 1, True)]
+
+
+def test_a_provider_is_not_trusted_if_every_timed_case_shows_too_little() -> None:
+    weak, shown = (row(n, 1.0, "mine", flags=flags) for n, flags in ((1, (Flag.WEAK_CHECK,)), (256, ())))
+    assert judge_provider("mine", [], [weak, shown]).trusted is True  # a softmax over one column is 1
+    assert judge_provider("mine", [], [weak, failed(2, "")]).trusted is False
+
+
 def judged(rows: Sequence[Row], absent: Sequence[JudgedGap] = ()) -> tuple[ExitStatus, str]:
     """The exit code with these rows of the baseline `other` and `--min-speedup 1`, and why it is no pass."""
     analysis = analyse([*MINE, *rows], None)

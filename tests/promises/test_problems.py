@@ -163,45 +163,73 @@ def test_a_mistake_in_a_file_of_a_problem_is_named_with_the_file_and_the_field(
 
 # -- a problem whose reference does not run in float64: its own tolerance judges the outputs
 
-DOUBLE = {
-    "name": "double",
+STRICT, SHARE, TINY = 1000, 2000, 3000
+"""Sizes: all elements must be right; 99 % of them; outputs near 1e-4, which the usual tolerance of 1e-2 exceeds."""
+
+FACTOR = f"y = x * (2 if len(x) < {TINY} else 1e-4)"
+SCALED = {
+    "name": "scaled",
     "axes": {"N": {"type": "var"}},
     "inputs": {"x": {"shape": ["N"], "dtype": "float32"}},
     "outputs": {"y": {"shape": ["N"], "dtype": "float32"}},
-    "reference": "import torch\n\n\ndef run(x):\n    assert x.dtype == torch.float32\n    return x * 2\n",
+    "reference": f"import torch\n\n\ndef run(x):\n    assert x.dtype == torch.float32\n    {FACTOR}\n    return y\n",
 }
-DOUBLES = {
-    "right": "def run(x):\n    return x + x\n",
-    "changes_x": "def run(x):\n    return x.mul_(2).clone()\n",
-    "one_of_1000": "def run(x):\n    y = x + x\n    y[7] += 1\n    return y\n",
+ENDS = {
+    "right": "return y",
+    "changes_x": "return x.mul_(2).clone()",
+    "one_off": "y[7] += 1; return y",
+    "one_inf": "y[7] = float('inf'); return y",
+    "zeros": "return y * 0",
+    "noise": "return torch.rand_like(y) * 1e-4",
+    "half": "y[::2] = 0; return y",
 }
 
 
 @pytest.fixture
-def doubled(made_once: MadeOnce) -> dict[str, Row]:
-    """The row of each solution."""
+def scaled(made_once: MadeOnce) -> dict[tuple[str, int], Row]:
+    """The row of each solution and size."""
 
     def make(folder: Path) -> None:
-        work = {"uuid": "w", "axes": {"N": 1000}, "inputs": {"x": {"type": "random"}}}
-        (folder / "definition.json").write_text(json.dumps(DOUBLE))
-        (folder / "workload.jsonl").write_text(json.dumps({"definition": "double", "solution": None, "workload": work}))
-        for name, code in DOUBLES.items():
-            (folder / f"{name}.json").write_text(solution("double", name, {"main.py": code}))
+        drawn = {"x": {"type": "random"}}
+        share = {"tolerance": {"required_matched_ratio": 0.99}}
+        work = [{"axes": {"N": n}, "inputs": drawn, **(share if n == SHARE else {})} for n in (STRICT, SHARE, TINY)]
+        (folder / "definition.json").write_text(json.dumps(SCALED))
+        (folder / "workload.jsonl").write_text("\n".join(map(json.dumps, work)))
+        for name, end in ENDS.items():
+            code = f"import torch\n\ndef run(x):\n    {FACTOR}\n    {end}\n"
+            (folder / f"{name}.json").write_text(solution("scaled", name, {"main.py": code}))
         run_kbench("run", ".", *RUN, "--out", "results", folder=folder)
 
-    [results] = (made_once("double", make) / "results").glob("*.csv")
-    return {row["provider"]: row for row in providers_of(results)}
+    [results] = (made_once("scaled", make) / "results").glob("*.csv")
+    return {(row["provider"], int(row["N"])): row for row in providers_of(results)}
 
 
 def test_every_element_must_be_right_and_who_changes_an_input_gets_advice_that_an_author_can_follow(
-    doubled: dict[str, Row],
+    scaled: dict[tuple[str, int], Row],
 ) -> None:
-    row = doubled["changes_x"]
+    row = scaled["changes_x", STRICT]
     assert row["status"] == "wrong" and "changed its input x" in row["reason"] and "copy" in row["reason"]
     assert "mutates=" not in row["reason"]  # for providers that are registered in Python
-    assert doubled["right"]["status"] == doubled["reference"]["status"] == "ok"
-    row = doubled["one_of_1000"]
+    row = scaled["one_off", STRICT]
     assert row["status"] == "wrong" and "1 of 1,000 elements" in row["reason"]
+
+
+def test_a_matched_ratio_lets_some_elements_be_off_but_not_infinite(scaled: dict[tuple[str, int], Row]) -> None:
+    assert scaled["one_off", SHARE]["status"] == "ok"
+    row = scaled["one_inf", SHARE]
+    assert row["status"] == "wrong" and "finite" in row["reason"] and "1 of 2,000 elements" in row["reason"]
+
+
+def test_a_tolerance_as_large_as_the_outputs_makes_no_zeros_and_no_noise_right_and_is_noted(
+    scaled: dict[tuple[str, int], Row],
+) -> None:
+    for provider in ("zeros", "noise", "half"):
+        assert scaled[provider, TINY]["status"] == "wrong", provider
+    for provider in ("right", "reference"):
+        row = scaled[provider, TINY]
+        assert row["status"] == "ok" and "weak-check" in row["flags"]
+        assert "atol 0.01" in row["reason"] and "0.0001" in row["reason"]
+        assert scaled[provider, STRICT]["status"] == "ok" and "weak-check" not in scaled[provider, STRICT]["flags"]
 
 
 # -- KernelBench

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.contract.operator import Operator
+from kbench.contract.operator import Operator, Remark
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.definition import Definition, Output, dtype_name
 from kbench.measure.correctness.elements import (
@@ -304,15 +304,17 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     definition, operator = expected.definition, expected.definition.operator
     compares = any(x is not None and x.numel() for x in outputs) or operator.check
     parts: Iterable[OutputPart] = expected.parts() if compares else ()
+    remark = ""
     if any(output.judged for output in definition.outputs):
         parts = list(parts)
         count = len(operator.outputs)
         judged = [x for x in outputs[:count] if x is not None]
-        fault = definition.verdict(expected.inputs, judged, [part.reference for part in parts[:count]])
-        if fault:
-            return Accuracy(wrong=fault, off=True)
+        verdict = definition.verdict(expected.inputs, judged, [part.reference for part in parts[:count]])
+        if verdict and not isinstance(verdict, Remark):
+            return Accuracy(wrong=verdict, off=True)
+        remark = verdict or ""
     all_judged = all(output.judged for output in definition.outputs)
-    result = Accuracy() if all_judged else EXACT
+    result = replace(Accuracy() if all_judged else EXACT, remark=remark)
     collected = [
         None if x is None else WrongElements(x, operator, output, rows)
         for x, output in zip(outputs, definition.outputs, strict=True)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract import tensor as contract
-from kbench.contract.operator import Operator, counted, takes_inputs
+from kbench.contract.operator import Operator, Remark, counted, takes_inputs
 from kbench.contract.provider import named_after, takes_any
 from kbench.contract.sizes import SizeError, evaluate_bound
 from kbench.contract.tensor import Draw, Integers, Normal, Uniform
@@ -239,17 +239,22 @@ class Definition:
         return larger
 
     def verdict(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> str | None:
-        """What the operator's own check says against the outputs; None if they are right, or if there is no check. An
-        assertion that fails says that they are wrong. Raises OperatorFault, also if the check changes a tensor: the next
-        provider is judged by the same ones."""
+        """What the operator's own check says against the outputs; None or a Remark if they are right, None if there is no
+        check. An assertion that fails says that they are wrong. Raises OperatorFault, also if the check changes a tensor: the
+        next provider is judged by the same ones."""
         names = list(self.operator.outputs)
         tensors_by_kind = {
             "input": dict(zip(self.operator.inputs, inputs, strict=False)),
             "output": dict(zip(names, outputs, strict=False)),
             "expected output": dict(zip(names, expected, strict=False)),
         }
-        verdicts = (self._verdict_of(function, tensors_by_kind) for function in self.operator.judges)
-        return next((fault for fault in verdicts if fault), None)
+        remark = None
+        for function in self.operator.judges:
+            verdict = self._verdict_of(function, tensors_by_kind)
+            if verdict and not isinstance(verdict, Remark):
+                return verdict
+            remark = verdict or remark
+        return remark
 
     def _verdict_of(
         self, function: Callable[..., str | None], tensors_by_kind: Mapping[str, Mapping[str, Tensor]]

@@ -48,6 +48,7 @@ class Accuracy:
     deterministic  whether two calls on the same input gave the same bits; None if not tried
     off            the output fails by its values, not by its form
     near           no value is off by much, or few whole numbers are wrong, so the tolerance may be too narrow
+    remark         what the operator's own check says of outputs that pass, if it shows too little to trust them
     """
 
     max_ulp: float | None = None
@@ -56,6 +57,7 @@ class Accuracy:
     deterministic: bool | None = None
     off: bool = False
     near: bool = False
+    remark: str = ""
 
     def worst(self, other: Accuracy) -> Accuracy:
         """Both checks combined: the larger errors and the first failure."""
@@ -68,6 +70,7 @@ class Accuracy:
             all(repeats) if repeats else None,
             first_failure.off,
             first_failure.near,
+            self.remark or other.remark,
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from kbench.contract.operator import Operator
+from kbench.contract.operator import Operator, Remark
 from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared
 from kbench.results.case import Case, Value
@@ -137,10 +137,14 @@ def problem_operator(
         case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], expected: Mapping[str, Tensor]
     ) -> str | None:
         assert tolerance_of
+        remark = None
         for name, output in outputs.items():
-            if fault := tolerance_of(case).fault(output, expected[name]):
-                return f"{name}: {fault}" if len(outputs) > 1 else fault
-        return None
+            prefix, tolerance = f"{name}: " if len(outputs) > 1 else "", tolerance_of(case).within(expected[name])
+            if fault := tolerance.fault(output, expected[name]):
+                return prefix + fault
+            if tolerance != tolerance_of(case):
+                remark = remark or Remark(f"{prefix}judged by {tolerance}")
+        return remark
 
     return Operator(
         name,
@@ -187,37 +191,76 @@ def standing_for(wrapper: _Function, original: Callable[..., Any]) -> _Function:
     return wrapper
 
 
+BLIND_SHARE = 0.1
+"""The share of the size of the outputs that takes the place of a tolerance as large as they are."""
+
+
 @dataclass(frozen=True)
 class OwnTolerance:
-    """An element passes if `|output - reference| <= atol + rtol * |reference|`, as in torch.allclose.
+    """An element passes if `|output - reference| <= atol + rtol * |reference|`, as in torch.allclose. Zeros never pass in place
+    of other numbers, and neither do values that are not finite in place of finite ones.
 
     matched  the share of the elements that must pass
     cap      the largest absolute error of any element; None for no limit
+    blind    why this is not the problem's own tolerance; empty if it is
     """
 
     atol: float
     rtol: float
     matched: float = 1.0
     cap: float | None = None
+    blind: str = ""
+
+    def within(self, reference: Tensor) -> OwnTolerance:
+        """This tolerance, or a stricter one if zeros and noise would pass, because it is as large as the outputs."""
+        numbers = _numbers(reference)
+        size = numbers.square().mean().sqrt().item() if numbers.numel() else 0.0
+        if self.atol + self.rtol * size < size or not size:
+            return self
+        own = f"the problem's own (atol {self.atol:g}, rtol {self.rtol:g})"
+        blind = f"{own} is not below the size of the outputs, {size:.3g}"
+        return replace(self, atol=min(self.atol, BLIND_SHARE * size), rtol=min(self.rtol, BLIND_SHARE), blind=blind)
 
     def fault(self, output: Tensor, reference: Tensor) -> str | None:
-        """What is wrong with an output, in words; None if it passes. NaN and infinities must be where the reference has
-        them."""
+        """What is wrong with an output, in words; None if it passes."""
         output_values, reference_values = output.double(), reference.double()
+        if not output_values.any() and _numbers(reference).numel():
+            return "every element is zero, and the reference is not"
+        not_finite = reference_values.isfinite() & ~output_values.isfinite()
+        if not_finite.any():
+            return (
+                f"{_count(not_finite)} are not finite where the reference is; {_first(not_finite, output, reference)}"
+            )
         equal = (output_values == reference_values) | (output_values.isnan() & reference_values.isnan())
         error = torch.where(equal, 0.0, (output_values - reference_values).abs())
         bad = ~(equal | (error <= self.atol + self.rtol * reference_values.abs()))
         passed = 1 - bad.double().mean().item() if bad.numel() else 1.0
         largest = error.nan_to_num(torch.inf).max().item() if error.numel() else 0.0
         if passed < self.matched:
-            index = tuple(bad.nonzero()[0].tolist())
-            value, right_value = output_values[index].item(), reference_values[index].item()
-            first = f"the first element outside is at {list(index)}: {value:.7g} instead of {right_value:.7g}"
-            outside = f"{bad.sum().item():,} of {bad.numel():,} elements are outside {self}"
-            return f"{outside}, but {self.matched:.2%} must be within the tolerance; {first}"
+            outside = f"{_count(bad)} are outside {self}"
+            return f"{outside}, but {self.matched:.2%} must be within the tolerance; {_first(bad, output, reference)}"
         if self.cap is not None and largest > self.cap:
             return f"the largest error is {largest:.3g}, and the problem allows {self.cap:.3g}"
         return None
 
     def __str__(self) -> str:
-        return f"the problem's tolerance (atol {self.atol:g}, rtol {self.rtol:g})"
+        numbers = f"atol {self.atol:.3g}, rtol {self.rtol:.3g}"
+        return (
+            f"a stricter tolerance ({numbers}; {self.blind})" if self.blind else f"the problem's tolerance ({numbers})"
+        )
+
+
+def _numbers(reference: Tensor) -> Tensor:
+    """The elements of a reference that are finite and not zero. A device may flush the smallest to zero."""
+    values = reference.double()
+    return values[values.isfinite() & (values.abs() >= torch.finfo(torch.float32).tiny)]
+
+
+def _count(bad: Tensor) -> str:
+    return f"{bad.sum().item():,} of {bad.numel():,} elements"
+
+
+def _first(bad: Tensor, output: Tensor, reference: Tensor) -> str:
+    index = tuple(bad.nonzero()[0].tolist())
+    value, right_value = output[index].item(), reference[index].item()
+    return f"the first is at {list(index)}: {value:.7g} instead of {right_value:.7g}"
