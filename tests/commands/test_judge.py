@@ -23,11 +23,6 @@ def right(x, weight, eps):
     return (x.float() / torch.sqrt(mean + eps) * weight.float()).to(x.dtype)
 """
 
-QUICK = (
-    "--against", "rmsnorm", "--set", "mode=forward", "--set", "M=8", "--set", "N=64", "--set", "dtype=float32",
-    "--set", "weight_dtype=same", "--set", "rounds=2", "--set", "rep_ms=1", "--shapes", "1", "--baseline", "torch-native",
-)  # fmt: skip
-
 
 def kernel(folder: Path, body: str) -> str:
     (folder / "mine.py").write_text(f"{KERNEL}\n{body}\n")
@@ -45,20 +40,6 @@ def test_ctrl_c_says_what_became_of_the_verdict(
     monkeypatch.setattr("kbench.judging.judge.judge", interrupted)
     assert judge(file, "rmsnorm") == ExitStatus.INTERRUPTED
     assert "interrupted; kbench judge gives its verdict at the end, so there is none" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_another_provider_of_the_file_is_no_baseline(kbench: Kbench, tmp_path: Path) -> None:
-    functions = "".join(
-        f"@provider('{name}')\ndef {name}(x, weight, *, eps): return right(x, weight, eps)\n" for name in "ab"
-    )
-    (tmp_path / "set.yaml").write_text(
-        "{operator: rmsnorm, sweep: {M: 8, N: 64}, providers: [torch-native, torch-eager], measure: {rounds: 2, rep_ms: 1}}"
-    )
-    options = ["--against", "set.yaml", "--shapes", "1", "--provider", "a", "--json"]
-    [verdict] = json.loads(kbench("judge", kernel(tmp_path, functions), *options).stdout)["providers"]
-    assert verdict["provider"] == "a"
-    assert {baseline["baseline"] for baseline in verdict["baselines"]} == {"torch-native", "torch-eager"}
 
 
 @pytest.mark.slow
@@ -81,25 +62,6 @@ def test_a_baseline_that_was_asked_for_and_cannot_run_is_named(kbench: Kbench, t
     assert "not shown to be fast enough: --min-speedup needs the comparison with absent[a=1,b=2]" in gated.stdout
     by_default = kbench("judge", "mine.py", *options)
     assert by_default.returncode == 0 and "not compared with" not in by_default.stdout
-
-
-MINE = "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)"
-
-
-@pytest.mark.parametrize(
-    ("body", "options", "said"),
-    [
-        ("", [], 'registers no provider of operator rmsnorm; register one: write @kbench.operator("rmsnorm")'),
-        ("import os; os._exit(3)", [], "mine.py"),
-        (MINE, ["--min-speedup", "inf"], "--min-speedup inf: not a number to compare with"),
-        (MINE, ["--baseline", "torch-nativ"], 'unknown provider "torch-nativ"; did you mean "torch-native"?'),
-        (MINE, ["--baseline", "mine"], "--baseline mine: mine.py registers this provider, so it is judged"),
-    ],
-)
-def test_what_cannot_be_judged(body: str, options: list[str], said: str, kbench: Kbench, tmp_path: Path) -> None:
-    done = kbench("judge", kernel(tmp_path, body), *QUICK, *options)
-    assert done.returncode in (2, 3) and done.stdout == ""
-    assert done.stderr.startswith("error: ") and said in done.stderr and "Traceback" not in done.stderr
 
 
 FIRST = """

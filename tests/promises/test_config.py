@@ -285,6 +285,12 @@ def test_a_name_that_is_missing_is_named_with_a_near_one(
     assert near in line_at(place, kbench("run", *arguments, "--dry-run"))
 
 
+def test_a_dry_run_names_the_cases_that_need_more_memory_than_there_is(kbench: Kbench, write: Write) -> None:
+    write("x.yaml", "operator: gelu\nsweep: {M: 1000000, N: [4, 1000000000]}\nproviders: [torch-native]\n")
+    [line] = [line for line in kbench("run", "x.yaml", "--dry-run").out.splitlines() if "more memory" in line]
+    assert line.startswith("1 of 2 cases") and "N=1000000000" in line
+
+
 def test_a_size_that_a_tensor_cannot_have_is_refused_with_the_place_and_the_case(kbench: Kbench, write: Write) -> None:
     write("x.yaml", HEAD + "sweep: {M: 1, N: [6, 7, 8]}\n")
     said = line_at("x.yaml:4:22", kbench("run", "x.yaml", "--dry-run"))

@@ -91,6 +91,21 @@ def between_powers(x):
     return y
 
 
+@triton.autotune(configs=[triton.Config({}, num_warps=warps) for warps in (4, 8)], key=["N"])
+@triton.jit
+def tuned_row(y, x, N, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, BLOCK)
+    powers = tl.exp(tl.load(x + at).to(tl.float32))
+    tl.store(y + at, powers / tl.sum(powers, 0))
+
+
+@kbench.operator("softmax").provider("autotuned", requires="triton")
+def autotuned(x):
+    y = torch.empty_like(x)
+    tuned_row[(x.shape[0],)](y, x, x.shape[1], BLOCK=x.shape[1])
+    return y
+
+
 @triton.jit
 def helper(value):
     return tl.expp(value)  # the bad line
@@ -121,7 +136,7 @@ CONFIGS = {
         operator="matmul", axes="M: 32, N: 48, K: 64", providers="torch-native, mine, forgets, triton"
     ),
     "sums": CONFIG.format(operator="scaled_sum", axes="M: 3, N: 40", providers="elements"),
-    "typos": CONFIG.format(operator="softmax", axes="M: 4, N: 16", providers="torch-native, typo"),
+    "typos": CONFIG.format(operator="softmax", axes="M: 4, N: 16", providers="torch-native, typo, autotuned"),
 }
 
 
@@ -166,6 +181,10 @@ def test_an_error_in_a_kernel_names_the_line_in_the_kernel_or_in_the_function_th
     for row in rows:
         assert row["status"] == "error" and f"kernels.py:{line}" in row["reason"], row["reason"]
         assert "expp" in row["reason"]
+
+
+def test_an_autotuned_kernel_is_checked_although_its_tuner_asks_for_a_driver(interpreted: Path) -> None:
+    assert statuses(interpreted, "typos", "autotuned") == ["checked", "checked"]
 
 
 def test_the_start_of_a_run_says_what_is_checked_and_not_timed(interpreted: Path) -> None:

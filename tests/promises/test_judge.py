@@ -173,8 +173,10 @@ def test_the_rows_of_a_judgement_are_kept_where_out_says_and_nowhere_else(judged
         (["mine.py", "--against", "gelu"], ["mine.py", "gelu", "softmax"]),
         (["mine.py", "--against", "softmax", "--provider", "hones"], ["hones", "honest"]),
         (["mine.py"], ["--against"]),
+        (["mine.py", "--against", "softmax", "--min-speedup", "inf"], ["--min-speedup", "inf"]),
+        (["mine.py", "--against", "softmax", "--baseline", "honest"], ["honest", "mine.py"]),
     ],
-    ids=["no file", "another operator", "no such provider", "no config named"],
+    ids=["no file", "another operator", "no such provider", "no config named", "no number", "its own baseline"],
 )
 def test_a_judgement_that_cannot_be_made_is_a_sentence_and_exit_code_2(
     kbench: Kbench, write: Write, arguments: list[str], words: list[str]
