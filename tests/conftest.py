@@ -18,10 +18,8 @@ from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
 from making import write_rows
 from quick_interpreter import quicken
-from warm_processes import COLD_SPAWN, WarmProcesses
 
 from kbench.contract.operator import registered
-from kbench.execute import worker
 from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -64,9 +62,6 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
 
 
-WARM = WarmProcesses()
-
-
 @pytest.fixture
 def no_operators() -> Iterator[None]:
     """No operator is registered when the test begins, and those that it registers are forgotten when it ends."""
@@ -74,29 +69,8 @@ def no_operators() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def warm() -> WarmProcesses:
-    """Runs Python programs in processes that have imported torch already: `warm.run(source, *arguments)`."""
-    return WARM
-
-
 @pytest.fixture
-def warm_workers(warm: WarmProcesses) -> Iterator[None]:
-    """Let kbench's workers start fast, without importing torch again. See warm_processes.py."""
-    with warm.workers():
-        yield
-
-
-@pytest.fixture
-def cold_workers(warm_workers: None) -> Iterator[None]:
-    """Let the fixture `kbench` start its workers in the usual way, not from warm processes."""
-    with pytest.MonkeyPatch.context() as patch:  # its own: it has to end before that of warm_workers
-        patch.setattr(worker, "spawn", COLD_SPAWN)
-        yield
-
-
-@pytest.fixture
-def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_workers: None) -> Kbench:
+def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kbench:
     """Run `kbench ARGUMENTS` in an empty folder, without a terminal, in the process of the test. Workers are real processes."""
     monkeypatch.setattr(tempfile, "tempdir", os.environ["TMPDIR"])
 

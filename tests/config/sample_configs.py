@@ -72,13 +72,5 @@ def errors(text: str | bytes, **options: Any) -> list[str]:
     return str(caught.value).split("\n")
 
 
-def sizes(sweep: Sweep, axis: str = "N") -> list[Any]:
-    return [case.axes[axis] for case in sweep.cases]
-
-
-def names(sweep: Sweep) -> list[str]:
-    return [configuration.name for configuration in sweep.configurations]
-
-
 def minimal(sweep: str = "{M: 1, N: 2}", providers: str = "[triton]", rest: str = "", operator: str = "softmax") -> str:
     return f"operator: {operator}\nsweep: {sweep}\nproviders: {providers}\n{rest}"

@@ -10,28 +10,11 @@ import pytest
 from fake_executor import machine_info
 from sample_configs import CONFIGS
 
-from kbench.config import builtin
 from kbench.config.load import load_config
 from kbench.contract import registry
 from kbench.contract.origin import shipped
 from kbench.measure.catalog import describe_operator
 from kbench.protocol import Catalog, DeviceInfo, ProviderInfo
-
-TITLE_LIMIT = 100
-"""Characters of a config's first line: `kbench list` prints it in a row of a table."""
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.parametrize("name", builtin.config_names())
-def test_every_built_in_config_loads_by_its_name_and_says_what_it_is_for(here: Path, name: str) -> None:
-    assert load_config(name).operator in shipped()
-    [title] = [config.about for config in builtin.described() if config.name == name]
-    assert 20 < len(title) < TITLE_LIMIT and not title.startswith("#")
 
 
 @pytest.fixture(scope="module")

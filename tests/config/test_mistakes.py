@@ -28,20 +28,6 @@ def test_one_mistake_is_one_line_that_says_where(right: str, wrong: str, message
     assert errors(SOFTMAX.replace(right, wrong, 1)) == [f"x.yaml:{message}"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: 1\n---\nb: 2\n", ":2:1: expected a single document in the stream from line 1, but found another document"),
-        (b"operator: s\xe9\n", ": is not UTF-8 text; save the file as UTF-8"),
-        ("a: 1\nb: \x00\n", ": unacceptable character #x0000"),
-    ],
-    ids=["documents", "latin-1", "nul"],
-)
-def test_files_that_are_no_configs(text: str | bytes, message: str) -> None:
-    [line] = errors(text)
-    assert line.startswith(f"x.yaml{message}")
-
-
 def test_a_baseline_that_the_profile_removed_is_an_error() -> None:
     text = minimal(rest="baseline: triton\nprofiles: {a: {providers: [cuda, torch-native]}}")
     assert errors(text, profile="a") == ['x.yaml:4:11: unknown baseline "triton"; choose from cuda, torch-native']

@@ -11,7 +11,6 @@ from fake_executor import machine_info
 
 from kbench.config import load as configs
 from kbench.config.resolve import Sweep
-from kbench.contract.models import MODELS
 from kbench.contract.tensor import Layout
 from kbench.errors import ConfigError
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
@@ -166,11 +165,6 @@ def test_a_mistake_in_a_model_is_told_with_its_place(sweep: str, name: str, told
     assert errors(sweep, name) == [told]
 
 
-def test_a_model_with_experts_has_all_their_dimensions() -> None:
-    experts = {"experts", "active_experts", "expert_intermediate"}
-    assert {len(experts & model.dimensions.keys()) for model in MODELS.values()} == {0, 3}
-
-
 # ---------------------------------------------------------------- files of shapes
 
 
@@ -222,11 +216,3 @@ def test_a_malformed_file_gives_one_error_with_its_place(csv: str | bytes, told:
     with pytest.raises(ConfigError) as caught:
         of_file(csv)
     assert str(caught.value).startswith(told) and "\n" not in str(caught.value)
-
-
-def test_sizes_of_the_command_line_contradict_the_file() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^--set N=4: trace\.csv gives the shapes already; leave out --set N, or --shapes$"
-    ):
-        of_file("M,N\n1,2\n", sets=["N=4"])
-    assert values(of_file("M,N\n1,2\n", sets=["eps=0.5"]), "eps") == [0.5]

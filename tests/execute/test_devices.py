@@ -1,28 +1,18 @@
-"""Several devices of one host. The test machine has none: several_devices.py makes the host look like three."""
+"""Several devices of one host: which are chosen, who gets a case, and what a lost one costs."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from common import PLUGINS, Kbench
-from stand_in import SETTINGS
-from warm_processes import POSSIBLE, PREPARE
+from stand_in import SETTINGS, Silent, StandIn, task
 
-from kbench.errors import UsageError
-from kbench.execute.devices import TaskQueue, choose_devices
-from kbench.protocol import DeviceInfo, Task
+from kbench.errors import ExecutionError, UsageError
+from kbench.execute.devices import Devices, TaskQueue, choose_devices
+from kbench.execute.executor import Finished
+from kbench.protocol import CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
-
-SWEEP = f"""
-operator: softmax
-sweep: {{M: 16, N: [64, 100, 128, 160], dtype: float32}}
-providers: [torch-native]
-plugins: [{PLUGINS / "several.py"}]
-measure: {{warmup_ms: 1, rep_ms: 2, rounds: 1, sessions: 2}}
-"""
 
 
 def card(index: int, uuid: str) -> DeviceInfo:
@@ -68,30 +58,37 @@ def test_a_case_belongs_to_the_device_that_began_it() -> None:
     assert [spread.take("a") for _ in range(5)] == [first, second, again, more, None]
 
 
-# -- through the command line
+# -- with stand-ins for workers
+
+CARD = "{'type': 'cpu', 'name': 'A card', 'index': number, 'uuid': f'GPU-{number}', 'variables': {'SEEN': str(number)}}"
+START = f"""
+CATALOG["devices"] = [{CARD} for number in range(3)]
+seen = os.environ.get("SEEN")
+if seen:
+    CATALOG["device"] = CATALOG["devices"][int(seen)]
+if seen == "1" and os.path.exists(DEAD):
+    os._exit(9)
+"""
+MEASURE = """
+if CATALOG["device"]["index"] == 1:
+    open(DEAD, "w").close()
+    os._exit(9)
+while not os.path.exists(DEAD):
+    time.sleep(0.01)
+say("Rows", rows=rows())
+"""
 
 
-@pytest.fixture
-def three_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not POSSIBLE:
-        pytest.skip("only warm workers can be prepared")
-    monkeypatch.setenv(PREPARE, "several_devices")
-
-
-@pytest.mark.slow
-def test_cases_go_to_several_devices_and_resume_measures_those_of_a_lost_one(
-    kbench: Kbench, three_devices: None, write_config, tmp_path: Path
-) -> None:
-    path = write_config(SWEEP.replace("[torch-native]", "[torch-native, together, breaks-device-1]"))
-    lost = kbench("run", path, "--devices", "2,1,GPU-00", "--no-plot")
-    assert lost.returncode == 3 and "2 of 8 cases are not measured, because device 1 was lost: " in lost.stderr
-    done = kbench("run", path, "--devices", "2,0", "--no-plot", "--resume")
-    assert done.returncode == 0, done.stderr
-    assert "softmax M=16 N=" in lost.stderr and " on device " in lost.stderr
-    rows = pd.read_csv(tmp_path / "results" / "sweep.csv", keep_default_na=False, dtype={"env_id": str})
-    assert set(zip(rows.device_index, rows.device_uuid, strict=True)) == {(0, "GPU-0000"), (2, "GPU-2222")}
-    assert not rows.duplicated(["N", "provider", "session"]).any() and len(rows) == 4 * 2 * 6
-    assert (rows.groupby("N").device_uuid.nunique() == 1).all(), "both sessions of a case on one device"
-    environment = json.loads((tmp_path / "results" / "sweep.env.json").read_text())
-    assert set(rows.env_id) == {environment["env_id"]}, "two cards of a kind are one environment"
-    assert environment["scope"] == "host"
+def test_a_lost_device_gets_no_more_cases_and_the_others_measure_theirs(stand_in: StandIn, tmp_path: Path) -> None:
+    dead = repr(str(tmp_path / "dead"))
+    stand_in(MEASURE.replace("DEAD", dead), START.replace("DEAD", dead))
+    todo = [replace(task("mine"), case=each.case) for each in tasks((1, 0), (2, 0), (3, 0), (4, 0), (5, 0))]
+    listener, measured = Silent(), list[Finished]()
+    executor = Devices(CatalogRequest(()), listener.note, "2,1,GPU-0", spread=False)
+    try:
+        with pytest.raises(ExecutionError, match=r"1 of 5 cases are not measured, because device 1 was lost: "):
+            for finished in executor.run(todo, {}, listener):
+                measured.append(finished)
+    finally:
+        executor.stop()
+    assert len(measured) == 4 and {finished.device.uuid for finished in measured} == {"GPU-0", "GPU-2"}

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
-from kbench.errors import ResultsError
 from kbench.execute.environment_record import find_revision
 from kbench.execute.lock import hold, results_lock
-from kbench.execute.writer import Writer, check_writable
+from kbench.execute.writer import Writer
 from kbench.results.case import Case
 from kbench.results.environment import Environment, Git
 from kbench.results.reader import read_results
@@ -64,29 +60,11 @@ def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monke
     assert sizes(writer.path) == [1, 2, 4] and notes == []
 
 
-def test_what_cannot_be_written_is_said_before_anything_is_measured(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("mine")
-    (tmp_path / "folder.csv").mkdir()
-    for path, what in ((tmp_path / "taken" / "s.csv", "is not a folder"), (tmp_path / "folder.csv", "is a folder")):
-        with pytest.raises(ResultsError, match=what):
-            check_writable(path)
-
-
 # -- locks
 
 
 def unused(line: str) -> None:
     raise AssertionError(f"nothing to say, and it says {line}")
-
-
-def test_a_run_that_waits_says_how_not_to_wait(tmp_path: Path) -> None:
-    notes: list[str] = []
-    with ThreadPoolExecutor(1) as thread:
-        other = FileLock(tmp_path / "cpu.lock", thread_local=False)
-        thread.submit(other.acquire).result()
-        threading.Timer(0.2, other.release).start()
-        with hold(tmp_path / "cpu.lock", "the host", wait=True, note=notes.append):
-            assert "in use by another kbench run; waiting for it to end" in notes[0] and "--no-wait" in notes[0]
 
 
 def test_all_links_to_a_results_file_have_one_lock_beside_it(tmp_path: Path) -> None:

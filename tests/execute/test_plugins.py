@@ -69,35 +69,6 @@ def test_whatever_they_do_other_providers_are_measured(
     assert done.stderr.count("warning:") == len(WARNED), "each once, also with two sessions"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("code", "named"),
-    [
-        ("import os; os._exit(3)", "plug-in theirs (p_ends): the process exited with code 3 while importing it"),
-        (
-            EXTENDS + "register('asked', available=lambda: os._exit(3))(lambda x: x)",
-            "provider asked of plug-in theirs (p_ends): the process exited with code 3 while asking whether it is available",
-        ),
-    ],
-)
-def test_one_that_ends_the_worker_ends_the_run_and_is_named(
-    code: str, named: str, kbench: Kbench, write_config: Callable[[str], Path], install: Callable[[str, str], None]
-) -> None:
-    install("ends", code)
-    done = kbench("run", write_config(CONFIG), "--no-plot")
-    assert done.returncode == 3 and done.stderr == f"error: {named}; mend or uninstall it\n"
-
-
-@pytest.mark.slow
-def test_a_config_that_needs_one_that_failed_is_refused_with_the_cause(
-    kbench: Kbench, write_config: Callable[[str], Path], install: Callable[[str, str], None]
-) -> None:
-    install("broken", "\nundefined_name")
-    done = kbench("run", write_config(CONFIG.replace("torch-native", "theirs")), "--no-plot")
-    assert done.returncode == 2 and 'unknown provider "theirs"' in done.stderr
-    assert "p_broken.py:2: NameError: name 'undefined_name' is not defined" in done.stderr
-
-
 # -- what providers and compilers say
 
 
@@ -118,15 +89,6 @@ def sweep(write_config, plugin: str, providers: list[str]) -> Path:
 def rows_of(tmp_path: Path) -> pd.DataFrame:
     rows = pd.read_csv(tmp_path / "results" / "sweep.csv", keep_default_na=True)
     return rows[rows.role == "provider"]
-
-
-@pytest.mark.slow
-def test_what_a_compiler_says_is_the_reason(kbench: Kbench, write_config, tmp_path: Path) -> None:
-    pytest.importorskip("triton")
-    done = kbench("run", sweep(write_config, "uncompilable.py", ["does-not-compile"]))
-    assert done.returncode == 1, done.stderr
-    reason = rows_of(tmp_path).set_index("provider").loc["does-not-compile"].reason
-    assert "CompilationError: at 3:26: NameError('undefined_name is not defined') at uncompilable.py:" in reason
 
 
 ASKED = {

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-
-import pytest
-from common import Kbench
 
 from kbench.config.resolve import Sweep
 from kbench.execute.prepare import find_trials
@@ -23,25 +18,6 @@ INFO = OperatorInfo(
     gradients=("x",),
 )
 SWEEP = cast(Sweep, SimpleNamespace(info=INFO))
-
-FAULTY = """
-import kbench
-
-def reference(x, *, causal):
-    if causal:
-        raise ValueError("not written yet")
-    return x * 2
-
-faulty = kbench.Operator(
-    "causal_only_fails",
-    axes=("N",),
-    inputs={"x": kbench.Tensor("N")},
-    outputs={"y": kbench.Tensor("N")},
-    scalars={"causal": False},
-    reference=reference,
-)
-faulty.provider("right")(lambda x, *, causal: x * 2)
-"""
 
 
 def tasks(dtypes: str = "float32", **swept: list[Any]) -> list[Task]:
@@ -76,16 +52,3 @@ def test_each_value_of_a_dtype_scalar_choice_and_mode_is_tried() -> None:
         {"none", "tanh"},
         {"backward", "full"},
     ]
-
-
-@pytest.mark.slow
-def test_a_fault_in_one_value_of_a_scalar_is_the_operators(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
-    config = write_config(
-        "{operator: causal_only_fails, sweep: {N: [8, 16], causal: [false, true]}, providers: [right]}"
-    )
-    plugin = config.parent / "faulty.py"
-    plugin.write_text(FAULTY)
-    done = kbench("run", config, "--plugin", plugin)
-    assert done.returncode == 2, done.stdout
-    assert f"{plugin}:6: operator causal_only_fails: reference fails on N=8 causal=True float32" in done.stderr
-    assert done.stderr.count("not written yet") == 1 and "right" not in done.stderr

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
-from warm_processes import WarmProcesses
 
 from kbench.kernels import cuda_extension
 
@@ -101,11 +101,12 @@ def probe(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def build(probe: Path, warm: WarmProcesses) -> Callable[..., subprocess.CompletedProcess[str]]:
+def build(probe: Path) -> Build:
     """Build and import the probe in a process of its own, with its cache beside the source."""
 
     def build(**environment: str) -> subprocess.CompletedProcess[str]:
-        return warm.run(BUILD, probe, TORCH_EXTENSIONS_DIR=str(probe.with_name("cache")), **environment)
+        variables = os.environ | {"TORCH_EXTENSIONS_DIR": str(probe.with_name("cache"))} | environment
+        return subprocess.run([sys.executable, "-c", BUILD, probe], env=variables, capture_output=True, text=True)
 
     return build
 
