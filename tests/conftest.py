@@ -20,6 +20,8 @@ from making import write_rows
 from quick_interpreter import quicken
 
 from kbench.contract.operator import registered
+from kbench.contract.origin import shipped
+from kbench.contract.registry import operator
 from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -66,6 +68,15 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
 def no_operators() -> Iterator[None]:
     """No operator is registered when the test begins, and those that it registers are forgotten when it ends."""
     with mock.patch.dict(registered, clear=True):
+        yield
+
+
+@pytest.fixture
+def own_operators() -> Iterator[None]:
+    """The operators of kbench are registered. Those that the test adds are forgotten when it ends."""
+    for name in shipped():
+        operator(name)
+    with mock.patch.dict(registered):
         yield
 
 

@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
 from common import ROOT
+from measure.in_process import checked_together, measured, said
 
 from kbench.commands.init import TEMPLATES
 from kbench.config.schema import File
+from kbench.contract.registry import operator
+from kbench.plugins import load_plugins
 
 EXAMPLES = ROOT / "examples"
 NAMES = ["add_rmsnorm_cuda", "axpy", "cross_entropy", "dropout", "l2norm", "matmul", "moments", "rmsnorm"]
-
-PROGRAM = """
-import importlib, json, sys
-import torch, yaml
-sys.path.insert(0, sys.argv[1])
-import kbench
-from kbench.measure.case import CaseRun
-from kbench.measure.edge_cases import check_edges
-from kbench.measure.machine.device import Device
-from kbench.measure.instruments import Instruments
-from kbench.protocol import Configuration, Measure, Rows, Task
-
-settings = Measure(cache="warm", warmup_ms=0, rep_ms=1, rounds=1, timeout_s=60, build_timeout_s=60)
-found = []
-
-for name in sys.argv[2:]:
-    importlib.import_module(name)
-    with open(f"{sys.argv[1]}/{name}.yaml") as file:
-        config = yaml.safe_load(file)
-    operator, profile = kbench.operator(config["operator"]), config["profiles"]["cpu"]
-    whole = config["sweep"] if isinstance(config["sweep"], dict) else {}
-    sweep = {k: v if isinstance(v, list) else [v] for k, v in (whole | profile["sweep"]).items()}
-    sweep |= {axis: sweep[axis][-1:] for axis in operator.axes}
-    configurations = [Configuration(provider, {}) for provider in profile.get("providers", config["providers"])]
-    for pick in (0, -1):
-        case = operator.case(**{name: values[pick] for name, values in sweep.items()})
-
-        def note(event):
-            if isinstance(event, Rows):
-                [row] = event.rows
-                found.append([case.label, row.edge, row.provider, row.status, row.reason])
-
-        check_edges(operator, case, configurations, seed=0, build_timeout_s=60, device=Device(), emit=note)
-    task = Task(case, tuple(configurations), configurations[0].name, settings, 0)
-    run = CaseRun(operator, task, Instruments(Device()), lambda event: None)
-    found += [[case.label, "timed", row.provider, row.status, row.reason] for row in run.run()]
-print(json.dumps(found))
-"""
 
 
 def config(name: str) -> dict[str, Any]:
@@ -77,20 +40,27 @@ def test_a_config_is_valid_and_names_its_own_plug_in(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_provider_of_an_example_is_right() -> None:
-    """One process for all examples, with the first and the last value of all that a config sweeps."""
+@pytest.mark.parametrize("name", NAMES)
+def test_every_provider_of_an_example_is_right(name: str, own_operators: None) -> None:
+    """On all inputs, with the first and the last value of all that the config sweeps on a host."""
     pytest.importorskip("triton")
-    done = subprocess.run([sys.executable, "-c", PROGRAM, EXAMPLES, *NAMES], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    needs_cuda = [each for each in found if each[3] == "unavailable"]
-    assert {name for _, _, name, _, _ in needs_cuda} <= {"cuda-row", "cuda-row-in-place", "cuda-row-out"}
-    assert [each for each in found if each[3] not in ("ok", "checked") and each not in needs_cuda] == []
-    providers = {provider for _, _, provider, _, _ in found}
-    assert {"cuda-row", "torch-native", "torch-in-place", "torch-out", "triton"} <= providers
-    assert {"forward", "full"} <= {
-        word[5:] for label, *_ in found for word in label.split() if word.startswith("mode=")
-    }
+    loaded, profile = config(name), config(name)["profiles"]["cpu"]
+    whole = loaded["sweep"] if isinstance(loaded["sweep"], dict) else {}
+    sweep = {key: value if isinstance(value, list) else [value] for key, value in (whole | profile["sweep"]).items()}
+    providers = profile.get("providers", loaded["providers"])
+    with mock.patch.dict(operator("add_rmsnorm").providers):
+        assert load_plugins([str(EXAMPLES / f"{name}.py")]) == []
+        mine = operator(loaded["operator"])
+        for pick in (0, -1):
+            values = {key: value[-1 if key in mine.axes else pick] for key, value in sweep.items()}
+            outcomes = {
+                provider: [*edges.values()] for provider, edges in checked_together(mine, *providers, **values).items()
+            }
+            for provider, row in measured(mine, providers, **values).items():
+                outcomes[provider].append(said(row))
+            for provider, words in outcomes.items():
+                right = ("ok", "checked", "unavailable") if provider.startswith("cuda") else ("ok", "checked")
+                assert [word for word in words if word.split()[0] not in right] == [], provider
 
 
 def test_the_workflow_is_the_one_that_kbench_init_writes() -> None:

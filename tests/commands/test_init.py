@@ -16,7 +16,7 @@ from kbench.errors import UsageError
 from kbench.plugins import load_plugins
 
 
-def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path, no_operators: None) -> None:
+def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path, own_operators: None) -> None:
     names = ["class", "torch", "my_operator", "operator", "X"]
     for name in names:
         assert init(name, tmp_path / name) == 0
