@@ -150,25 +150,3 @@ def test_what_a_worker_says_is_one_printable_line_of_limited_length() -> None:
     sent = DeviceFailed(Status.CRASHED, "\x1b[31mred\x1b[0m\n\x07 bell" + "x" * 9999)
     reason = getattr(decode(encode(sent, "secret"), "secret"), "reason", "")
     assert reason.startswith("red \\x07 bellxxx") and reason.isprintable() and len(reason) < 2100
-
-
-LOSS = OperatorInfo(
-    axes=("M", "V"),
-    choices={"mode": ("forward", "backward", "full")},
-    dtypes=("bfloat16",),
-    inputs={"logits": Layout(("M", "V")), "labels": Layout(("M",), "int64")},
-    outputs={"loss": Layout(("M",), "float32"), "best": Layout(("M",), "int64")},
-    gradients=("logits",),
-)
-
-
-def test_modes_have_their_gradients() -> None:
-    m, v = 8, 100
-    logits, labels, loss, best = m * v * 2, m * 8, m * 4, m * 8
-    call = {
-        mode: LOSS.tensor_bytes(Case("loss", {"M": m, "V": v, "mode": mode}, "bfloat16"))
-        for mode in LOSS.choices["mode"]
-    }
-    assert call["forward"] == logits + labels + loss + best
-    assert call["backward"] == logits + labels + loss + logits  # integers have no gradient
-    assert call["full"] == logits + labels + loss + loss + best + logits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle
 
@@ -10,14 +9,11 @@ import pytest
 from making import failed, row, write_rows
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.model import CompareOptions, Comparison, EnvironmentDifference, Key, Weight
-from kbench.comparison.verdict import Cause, because
+from kbench.comparison.model import CompareOptions, Comparison
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
 OLD, NEW = "main", "pr 7"
-
-Ugly = Callable[[str], Comparison]
 
 
 def measured(n: int, ms: tuple[float, ...], **fields: object) -> list[Row]:
@@ -62,45 +58,3 @@ def big(every: Comparison) -> Comparison:
         for n, verdict in zip(range(10_000), cycle(samples), strict=False)
     )
     return replace(every, rows=rows)
-
-
-@pytest.fixture
-def ugly(every: Comparison) -> Ugly:
-    """A comparison that has the same text wherever text comes from a file or the command line."""
-
-    def ugly(text: str) -> Comparison:
-        def renamed(key: Key) -> Key:
-            return replace(
-                key, operator=text, provider=text, params=text, dtype=text, axes=(*key.axes, ("choice", text))
-            )
-
-        reasons = (because(Cause.STATUS, outcome=text),)
-        return replace(
-            every,
-            old=f"{text} (old)",
-            new=text,
-            rows=tuple(replace(row, key=renamed(row.key), reasons=reasons) for row in every.rows),
-            drifts=dict.fromkeys([text], *every.drifts.values()),
-            differences=tuple(EnvironmentDifference("driver", text, text, weight) for weight in Weight),
-            notes=(text,),
-        )
-
-    return ugly
-
-
-NASTY = {
-    "pipe": "a|b",
-    "markup": "<script>alert(1)</script> *x* _y_ `z` [l](http://evil.example) ~~s~~ $m$ #1 &amp; \\",
-    "mention": "@everyone",
-    "line breaks": "one\ntwo\r\nthree\u2028four",
-    "control": "\x1b[31mred\x07\x00",
-    "xml": "]]> --> <!-- & ' \" \ufffe\uffff",
-    "command": "::error::100%, a:b",
-    "formula": '=HYPERLINK("x")',
-    "empty": "",
-}
-
-
-@pytest.fixture(params=NASTY.values(), ids=NASTY.keys())
-def nasty(request: pytest.FixtureRequest, ugly: Ugly) -> tuple[str, Comparison]:
-    return request.param, ugly(request.param)

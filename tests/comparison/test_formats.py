@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
 import jsonschema
-from making import Write, row
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
-from kbench.comparison import github, report
-from kbench.comparison.compare import compare_results
-from kbench.comparison.exports import csv_text
-from kbench.comparison.model import Comparison, EnvironmentDifference, Weight, schema
+from kbench.comparison import github
+from kbench.comparison.model import Comparison, schema
 from kbench.comparison.verdict import Verdict
-from kbench.reporting.comparison_part import comparison_part
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "compare.schema.json"
 
@@ -32,48 +24,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
 
 
-def test_nasty_text_comes_back_from_json(nasty: tuple[str, Comparison]) -> None:
-    text, comparison = nasty
-    document = json.loads(comparison.json())
-    jsonschema.Draft202012Validator(schema()).validate(document)
-    first = document["rows"][0]
-    if text.isprintable():
-        assert first["reason"] == first["key"]["provider"] == document["new"] == text
-
-
-def test_an_axis_called_as_a_column_keeps_its_values(write: Write) -> None:
-    path = write("a", [row(111), row(222)])
-    path.write_text(path.read_text().replace(",N,", ",q,", 1))
-    comparison = compare_results(path, path)
-    assert ",axis_q," in csv_text(comparison).splitlines()[0]
-    assert all(size in report.text(comparison, 40) for size in ("111", "222"))
-    table = comparison_part(comparison)["table"]
-    assert table.heads[:2] == ["verdict", "q"] and table.columns[1] == ["111", "222"]
-
-
 # ---- the comment on a pull request: changes first, escaped, and never too long for GitHub
-
-OURS = re.compile(r"<!-- kbench:compare -->|</?details( open)?>(<summary>\d+ \w+</summary>)?")
-
-
-def parsed(text: str) -> list[Token]:
-    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
-
-
-def inline(tokens: list[Token]) -> list[Token]:
-    return [child for token in tokens for child in token.children or ()]
-
-
-def cells(text: str) -> list[list[str]]:
-    """The cells of all rows of all tables, as the reader sees them."""
-    rows: list[list[str]] = []
-    tokens = parsed(text)
-    for token, after in pairwise(tokens):
-        if token.type == "tr_open":
-            rows.append([])
-        if token.type in ("td_open", "th_open"):
-            rows[-1].append("".join(child.content for child in after.children or ()).replace("\u200b", ""))
-    return rows
 
 
 def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: Comparison) -> None:
@@ -85,30 +36,6 @@ def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: 
     folds = [text.index(summary) for summary in summaries]
     assert sorted(places + folds) == [*places[:2], folds[0], places[2], folds[1], places[3], folds[2], places[4]]
     assert text.count("<details") == text.count("</details>") == 3
-
-
-def test_long_texts_and_many_notes_fit_too(every: Comparison) -> None:
-    differences = [EnvironmentDifference(f"variables.{i}", "@" * 5_000, "内" * 5_000, Weight.WARN) for i in range(500)]
-    full = replace(every, notes=tuple(f"note {i} {'<' * 5_000}" for i in range(500)), differences=tuple(differences))
-    text = github.markdown(full)
-    assert len(text.encode()) <= 60_000
-    assert re.search(r"\*\*No room for \d+ more lines", text)
-    for limit in (1_000, 2_000, 3_000, 5_000, 20_000):
-        assert len(github.markdown(full, limit).encode()) <= limit
-
-
-def test_nasty_text_is_text(nasty: tuple[str, Comparison]) -> None:
-    text, comparison = nasty
-    written = github.markdown(comparison)
-    assert written.splitlines()[0] == "<!-- kbench:compare -->"
-    tokens = parsed(written)
-    blocks = {token.content.strip() for token in tokens if token.type == "html_block"}
-    assert all(OURS.fullmatch(line) for block in blocks for line in block.splitlines())
-    kinds = {token.type for token in inline(tokens)}
-    assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
-    assert not re.search(r"[@#][\w-]", html.unescape(written).replace("### ", ""))
-    if text and text.isprintable():
-        assert text in [cell for row in cells(written) for cell in row]
 
 
 # ---- annotations that the runner can read, and not more than it shows

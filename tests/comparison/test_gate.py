@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from common import Kbench
 from making import Write, failed, row
 
 from kbench.comparison.compare import compare_results
@@ -72,11 +71,3 @@ def test_a_label_or_a_file_that_is_given_twice(write: Write) -> None:
         compare_results(f"base={a}", f"base={b}")
     with pytest.raises(UsageError, match="a comparison has two files"):
         compare_results(a, b, a)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("others", [("--github",), ("--export", "csv=-")])
-def test_two_reports_at_one_place_are_refused(kbench: Kbench, write: Write, others: tuple[str, ...]) -> None:
-    path = write("a", [row()])
-    done = kbench("compare", path, path, "--export", "json=-", *others)
-    assert done.returncode == 2 and done.stdout == "" and "--export" in done.stderr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
-from making import Write, failed, row
+from making import Write, row
 
 from kbench.comparison.compare import compare_results
-from kbench.comparison.model import CompareOptions
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -44,16 +42,6 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
 # ---- keys
 
 
-def test_the_order_of_rows_changes_nothing(write: Write) -> None:
-    old = [row(n, 1.0 + n / 100, session=s, provider=p) for n in (9, 10, 80) for s in (0, 1, 2) for p in ("a", "b")]
-    new = [failed(9, provider="a") if r.session == 0 and r.case.N == 9 and r.provider == "a" else r for r in old]
-    before = compare_results(write("old", old), write("new", new))
-    random.Random(0).shuffle(old)
-    random.Random(1).shuffle(new)
-    assert compare_results(write("old", old), write("new", new)) == before
-    assert [(v.key.axes[1][1], v.key.provider) for v in before.rows] == [(n, p) for n in (9, 10, 80) for p in "ab"]
-
-
 def with_axis(name: str, value: object) -> Row:
     return replace(row(1), case=Case("softmax", {"M": 4096, "N": 1, name: value}, "float32"))  # type: ignore[dict-item]
 
@@ -76,15 +64,6 @@ def test_a_gradient_is_not_compared_with_a_file_without_modes(
         f"{new}: this file has {has}, but {old} has no such axis, so their rows cannot be matched; compare files with "
         f"the same axes, or {remedy}"
     )
-
-
-def test_the_forward_rows_are_compared_with_a_file_without_modes(write: Write) -> None:
-    old = write("old", [row(1)])
-    new = write("new", [with_axis("mode", mode) for mode in ("forward", "backward", "full")], ("M", "N", "mode"))
-    for files in ((old, new), (new, old)):
-        assert len(compare_results(*files, options=CompareOptions(where="mode=forward")).rows) == 1
-        none = compare_results(*files, options=CompareOptions(where="mode=backward"))
-        assert none.nothing_common == f"nothing to compare: {old} has no row of a provider"
 
 
 def test_the_same_session_with_two_timers_asks_for_one_of_them(write: Write) -> None:

@@ -6,15 +6,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from making import Write, failed, row
-from rich.cells import cell_len
+from making import Write, row
 
 from kbench.comparison import report
 from kbench.comparison.compare import compare_results
 from kbench.comparison.model import CompareOptions, Comparison
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
-from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Role
 
 
@@ -70,17 +68,6 @@ def test_the_drift_of_a_share_of_the_copy_cancels_with_few_cases_and_with_many(w
     assert f"{cases} cases" in line and line.endswith("which cancels in this metric")
 
 
-def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:
-    def rows(ms: float) -> list[Row]:
-        places = [(n, session) for n in range(1, 7) for session in range(3)]
-        copies = [row(n, ms, provider="copy", role=Role.CONTROL, session=session) for n, session in places]
-        return [*copies, *(row(n, ms, session=session) for n, session in places)]
-
-    text = flat(report.text(compare_results(write("old", rows(1.0)), write("new", rows(1.04)))))
-    assert "the machine drifted by +4.0%, which may explain changes from -5.7% to +6.1%" in text
-    assert "kbench ab" in text and "--append" not in text
-
-
 def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -> None:
     gated = replace(every, options=CompareOptions(fail_on=("slower",)))
     for width in (40, 80, 120):
@@ -90,42 +77,6 @@ def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -
     assert (
         "\x1b[31m! slower\x1b[0m\n" in coloured and "\x1b[32m+ faster\x1b[0m" in coloured and "  = same\n" in coloured
     )
-
-
-def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
-    rows = [row(provider=name) for name in ("plain", "内核内核内核")]
-    lines = report.text(compare_results(write("a", rows), write("b", rows)), 200).splitlines()
-    found = [line for line in lines if "unclear" in line and "1000" in line]
-    assert len({cell_len(line.partition("1000")[0]) for line in found}) == 1 and len(found) == 2
-
-
-def test_a_reason_is_a_footnote_and_the_first_parts_of_names_stand_above_where_a_line_is_too_narrow(
-    write: Write,
-) -> None:
-    rows = [row(n, dtype=dtype, provider=f"torch-inductor-x{i}") for n in (1024, 65536) for dtype in
-            ("float32", "bfloat16") for i in "ab"]  # fmt: skip
-    comparison = compare_results(write("c", rows), write("d", [replace(r, ms=1.05) for r in rows]))
-    assert report.text(comparison, 200).count("! slower  1 session") == 8
-    text = report.text(comparison, 72)
-    assert text.count("\n(1) 1 session") == 1
-    table = text[text.index("  provider  ") : text.index("\n(1) ")].splitlines()
-    assert [line for line in table if "1000" not in line][1:] == [
-        "bf16 N=1024",
-        "bf16 N=65536",
-        "fp32 N=1024",
-        "fp32 N=65536",
-    ]
-    assert len([line for line in table if re.search(r"^  torch-inductor-x[ab] +1000 ", line)]) == 8
-
-
-def test_failures_are_told_by_provider_and_cause(write: Write) -> None:
-    cases = [(n, dtype) for n in (1024, 2048, 4096) for dtype in ("float32", "bfloat16")]
-    old = [row(n, provider=name, dtype=dtype) for n, dtype in cases for name in ("boom", "liar")]
-    broken = [replace(failed(n, "error", "boom", dtype=dtype), reason=f"N={n} is too much") for n, dtype in cases]
-    new = [*broken, *(failed(n, provider="liar", dtype=dtype) for n, dtype in cases[:2]), row(4096, provider="liar")]
-    text = report.text(compare_results(write("a", old), write("b", new)), 120)
-    assert "! failed  boom, all 6 cases: for example error: N=1024 is too much\n" in text
-    assert "! failed  liar, 2 of 6 cases (bf16 N=1024, fp32 N=1024): wrong: differs" in text
 
 
 def test_an_unclear_row_of_a_script_is_measured_again_with_options_that_scripts_take(write: Write) -> None:

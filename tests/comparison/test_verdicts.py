@@ -211,13 +211,6 @@ def test_every_device_of_a_fleet_has_its_own_drift(write: Write) -> None:
 # ---- rows without a time
 
 
-def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:
-    """There were times, and now there are none."""
-    flaky = [row(session=0), failed(session=1), row(session=2)]
-    assert verdict(flaky, [failed(session=s) for s in range(3)])[0] == "failed"
-    assert verdict(flaky, flaky)[0] == "untimed"
-
-
 def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:
     partly = [row(session=0), failed(session=1), row(session=2)]
     assert verdict(sessions(1, 1, 1), partly) == (

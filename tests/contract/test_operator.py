@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from kbench.contract.operator import Operator, registered
-from kbench.contract.tensor import Tensor, integers, uniform
-from kbench.results.case import Case
+from kbench.contract.tensor import Tensor, integers
 
 pytestmark = pytest.mark.usefixtures("no_operators")
 
 MATRIX, ROW, LABELS = Tensor("M", "N"), Tensor("N"), Tensor("M", dtype="int64", fill=integers("N"))
-
-SIGNED = Tensor("M", dtype="int64", fill=integers("N", low=-5))
 
 
 def declared(**fields: Any) -> Operator:
@@ -89,42 +85,6 @@ def test_a_choice_can_name_the_dtype_of_a_tensor() -> None:
     assert mine.call_bytes(wide, {}) - mine.call_bytes(same, {}) == 3 * (4 - 2)
     assert mine.providers["any"].declines(same) == "takes float32 only"
     assert mine.providers["any"].declines(wide) is None, "no argument `kept` is needed"
-
-
-def test_what_is_allowed() -> None:
-    declared(
-        axes=["M", "N"],
-        inputs=MappingProxyType(
-            {"x": Tensor("M", "N", fill=uniform(-1, 1)), "labels": SIGNED, "mask": Tensor(dtype="bool")}
-        ),
-        outputs={"x": MATRIX, "indices": Tensor("M", 2, dtype="int32")},
-        scalars={"eps": 1e-6, "causal": False, "hidden": -1e30},
-        choices={"form": ("tanh", "none")},
-        reference=lambda *inputs, eps, causal, hidden, form, N: inputs[0],
-        rows="M",
-        gradients="x",
-        mutates="x",
-        dtypes=("bfloat16", "float8_e4m3fn"),
-    )
-
-
-def test_a_single_name_may_stand_by_itself() -> None:
-    mine = declared(gradients="x", mutates={})
-    assert mine.gradients == ("x",) and mine.words == {"mode": ("forward", "backward", "full")}
-    mine.provider("in-place", mutates={"x": "y"}, requires="torch")(lambda x: None)
-    mine.provider("buffer", out="y")(lambda x, *, y: None)
-    assert mine.providers["in-place"].mutates == {"x": "y"} and mine.providers["in-place"].requires == ("torch",)
-    assert mine.providers["buffer"].out == ("y",) and mine.providers["buffer"].parameters == {}
-
-
-def test_a_case_has_the_defaults_that_are_not_given() -> None:
-    mine = declared(scalars={"eps": 1e-6}, choices={"form": ("tanh", "none")}, gradients="x")
-    assert mine.case(M=2, N=3) == Case(
-        "mine", {"M": 2, "N": 3, "eps": 1e-6, "form": "tanh", "mode": "forward"}, "float32"
-    )
-    assert mine.case("bfloat16", N=3, M=2, form="none", mode="full").mode == "full"
-    with pytest.raises(ValueError, match="operator 'mine' has no axis, scalar or choice 'esp'"):
-        mine.case(M=2, N=3, esp=1)
 
 
 def test_bytes_are_those_of_the_mode() -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from kbench.contract.operator import Operator
-from kbench.contract.provider import keyword_only, named_after, takes_any
 from kbench.contract.tensor import Tensor
 from kbench.measure.correctness.definition import Definition
 
@@ -33,14 +32,6 @@ def mine(no_operators: None) -> Operator:
 
 def noted(*inputs: Any, **keywords: Any) -> tuple[Any, ...]:
     return (*inputs, keywords)
-
-
-def test_one_device_type_and_one_source_can_be_given_by_themselves(mine: Operator) -> None:
-    mine.provider("p", devices="cpu", sources=__file__)(noted)
-    provider = mine.providers["p"]
-    assert provider.unavailable("cpu") is None
-    assert provider.unavailable("cuda") == "needs a device of type cpu; this machine has cuda"
-    assert provider.sources == (Path(__file__),)
 
 
 @pytest.mark.parametrize("sources", ["no.cu", Path("no.cu"), [__file__, "no.cu"]])
@@ -82,13 +73,6 @@ def test_a_scalar_needs_no_star_before_it(mine: Operator) -> None:
     assert saves(1, 2) == ((1, 2), 0.5) and backward(3, 4, 1, 2, 5) == (5, 0.5) and full(3, 4, 1, 2) == (0.5, "none")
 
 
-def test_a_case_is_declined_with_a_string_only(mine: Operator) -> None:
-    mine.provider("p", supports=lambda case: case.N <= 2)(lambda x, w, *, eps: (x, w))
-    provider = mine.providers["p"]
-    with pytest.raises(TypeError, match="supports= returned True; return None, or a string with the reason"):
-        provider.declines(mine.case(M=1, N=2))
-
-
 def test_a_backward_kernel_has_parameters_of_its_own(mine: Operator) -> None:
     @mine.provider("p")
     def p(x: Any, w: Any, *, eps: float, block: int = 64) -> Any:
@@ -108,25 +92,6 @@ def test_a_backward_kernel_has_parameters_of_its_own(mine: Operator) -> None:
     saves = provider.bind_saves(case, params)
     assert provider.backward and provider.backward.bind(case, params)(1, 0, 0, 0, 0) == (1, {"form": "tanh", "rows": 2})
     assert callable(saves) and saves(0, 0) == ({"eps": 0.5, "block": 8},)
-
-
-def test_a_function_for_both_passes_has_parameters_of_its_own(mine: Operator) -> None:
-    @mine.provider("p")
-    def p(x: Any, w: Any, *, block: int = 64) -> Any:
-        return noted(block=block)
-
-    before = mine.providers["p"].source_hash
-
-    @mine.full("p")
-    def full(d_y: Any, d_h: Any, x: Any, w: Any, *, eps: float, parts: int = 1) -> Any:
-        return noted(d_y, eps=eps, parts=parts)
-
-    provider, case = mine.providers["p"], mine.case(M=1, N=2, mode="full", eps=0.5)
-    assert provider.parameters == {"parts": 1, "block": 64}
-    params = {"block": 8, "parts": 2}
-    assert provider.bind(case, params)(0, 0) == ({"block": 8},)
-    assert provider.full and provider.full.bind(case, params)(1, 0, 0, 0) == (1, {"eps": 0.5, "parts": 2})
-    assert before == provider.source_hash  # the same file
 
 
 WHERE = "provider 'p' of 'mine'"
@@ -163,21 +128,3 @@ def test_what_cannot_be_registered_is_refused_with_a_sentence(mine: Operator, wh
     with pytest.raises(ValueError, match="mine") as refused:
         act(mine)
     assert str(refused.value) == says
-
-
-def test_a_backward_kernel_needs_gradients(no_operators: None) -> None:
-    plain = Operator("mine", ("M",), {"x": Tensor("M")}, {"y": Tensor("M")}, lambda x: x)
-    plain.provider("p")(noted)
-    with pytest.raises(
-        ValueError, match="the operator declares no gradients; list in gradients= the inputs that have a gradient"
-    ):
-        plain.backward("p")
-
-
-def test_arguments_by_name() -> None:
-    def both(x: Any, y: Any, /, eps: Any = 1, *, N: Any, **others: Any) -> None: ...
-
-    assert keyword_only(both).keys() == {"N"} and takes_any(both)
-    assert named_after(2, both) == {"eps", "N"} and named_after(3, both) == {"N"}
-    assert named_after(2, lambda *inputs, eps: 0) == {"eps"}
-    assert named_after(1, max) == frozenset() and keyword_only(max) == {} and not takes_any(max)

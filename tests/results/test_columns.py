@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pandas as pd
 from common import ROOT
 
 import kbench
-from kbench.results.case import Case
-from kbench.results.row import COLUMNS, Row, csv_header
-from kbench.results.vocabulary import Control, Flag, Role, Status
-
-CASE = Case("softmax", {"M": 4, "N": 8}, "float32")
-
-
-def test_cells_hold_several_words_between_semicolons() -> None:
-    row = Row(
-        CASE, Control.REPEAT, "n=1", Role.CONTROL, 2, flags=(Flag.NOISY, Flag.THROTTLED), ms=0.1, round_ms=(0.1, 1 / 3)
-    )
-    row = dataclasses.replace(row, samples=5, deterministic=False, throttle="heat;power")
-    cells = row.cells()
-    assert list(cells) == csv_header(CASE.axes)
-    assert cells["provider"] == "repeat" and cells["role"] == "control" and cells["flags"] == "noisy;throttled"
+from kbench.results.row import COLUMNS, csv_header
+from kbench.results.vocabulary import Flag, Role, Status
 
 
 def test_a_frame_of_an_older_file_has_all_columns_in_their_order(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,3 @@ def test_a_reason_is_one_line_that_files_and_tables_can_hold(reason: str, tmp_pa
     assert (tmp_path / "s.csv").read_text().count("\n") == 3
     first, second = read_results(tmp_path / "s.csv").rows
     assert (first.provider, second.provider) == ("mine", "other") and first.reason == row.reason
-
-
-def test_a_reason_has_no_colours() -> None:
-    row = Row(CASE, "mine", status=Status.ERROR, reason="\x1b[1;38:5:9m=red\x1b[m\x1b\x1b[0m[31m, \x1b[2Jgone")
-    assert row.reason == "'=red\\x1b[31m, \\x1b[2Jgone", "what moves the cursor, or forms a code again, is shown"
-
-
-def test_a_reason_that_was_read_from_a_file_stays_as_it_is() -> None:
-    for reason in REASONS.values():
-        row = Row(CASE, "mine", status=Status.ERROR, reason=reason)
-        assert replace(row).reason == row.reason

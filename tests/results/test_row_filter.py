@@ -92,12 +92,6 @@ def test_controls_stay_with_the_cases_that_are_chosen(results: Results) -> None:
     assert names(RowFilter.parse("role=provider,N=256,provider=cuda").select(results)) == ["cuda"] * 2
 
 
-def test_the_chosen_rows_keep_their_lines(results: Results) -> None:
-    selected = RowFilter.parse("N=4096,provider=cuda").select(results)
-    lines = dict(zip(results.lines, results.rows, strict=True))
-    assert [lines[line] for line in selected.lines] == list(selected.rows) and selected.path == results.path
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -157,17 +151,6 @@ def test_why_nothing_is_left(results: Results, text: str, what: str) -> None:
     where = RowFilter.parse(text)
     assert not where.select(results).provider_rows
     assert where.nothing(results).startswith(f"{results.path}: ") and what in where.nothing(results)
-
-
-def test_the_names_of_a_cell_that_holds_several_are_listed_one_by_one(tmp_path: Path) -> None:
-    models, flags = ("llama-3-8b;qwen3-8b", "gemma-2-9b"), (("noisy", "throttled"), ())
-    cases = [Case("gelu", {"N": n}, "float32") for n in (1, 2)]
-    rows = [Row(case, "triton", ms=1.0, model=m, flags=f) for case, m, f in zip(cases, models, flags, strict=True)]
-    Writer(tmp_path / "a.csv", ("N",)).write(rows)
-    results = read_results(tmp_path / "a.csv")
-    told = RowFilter.parse("model=llama-3-8b;qwen3-8b").nothing(results)
-    assert told.endswith("; model is one of gemma-2-9b, llama-3-8b, qwen3-8b")
-    assert RowFilter.parse("flags=slow").nothing(results).endswith("; flags is one of empty, noisy, throttled")
 
 
 def test_a_file_without_modes_has_forward_rows(results: Results) -> None:
