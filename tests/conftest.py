@@ -62,6 +62,7 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
     Remove COLUMNS, which pytest-xdist sets: output into pipes is then as wide as for a user."""
     os.environ.pop("COLUMNS", None)
     os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
+    tempfile.tempdir = None  # it may have been found before
 
 
 @pytest.fixture
@@ -81,14 +82,9 @@ def own_operators() -> Iterator[None]:
 
 
 @pytest.fixture
-def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kbench:
+def kbench(tmp_path: Path) -> Kbench:
     """Run `kbench ARGUMENTS` in an empty folder, without a terminal, in the process of the test. Workers are real processes."""
-    monkeypatch.setattr(tempfile, "tempdir", os.environ["TMPDIR"])
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return run_kbench(arguments, tmp_path)
-
-    return run
+    return lambda *arguments: run_kbench(arguments, tmp_path)
 
 
 @pytest.fixture

@@ -29,14 +29,6 @@ def test_help_is_complete_at_80_columns() -> None:
     assert all(line.endswith(".") and not line.endswith("..") for line in lines)
 
 
-@pytest.mark.parametrize("arguments", [[], ["history"]])
-def test_without_a_command_the_help_is_shown(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli._run_command(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out.startswith(f"Usage: {' '.join(['kbench', *arguments])} [OPTIONS] COMMAND [ARGS]...\n")
-    assert "\n  check " in printed.out and printed.err == ""
-
-
 @pytest.fixture
 def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refuse:
     """Run a command that is refused before it starts anything, and return what it says."""
@@ -61,31 +53,3 @@ def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 def test_an_address_that_dask_cannot_have_is_refused(refuse: Refuse, address: str) -> None:
     expected = "expected tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
     assert refuse("run", "s.yaml", "--scheduler", address) == f"error: --scheduler {address}: {expected}\n"
-
-
-ESCAPES = "\x1b[2J\x1b]0;owned\x07"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["run", "s.yaml", "--set", ESCAPES],
-        ["run", f"{ESCAPES}.yaml"],
-        ["run", "s.yaml", "--bogus" + ESCAPES],
-        ["plot", ESCAPES],
-        [ESCAPES],
-    ],
-)
-def test_escape_codes_are_shown_and_not_sent(refuse: Refuse, arguments: list[str]) -> None:
-    printed = refuse(*arguments)
-    assert "\\x1b[2J" in printed or "\\u001b[2J" in printed
-    assert all(line.isprintable() for line in printed.splitlines())
-
-
-def test_wrong_usage_is_one_line_that_names_the_option(refuse: Refuse) -> None:
-    for arguments, begins in (
-        (["run", "s.yaml", "--sessions", "x"], "error: Invalid value for '--sessions': "),
-        (["run", "s.yaml", "--bogus"], "error: No such option: --bogus"),
-    ):
-        printed = refuse(*arguments)
-        assert printed.startswith(begins) and printed.count("\n") == 2

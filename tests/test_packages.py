@@ -7,24 +7,14 @@ import tomllib
 
 from common import ROOT
 
-from kbench.contract.provider import REQUIREMENTS, Provider
+from kbench.contract.provider import REQUIREMENTS
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-
-def provider(requires: str, devices: tuple[str, ...] | None = None) -> Provider:
-    return Provider("p", "softmax", lambda x: x, "p", requires=(requires,), devices=devices)
 
 
 def test_the_packages_are_the_extras_of_the_project() -> None:
     extras = PROJECT["optional-dependencies"]
     assert [[package] for package in REQUIREMENTS.values()] == [v for k, v in extras.items() if k != "test"]
-
-
-def test_a_device_that_is_not_there_is_told_before_a_package_that_would_not_help() -> None:
-    reason = provider("not_installed", ("cuda",)).unavailable("cpu")
-    assert reason == "needs a device of type cuda; this machine has cpu"
-    assert provider("not_installed", ("cuda",)).unavailable("cuda") == "Python package 'not_installed' is not installed"
 
 
 def test_no_page_tells_people_to_install_the_other_kbench() -> None:

@@ -17,10 +17,7 @@ from making import Write, row
 from kbench.analysis import analyse
 from kbench.comparison import stats
 from kbench.comparison.compare import compare_results
-from kbench.reporting.content import content
-from kbench.results.reader import read_results
 from kbench.results.row import Row
-from kbench.results.row_filter import RowFilter
 from kbench.summary import caveats, headline
 
 CONFIG = "operator: softmax\nsweep: {M: 1, N: 2}\nproviders: [torch-native, torch-eager]\n"
@@ -73,18 +70,6 @@ def test_other_weights_do_not_continue_a_file(traced: tuple[Path, str], kbench: 
     assert "the weight of softmax M=8 N=3584 float32 was 2.5 and is now 3.0" in done.stderr
 
 
-def test_rows_are_chosen_by_model_and_weight(traced: tuple[Path, str]) -> None:
-    results = read_results(traced[0])
-
-    def sizes(terms: str) -> set[object]:
-        return {row.case.axes["N"] for row in RowFilter.parse(terms).select(results).rows}
-
-    assert sizes("model=qwen3-8b") == {4096}
-    assert sizes("model=gemma*") == {3584}
-    assert sizes("model!=llama-3-8b") == {3584}
-    assert sizes("weight>100") == {4096}
-
-
 def test_the_mean_over_cases_is_weighted_and_says_so() -> None:
     found = analyse(WEIGHTED, "torch")
     [best, _] = found.standings
@@ -104,16 +89,6 @@ def test_a_case_without_a_weight_counts_once_and_huge_weights_do_not_overflow() 
     assert huge.standings[0].geomean == pytest.approx(MEAN)
     damaged = analyse([*pair(1, 4.0, -1.0), *pair(2, 1.0, math.inf)], "torch")
     assert damaged.standings[0].geomean == pytest.approx(2.0), "such weights are not believed"
-
-
-def test_the_report_names_models(write: Write) -> None:
-    rows = [*pair(1, 4.0, None), *pair(2, 1.0, None)]
-    for of_model in rows[:3]:
-        of_model.model = "llama-3-8b;qwen3-8b"
-    page = content([write("named", rows)])
-    assert page["rows"].columns[page["rows"].heads.index("model")][0] == "llama-3-8b, qwen3-8b"
-    assert "model" in page["files"][0]["winners"].heads
-    assert "model" not in content([write("plain", [*pair(1, 4.0, None), *pair(2, 1.0, None)])])["rows"].heads
 
 
 def test_a_comparison_of_files_is_weighted_and_notes_other_weights(write: Write, kbench: Kbench) -> None:
@@ -146,16 +121,3 @@ def test_the_interval_of_a_weighted_mean_is_that_of_the_heavy_row() -> None:
     assert heavy.mean == pytest.approx(0.5, abs=0.1) and light.mean == pytest.approx(0.0, abs=1e-2)
     assert heavy.mean_half_width > 20 * light.mean_half_width
     assert (even.mean, even.mean_half_width) == (default.mean, default.mean_half_width)
-
-
-def test_the_interval_of_several_sessions_lies_around_the_weighted_mean(write: Write) -> None:
-    def sides(scale: float) -> list[Row]:
-        return [
-            row(n, (scale if n == 1 else 1.0) * (1 + session / 1000), session=session, weight=weight)
-            for n, weight in ((1, 1000.0), (2, 1.0))
-            for session in range(3)
-        ]
-
-    mean = compare_results(write("old", sides(1.0)), write("new", sides(2.0))).geomean
-    assert mean.ratio == pytest.approx(2.0, rel=1e-2) and mean.ci is not None
-    assert mean.ci[0] < mean.ratio < mean.ci[1]

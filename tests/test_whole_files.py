@@ -36,9 +36,3 @@ def test_a_link_is_followed_and_the_permissions_are_kept(tmp_path: Path) -> None
     assert (tmp_path / "link").is_symlink()
     assert target.read_text() == "newer"
     assert target.stat().st_mode & 0o777 == 0o640
-
-
-def test_source_files_of_any_encoding_can_be_hashed(tmp_path: Path) -> None:
-    (tmp_path / "latin.py").write_bytes("# -*- coding: latin-1 -*-\r\n# é\r\n".encode("latin-1"))
-    assert files.source_text(tmp_path / "latin.py").count("\n") == 2
-    assert files.source_text(tmp_path / "missing") == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -14,9 +13,7 @@ import pytest
 from common import ROOT
 from making import write_rows
 
-from kbench.commands.dispatch import dispatch as command
 from kbench.dispatching.dispatch import Dispatch, DispatchOptions, dispatch
-from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -69,18 +66,6 @@ def test_a_difference_below_the_margin_makes_no_branch_in_any_number_of_cases(tm
     assert dispatch([path], DispatchOptions(margin=0.03, holdout=0)).decision.providers == ["torch", "new"]
 
 
-def test_a_provider_that_is_chosen_everywhere_is_also_chosen_for_words_that_were_not_measured(tmp_path: Path) -> None:
-    cases = [rows(n, {"torch": 1.0, "new": 0.9}) for n in NS]
-    dispatched = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(holdout=0))
-    choose = emitted(dispatched, tmp_path)
-    assert dispatched.decision.providers == ["new"]
-    assert {choose(64, 1024, dtype) for dtype in ("float32", "int4")} == {"new"}
-    head = (tmp_path / "dispatch.py").read_text().split("from __future__")[0]
-    assert "Measured: M=64; N from 128 to 262144; dtype: float32." in head
-    assert "`choose` always returns it" in head
-    assert "threshold" not in head
-
-
 def test_an_unclear_difference_makes_no_branch(tmp_path: Path) -> None:
     cases = [rows(n, {"torch": 1.0, "new": 1.5}) for n in NS]
     for row in itertools.chain(*cases):
@@ -98,14 +83,6 @@ def test_a_product_of_sizes_is_used_where_it_decides(tmp_path: Path) -> None:
     assert "M * N" in (tmp_path / "dispatch.py").read_text()
     assert choose(1024, 1024, "float32") == "big" and choose(1024, 16, "float32") == "torch"
     assert dispatched.held_out and fmean(loss.regret for loss in dispatched.held_out) < 0.1
-
-
-def test_the_same_results_give_the_same_decision_in_any_order(tmp_path: Path) -> None:
-    cases = [rows(n, {"torch": 1.0, "row": 0.5 if m * n < 70_000 else 2.0}, m) for n in NS for m in (8, 64, 512)]
-    ordered = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
-    random.Random(1).shuffle(cases)
-    shuffled = dispatch([written(tmp_path / "b.csv", cases)], DispatchOptions())
-    assert (shuffled.decision, shuffled.report_lines) == (ordered.decision, ordered.report_lines)
 
 
 @pytest.mark.slow
@@ -167,19 +144,6 @@ def test_a_provider_that_failed_in_one_of_the_sessions_is_not_chosen(tmp_path: P
     assert [choose(64, n, "float32") for n in (128, 1024, 262144)] == ["torch", "fast", "fast"]
 
 
-def test_without_a_provider_that_runs_everywhere_nothing_is_written(tmp_path: Path) -> None:
-    cases = [
-        rows(n, {"torch": 1.0 if n < 1000 else "oom", "fast": 1.0 if n > 200 else "oom"}) for n in (128, 512, 4096)
-    ]
-    with pytest.raises(
-        ResultsError, match=r"no provider has a trusted time in every case.* has no trusted time at M=64 N="
-    ):
-        dispatch(
-            [written(tmp_path / "a.csv", [[r for r in case if r.provider != "repeat"] for case in cases])],
-            DispatchOptions(),
-        )
-
-
 # ---- words and scalars, and what is refused
 
 
@@ -199,42 +163,3 @@ def test_modes_and_booleans_are_arguments_and_a_single_eps_is_not(tmp_path: Path
     assert choose(M=64, N=512, causal=False, mode="backward", dtype="float32") == "torch"
     assert choose(M=64, N=512, causal=True, mode="sideways", dtype="float32") == "torch"
     assert "only eps=1e-05" in (tmp_path / "dispatch.py").read_text()
-
-
-def test_what_one_function_cannot_hold_is_refused(tmp_path: Path) -> None:
-    speeds = {"torch": 1.0, "mine": 0.5}
-    here = written(tmp_path / "a.csv", [rows(n, speeds) for n in NS])
-    other = written(tmp_path / "gelu.csv", [rows(n, speeds, operator="gelu") for n in NS])
-    graph = written(tmp_path / "graph.csv", [rows(n, speeds, timer="graph") for n in NS])
-    elsewhere = written(tmp_path / "b.csv", [rows(n, speeds, 32, device="NVIDIA A100") for n in NS])
-    keyword = written(tmp_path / "k.csv", [rows(n, speeds, axes={"lambda": n}) for n in NS], ("M", "N", "lambda"))
-    for files, message in [
-        (
-            [here, other],
-            r"several operators \(gelu in .*gelu.csv, softmax in .*a.csv\), .*--where operator=NAME",
-        ),
-        ([here, graph], r"softmax M=64 N=128 float32 was measured twice: in .*a.csv .* and in .*graph.csv"),
-        ([here, elsewhere], r"several devices \(NVIDIA A100, NVIDIA H200\), .*--where device=NAME"),
-        ([keyword], "the axis 'lambda' cannot be the name of an argument"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            dispatch(files, DispatchOptions())
-
-
-def test_a_noisy_machine_decides_nothing(tmp_path: Path) -> None:
-    cases = [rows(n, {"torch": 1.0, "mine": 0.5}) for n in NS]
-    for place, row in enumerate(row for case in cases for row in case if row.provider == "repeat"):
-        row.ms = 1.0 + place
-        row.round_ms = (row.ms,) * 5
-    with pytest.raises(ResultsError, match=r"a\.csv: this machine is too noisy.*; measure again"):
-        dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
-
-
-@pytest.mark.parametrize("sizes", [(64, 64), (0, 64)])
-def test_a_map_that_cannot_be_drawn_is_said_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], sizes: tuple[int, ...]
-) -> None:
-    cases = [rows(n, {"torch": 1.0, "mine": 2.0}) for n in dict.fromkeys(sizes)]
-    command([written(tmp_path / "a.csv", cases)], tmp_path / "d.py", holdout="0")
-    assert not (tmp_path / "d.png").exists()
-    assert "no map was drawn: a map needs a size that varies and is never 0" in capsys.readouterr().err

@@ -32,20 +32,6 @@ def slower(number: int, ratio: float = 1.1) -> dict[str, float]:
 # -- changes of level, and what moved with them
 
 
-def test_a_provider_whose_code_changed_is_another_event_than_one_whose_code_did_not() -> None:
-    def night(number: int) -> Night:
-        later = number >= STEP
-        factors = {"mine": 1.05, "torch": 1.05} if later else {}
-        return Night(factors=factors, sources={"mine": "bbb" if later else "aaa"})
-
-    report = judged(20, night)
-    for change in report.changes:
-        hashes = [(moved.old, moved.new) for moved in change.moved.properties["code"] if moved.name == "source_hash"]
-        assert hashes == ([("aaa", "bbb")] if change.series.key.provider == "mine" else [])
-    for event in text_of(report).split("\n\n"):
-        assert ("code: commit" in event) == (" mine" in event)
-
-
 def test_a_baseline_that_changed_too_is_named() -> None:
     factors = {"torch": 0.9, "mine": 0.92}
     report = judged(20, lambda number: Night(factors=factors if number >= STEP else {}))
@@ -83,26 +69,6 @@ def test_a_disturbed_night_or_two_are_no_change_and_a_third_one_is() -> None:
 # -- changes of status
 
 
-def test_a_provider_that_turns_wrong_is_said_at_once_and_as_long_as_it_fails() -> None:
-    def night(number: int) -> Night:
-        return Night(statuses={"mine": "wrong"} if number == 3 else {})
-
-    report = judged(4, night, fail_on=("failed",))
-    assert [change.kind for change in report.failing] == [Verdict.FAILED] * 3
-    case = "softmax M=4096 N=256 float32 mine"
-    assert f"! failed  {case}; wrong: differs at 3 elements" in text_of(report)
-    assert f"still failing: {case}: wrong since 2026-09-04: differs at 3 elements" in text_of(report)
-    assert "still failing" not in text_of(judged(5, night))
-
-
-@pytest.mark.parametrize("later", [Night(absent=("mine",)), Night(fields={"case_hash": "another"})])
-def test_a_series_that_ended_with_a_failure_is_not_called_still_failing(later: Night) -> None:
-    text = text_of(judged(6, lambda number: Night(statuses={"mine": "wrong"}) if number < 3 else later))
-    case = "softmax M=4096 N=256 float32 mine"
-    assert f"failed when last measured (2026-09-03): {case}: wrong: differs at 3 elements" in text
-    assert "still failing" not in text
-
-
 def test_a_failure_that_does_not_name_its_conditions_belongs_to_its_series() -> None:
     """A crash leaves a row without timer, device and definition of the case."""
     bare = {"timer": "", "cache": "", "device": "", "device_uuid": "", "case_hash": ""}
@@ -110,15 +76,6 @@ def test_a_failure_that_does_not_name_its_conditions_belongs_to_its_series() -> 
     report = judged(4, lambda number: crashed if number == 3 else Night())
     assert len(report.series) == 6
     assert [change.kind for change in report.changes] == [Verdict.FAILED] * 3
-
-
-def test_another_definition_of_the_case_begins_a_new_series_and_says_so() -> None:
-    def night(number: int) -> Night:
-        return Night({"mine": 2.0, "torch": 2.0}, fields={"case_hash": "beef"}) if number >= STEP else Night()
-
-    report = judged(20, night)
-    assert {change.kind for change in report.changes} == {Verdict.INCOMPARABLE}
-    assert "case_hash c0ffee -> beef: measured in another way than before" in text_of(report)
 
 
 # -- machines, short series, noise

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 from making import Write, failed, row
@@ -20,43 +16,11 @@ import kbench
 # ---- what is exported
 
 
-@pytest.mark.slow
-def test_all_that_is_exported_is_there_and_importing_it_is_cheap() -> None:
-    code = (
-        "import sys, kbench; print({'torch', 'triton', 'pandas', 'numpy', 'matplotlib', 'yaml'} & set(sys.modules));"
-        "print([name for name in kbench.__all__ if getattr(kbench, name, None) is None]);"
-        "import kbench.reporting; print(callable(kbench.report), issubclass(kbench.UsageError, kbench.KbenchError))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "set()\n[]\nTrue True\n", done.stderr
-
-
 # ---- frames
 
 
-def results(write: Write, name: str = "softmax", factor: float = 1.0) -> Path:
-    timed = {"deterministic": True, "samples": 9, "device_index": 0, "round_ms": (1.0, 1.5)}
-    rows = [
-        row(n, factor * n, provider=p, gbps=1 / n, session=s, **timed) for n in (1, 2) for p in "ab" for s in (0, 1)
-    ]
-    return write(name, [*rows, replace(failed(3, provider="a"), reason='a\nb,"c" | <i>')])
-
-
-def test_a_frame_is_compared_as_its_file_is(write: Write) -> None:
-    old, new = results(write, "old"), results(write, "new", 1.5)
-    of_files = kbench.compare(f"old={old}", f"new={new}")
-    of_frames = kbench.compare(kbench.load(old), kbench.load(new))
-    assert (of_frames.old, of_frames.new) == ("old", "new")
-    assert of_frames.rows == of_files.rows
-    assert not any("kbench-" in note or "no such file" in note for note in of_frames.notes), (
-        "no temporary file is named"
-    )
-    plain = pd.read_csv(new, keep_default_na=False)
-    assert kbench.compare({"old": old, "new": plain}).rows == of_files.rows
-
-
 def test_what_is_wrong_with_a_frame_is_told_by_its_name(write: Write) -> None:
-    frame = kbench.load(results(write))
+    frame = kbench.load(write("softmax", [row(n, float(n), gbps=1.0) for n in (1, 2)]))
     with pytest.raises(kbench.UsageError, match=r"^softmax-2: the frame has no column ms, gbps; keep all columns"):
         kbench.compare(frame, frame.drop(columns=["ms", "gbps"]).rename_axis(None))
     broken = frame.astype({"ms": object})
@@ -65,21 +29,6 @@ def test_what_is_wrong_with_a_frame_is_told_by_its_name(write: Write) -> None:
         kbench.compare(broken, frame)
     with pytest.raises(kbench.UsageError, match="the label 'a=b' is empty or has an equals sign"):
         kbench.compare({"a=b": frame})
-
-
-@pytest.mark.slow
-def test_pictures_and_pages_of_frames(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    frame = kbench.load(results(write))
-    pictures = kbench.plot(frame)
-    assert pictures == [tmp_path / "softmax_gbps.png", tmp_path / "softmax_gbps.svg"], "beside the file it came from"
-    assert pictures._repr_html_().startswith('<img alt="softmax_gbps.png" src="data:image/png;base64,')
-    assert pictures._repr_html_().count("<img") == 1
-    frame.attrs.clear()
-    [picture] = kbench.plot({"mine & yours": frame}, formats="svg")
-    assert picture.parent == Path() and picture.exists()
-    page = kbench.report(frame, baseline=frame, out=tmp_path / "page.html", title="a frame")
-    assert "a frame" in page.read_text() and f"{tempfile.gettempdir()}/kbench-" not in page.read_text()
 
 
 # ---- comparisons
@@ -105,13 +54,6 @@ def test_a_long_comparison_shows_its_first_rows(write: Write) -> None:
     comparison = kbench.compare(write("a", rows), write("b", rows))
     assert len(repr(comparison)) < 300 and comparison._repr_html_().count("<tr") == 101
     assert "200 more rows are in" in comparison._repr_html_() and len(comparison.frame) == 300
-
-
-def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
-    comparison = kbench.compare({"a": write("a", [row(1)]), "b": write("b", [row(2)])})
-    sentence = "nothing to compare: a and b have no row in common: N is 1 in a and 2 in b"
-    assert repr(comparison) == f"<Comparison b against a: {sentence}>" and str(comparison) == f"{sentence}\n"
-    assert "<table" not in comparison._repr_html_() and sentence in comparison._repr_html_()
 
 
 # ---- mappings

@@ -6,12 +6,10 @@ Most tests replace the child that measures with one that reads its time from the
 from __future__ import annotations
 
 import csv
-import fcntl
 import os
 import signal
 import subprocess
 import sys
-import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +18,6 @@ import yaml
 from common import ROOT, run_kbench
 from planted_repository import CONFIG, Machine, commit, git, hanging, has_ended, state
 
-from kbench.revisions import ab as revisions
 from kbench.revisions import side
 from kbench.revisions.process import Ended
 from kbench.revisions.repository import Repository
@@ -142,15 +139,6 @@ def test_a_budget_that_is_too_short_says_so(repository: Path, machine: Machine) 
     assert "unclear rows may need more sessions: give a larger --budget than 0.001s" in " ".join(done.stdout.split())
 
 
-def test_unclear_rows_are_measured_until_the_limit(
-    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(revisions, "MOST_SESSIONS", 5)
-    done = ab(repository, "slow", CONFIG, "--margin", "0.01%")
-    assert "5 sessions of base and 5 sessions of head: 5 sessions of each side are the most" in done.stderr
-    assert "no more sessions can be measured for unclear rows" in done.stdout and "--budget" not in done.stdout
-
-
 @pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (-9, "", 3)])
 def test_a_child_that_fails_ends_it_and_earlier_results_stay(
     repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, code: int, errors: str, status: int
@@ -199,15 +187,6 @@ def test_the_next_one_removes_what_sigkill_left_and_no_worktree_of_the_user(
     assert {**after, "temporary": []} == before and "elsewhere" in str(after["worktrees"])
 
 
-def test_two_at_once_wait_for_each_other(repository: Path, machine: Machine, temporary: Path) -> None:
-    path = temporary / f"kbench-ab-{revisions.digest(str(repository / '.git'))}.lock"
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        threading.Timer(1, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
-        done = run_kbench(["ab", "old", CONFIG], repository)
-    assert done.returncode == 0 and "is in use by" in done.stderr and "waiting for it to end" in done.stderr
-
-
 # ---- builds
 
 
@@ -248,13 +227,6 @@ def test_bad_input_is_one_line_before_anything_is_measured(
     assert done.returncode == 2 and machine.sides == []
     [line] = done.stderr.splitlines()
     assert line.startswith("error: ") and said in line
-
-
-@pytest.mark.slow
-def test_a_config_that_a_revision_lacks_is_named_with_the_revision(repository: Path) -> None:
-    done = ab(repository, "old", "bench/other.yaml")
-    name = f"old ({git(repository, 'rev-parse', 'old')[:9]})"
-    assert done.returncode == 2 and f"error: {name}: bench/other.yaml: no such file" in done.stderr
 
 
 # ---- the action

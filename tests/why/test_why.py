@@ -114,19 +114,6 @@ def test_a_kernel_at_full_speed_is_still_told_that_the_host_is_slower(results: W
     assert [kind for kind, _ in found] == ["host-bound", "at-speed"], "it would wait most of the time"
 
 
-@pytest.mark.parametrize(
-    ("reason", "said"),
-    [
-        ("", "the run recorded no kernels: it had no NVIDIA device"),
-        ("another remark; its kernels are not known: the call cannot be captured", "the call cannot be captured"),
-    ],
-)
-def test_why_the_kernels_are_not_known(results: Write, reason: str, said: str) -> None:
-    [facts], _ = find_facts(results(timed(None, reason=reason), calls=()), "")
-    [line] = kernel_lines(facts)
-    assert line.startswith(f"what a call launches is not known: {said}")
-
-
 def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) -> None:
     path = results(timed())
     kernels = path.with_suffix(".kernels.jsonl")
@@ -139,9 +126,3 @@ def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) ->
     assert said().endswith(f"softmax.kernels.jsonl has no entry with the digest {FULL.code}, which this row names")
     kernels.unlink()
     assert said().endswith("softmax.kernels.jsonl is missing; copy it to the folder of the results file")
-
-
-def test_sessions_are_one_row(results: Write) -> None:
-    path = results(*(timed(session=n, ms=ms, gbps=134.217728 / ms) for n, ms in enumerate((0.1, 0.3, 0.2))))
-    [facts], _ = find_facts(path, "provider=triton")
-    assert (facts.row.ms, len(facts.rows), facts.call_bytes, facts.call) == (0.2, 3, 134217728, FULL)
