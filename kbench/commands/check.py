@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,6 +41,9 @@ def check(
         ),
     ] = False,
     keep_trying: KeepTrying = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the answer as JSON (see kbench schema check).")
+    ] = False,
 ) -> ExitStatus:
     """Check every provider on edge inputs, without timing.
 
@@ -55,8 +59,9 @@ def check(
     from kbench.execute.prepare import try_operator
     from kbench.execute.progress import make_progress
     from kbench.execute.supervisor import WorkerSupervisor
+    from kbench.judging.answer import CheckAnswer, check_provider, exit_status
+    from kbench.judging.judge import command_again
     from kbench.protocol import CatalogRequest
-    from kbench.results.vocabulary import Status
 
     loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
     rows: list[Row] = []  # of the cases that are complete
@@ -79,13 +84,28 @@ def check(
                     display.advance(task, f"checked{_first_failures(checked)}")
         except KeyboardInterrupt:
             interrupted = True
+    reproduce = partial(command_again, str(config), plugin or (), plan.sweep.measure.seed)
+    names = [configuration.name for configuration in plan.sweep.configurations]
+    providers = [
+        check_provider(name, [row for row in rows if row.configuration_name == name], reproduce) for name in names
+    ]
+    status = exit_status(providers, interrupted=interrupted)
+    if as_json:
+        answer = CheckAnswer(
+            operator=plan.sweep.operator,
+            device=plan.catalog.device.name,
+            seed=plan.sweep.measure.seed,
+            passed=status is ExitStatus.OK,
+            interrupted=interrupted,
+            providers=providers,
+            exit_status=status,
+        )
+        terminal.write_text(answer.model_dump_json(by_alias=True, indent=1) + "\n")
+        return status
     print_checks(rows, plan)
     if interrupted:
         print(f"Interrupted after {len({row.case.label for row in rows})} of {len(tasks)} cases.")
-        return ExitStatus.INTERRUPTED
-    if any(row.status.failed for row in rows):
-        return ExitStatus.FAILED
-    return ExitStatus.OK if any(row.status is Status.CHECKED for row in rows) else ExitStatus.NOTHING
+    return status
 
 
 def _first_failures(rows: Sequence[Row]) -> str:

@@ -76,9 +76,9 @@ def judge(
     3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without
     --min-speedup, a provider that is right and trusted passes, even if it could not be timed.
     """
+    from kbench.judging.answer_text import verdict_lines
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out
-    from kbench.judging.verdict_text import verdict_lines
 
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")

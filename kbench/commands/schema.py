@@ -14,7 +14,8 @@ from kbench.text.suggest import unknown
 SCHEMAS = {
     "config": "kbench.config.schema:schema",
     "compare": "kbench.comparison.model:schema",
-    "judge": "kbench.judging.verdict:schema",
+    "check": "kbench.judging.answer:check_schema",
+    "judge": "kbench.judging.answer:judge_schema",
 }
 """By the name of a schema, where the function is that makes it."""
 
@@ -24,8 +25,8 @@ def schema(
 ) -> ExitStatus:
     """Print a JSON Schema of kbench's files.
 
-    With the schema `config`, an editor can check config files. The schema `compare` describes the output of
-    `kbench compare --export json`. The schema `judge` describes the output of `kbench judge --json`.
+    With the schema `config`, an editor can check config files. The schemas `check` and `judge` describe what these commands
+    print with --json, and `compare` describes the output of `kbench compare --export json`.
     """
     if what not in SCHEMAS:
         raise UsageError(f"kbench schema: {unknown('schema', what, tuple(SCHEMAS))}")

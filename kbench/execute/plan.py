@@ -134,7 +134,20 @@ def describe_kind(case: Case, sweep: Sweep) -> str:
 def find_extremes(sweep: Sweep) -> list[Case]:
     """The smallest and the largest case of every dtype, scalar, choice and mode. Kernels often choose their algorithm by these
     and by size."""
+    return [case for cases in _by_kind(sweep) for case in (cases[0], *cases[1:][-1:])]
+
+
+def spread_cases(sweep: Sweep, most: int) -> tuple[Case, ...]:
+    """At most so many cases, in the order of the sweep: kinds take turns, and each turn takes a larger case than the last."""
+    kinds = _by_kind(sweep)
+    turns = [kinds[number * max(1, len(kinds) // most) % len(kinds)] for number in range(most)]
+    chosen = {cases[round((len(cases) - 1) * number / (most - 1))] for number, cases in enumerate(turns)}
+    return tuple(case for case in sweep.cases if case in chosen)
+
+
+def _by_kind(sweep: Sweep) -> list[list[Case]]:
+    """The cases of every dtype, scalar, choice and mode, the smallest first."""
     kinds: dict[str, list[Case]] = {}
     for case in sorted(sweep.cases, key=sweep.info.tensor_bytes):
         kinds.setdefault(describe_kind(case, sweep), []).append(case)
-    return [case for cases in kinds.values() for case in (cases[0], *cases[1:][-1:])]
+    return list(kinds.values())

@@ -1,31 +1,35 @@
 """Judges every provider that one file registers for an operator.
 
-First kbench checks each on the edge inputs of the operator, in the smallest and the largest cases of the shape set and in cases
-with random shapes. It then measures those that are right together with the baselines, exactly as `kbench run` does.
+First kbench checks each on the edge inputs of the operator, in the smallest and the largest cases of the config and in cases
+with random shapes. It stops when all have failed. It then measures those that are right together with the baselines, exactly as
+`kbench run` does.
 """
 
 from __future__ import annotations
 
 import secrets
+import shlex
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kbench import interrupts
-from kbench.analysis import Analysis, analyse
+from kbench.analysis import analyse
 from kbench.config.load import Config, load_config
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.plan import Plan, find_extremes, make_plan, requirements
+from kbench.execute.plan import Plan, find_extremes, make_plan, requirements, spread_cases
 from kbench.execute.prepare import prepare, try_operator
-from kbench.execute.run import RunOptions, execute
+from kbench.execute.run import RunOptions, RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.judging.baselines import against, gaps
+from kbench.judging.answer import JudgeAnswer, exit_status, judge_provider
+from kbench.judging.profile import profile_of
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
-from kbench.judging.verdict import VERSION, JudgedFile, JudgedProvider, exit_status, judge_provider
+from kbench.judging.speeds import against, gaps
 from kbench.protocol import Catalog, CatalogRequest, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -33,6 +37,9 @@ from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
 Note = Callable[[str], None]
+
+CASES = 12
+"""How many cases of a config are timed, if the user chooses none with `--set` or `--profile`."""
 
 SEEDS = 10**12
 """Seeds are drawn from the system's randomness below this number: nobody foresees the shapes and the inputs."""
@@ -62,7 +69,7 @@ class JudgeOptions:
     out: Path | None = None
 
 
-def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
+def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     seed = secrets.randbelow(SEEDS) if options.seed is None else options.seed
     sets = [f"seed={seed}", *options.sets]
@@ -76,17 +83,33 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
         baselines = _baselines(plan.sweep, file, catalog, options.baselines)
         note(f"{plan.sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
         checks, shapes = _check(supervisor, catalog, plan, names, options.shapes, note)
-    verdicts = {name: judge_provider(name, checks[name]) for name in names}
+    reproduce = partial(command_again, options.against, [file], plan.sweep.measure.seed)
+    config_cases = set(plan.sweep.cases)
+    verdicts = {name: judge_provider(name, checks[name], reproduce, config_cases=config_cases) for name in names}
     correct = [name for name, verdict in verdicts.items() if verdict.correct]
     analysis, interrupted = analyse([], None), False
     if correct and baselines:
-        analysis, interrupted = _time(config, [*correct, *baselines], options, note)
-    for name in correct:
-        verdicts[name] = _with_speeds(name, checks[name], analysis, baselines, named=bool(options.baselines))
+        with ExitStack() as stack:
+            out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
+            outcome = _time(TimedConfig(config, (*correct, *baselines)), out, note)
+            analysis, interrupted = analyse(outcome.rows, plan.sweep.baseline), outcome.interrupted
+            for name in correct:
+                compared = (against(analysis, plan.sweep.info, name, baseline) for baseline in baselines)
+                speeds = [speed for speed in compared if speed]
+                named = bool(options.baselines)
+                verdicts[name] = judge_provider(
+                    name,
+                    [*checks[name], *rows_of(outcome.rows, name)],
+                    reproduce,
+                    config_cases=config_cases,
+                    baselines=speeds,
+                    not_compared=[gap for baseline in baselines for gap in gaps(analysis, name, baseline, named=named)],
+                    profile=profile_of(name, outcome.rows, speeds, outcome.csv),
+                    min_speedup=options.min_speedup,
+                )
     providers = list(verdicts.values())
-    status = exit_status(providers, options.min_speedup, interrupted=interrupted)
-    return JudgedFile(
-        schema=VERSION,
+    status = exit_status(providers, interrupted=interrupted)
+    return JudgeAnswer(
         file=str(file),
         operator=plan.sweep.operator,
         device=plan.catalog.device.name,
@@ -94,11 +117,21 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgedFile:
         passed=status is ExitStatus.OK,
         random_shapes=shapes,
         cases=len({row.case for row in analysis.rows}),
+        of_cases=len(plan.sweep.cases),
         interrupted=interrupted,
         noise=analysis.noise.sentence() if analysis.cases else "",
         providers=providers,
         exit_status=status,
     )
+
+
+def command_again(config: str, plugins: Sequence[str | Path], seed: int, row: Row) -> str:
+    """The shell command that checks the provider of a row again on the same inputs, or times it again in the case."""
+    case = {"dtype": row.case.dtype, **row.case.axes, "seed": seed}
+    words = [word for plugin in plugins for word in ("--plugin", str(plugin))]
+    words += ["--only", row.configuration_name]
+    words += [word for name, value in case.items() for word in ("--set", f"{name}={value}")]
+    return shlex.join(["kbench", "check" if row.edge else "run", config, *words])
 
 
 def _baselines(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequence[str]) -> list[str]:
@@ -152,7 +185,8 @@ def _judged_names(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequenc
 def _check(
     supervisor: WorkerSupervisor, catalog: Catalog, plan: Plan, names: Sequence[str], count: int, note: Note
 ) -> tuple[dict[str, list[Row]], int]:
-    """The rows of each provider on edge inputs, and the number of random shapes."""
+    """The rows of each provider on edge inputs, and the number of random shapes. When each provider has failed in a case, the
+    others are left out: their authors know enough to go on."""
     sweep = plan.sweep
     judged = tuple(configuration for configuration in sweep.configurations if configuration.name in names)
     required = requirements(catalog, sweep.operator, {configuration.provider for configuration in judged})
@@ -178,6 +212,8 @@ def _check(
                     continue
                 rows[row.configuration_name].append(row)
             display.advance(task)
+            if all(any(row.status.failed for row in rows[name]) for name in names):
+                break
     return rows, random_shapes
 
 
@@ -194,22 +230,35 @@ def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) ->
     return allowed
 
 
-def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Note) -> tuple[Analysis, bool]:
-    """Measure some configurations on the shape set. Returns the rows' analysis, and whether Ctrl-C ended the run."""
-    with ExitStack() as stack:
-        out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
-        run_options = RunOptions(out)
-        prepared = stack.enter_context(prepare(replace(config, only=(",".join(names),)), run_options, note))
+@dataclass(frozen=True)
+class TimedConfig:
+    """The configurations of a config that a judgement times, in its cases: all that the user chose, or some of them."""
+
+    config: Config
+    names: tuple[str, ...]
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        return self.config.plugins
+
+    @property
+    def source(self) -> str:
+        return self.config.source
+
+    def resolve(self, catalog: Catalog) -> Sweep:
+        sweep = replace(self.config, only=(",".join(self.names),)).resolve(catalog)
+        chosen = self.config.profile is not None or any("sweep" in change.entries for change in self.config.changes)
+        return sweep if chosen else replace(sweep, cases=spread_cases(sweep, CASES))
+
+
+def _time(config: TimedConfig, out: Path, note: Note) -> RunResult:
+    """Measure as `kbench run` does."""
+    options = RunOptions(out)
+    with prepare(config, options, note) as prepared:
         note(f"timing {plural(len(prepared.plan.sweep.cases), 'case')} of the config")
-        outcome = execute(prepared, run_options, note)
-    return analyse(outcome.rows, prepared.plan.sweep.baseline), outcome.interrupted
+        return execute(prepared, options, note)
 
 
-def _with_speeds(
-    name: str, checks: Sequence[Row], analysis: Analysis, baselines: Sequence[str], *, named: bool
-) -> JudgedProvider:
-    """The verdict on a provider that passed its checks, with what its rows say. `named`: `--baseline` names the baselines."""
-    rows = [row for row in analysis.rows if row.role == Role.PROVIDER and row.configuration_name == name]
-    compared = [against(analysis, name, baseline) for baseline in baselines]
-    lacking = [gap for baseline in baselines for gap in gaps(analysis, name, baseline, named=named)]
-    return judge_provider(name, checks, rows, [speed for speed in compared if speed], lacking)
+def rows_of(rows: Sequence[Row], name: str) -> list[Row]:
+    """The rows of a configuration, without those of a control of the same name."""
+    return [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == name]

@@ -175,6 +175,7 @@ def _row(case: Case, configuration: Configuration, contender: Contender) -> Row:
         max_ulp=contender.accuracy.max_ulp,
         max_rel_err=contender.accuracy.max_rel_err,
         deterministic=contender.accuracy.deterministic,
+        element=contender.accuracy.element if contender.status is Status.WRONG else None,
     )
 
 

@@ -73,6 +73,16 @@ _STAGES = """The times of the steps around a kernel in a program, in ms, measure
         five, taken once per case. `kernel_ms` is the row's own `ms`."""
 
 
+@dataclass(frozen=True)
+class WrongElement:
+    """The first wrong element of an output. The numbers are text, because JSON has no NaN and no infinity."""
+
+    output: str
+    index: tuple[int, ...]
+    value: str
+    expected: str
+
+
 # fmt: off
 @dataclass
 class Row:
@@ -240,6 +250,7 @@ class Row:
     not_tried: bool = False  # this run gave the configuration up after it took the worker down
     edge: str = ""  # of `kbench check`: the inputs that were checked
     shapes: str = ""  # of those of these inputs that have other shapes than in the case: `x 256x255`
+    element: WrongElement | None = None  # of `kbench check`: the first one, if an output has wrong values
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from common import Kbench
 
 from kbench.commands.judge import judge
 from kbench.errors import ExitStatus
-from kbench.judging.verdict import JudgedFile
+from kbench.judging.answer import JudgeAnswer
 
 KERNEL = """
 import torch
@@ -32,7 +32,7 @@ def kernel(folder: Path, body: str) -> str:
 def test_ctrl_c_says_what_became_of_the_verdict(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def interrupted(*arguments: object) -> JudgedFile:
+    def interrupted(*arguments: object) -> JudgeAnswer:
         raise KeyboardInterrupt
 
     file = tmp_path / "mine.py"

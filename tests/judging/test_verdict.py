@@ -11,9 +11,10 @@ from making import row
 
 from kbench.analysis import analyse
 from kbench.errors import ExitStatus
-from kbench.judging.baselines import against, gaps
-from kbench.judging.verdict import VERSION, JudgedFile, JudgedGap, JudgedProvider, exit_status, judge_provider
-from kbench.judging.verdict_text import verdict_lines
+from kbench.judging.answer import Gap, JudgeAnswer, JudgedProvider, exit_status, judge_provider
+from kbench.judging.answer_text import verdict_lines
+from kbench.judging.speeds import against, gaps
+from kbench.protocol import OperatorInfo
 from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Status
 
@@ -30,9 +31,12 @@ def failed(n: int, edge: str, reason: str = "IndexError: no rows") -> Row:
     return checked(n, edge, Status.ERROR, reason)
 
 
+def judged_rows(rows: Sequence[Row]) -> JudgedProvider:
+    return judge_provider("mine", rows, lambda row: "kbench check")
+
+
 def verdict_on(provider: JudgedProvider, min_speedup: float | None = None) -> list[str]:
-    judged = JudgedFile(
-        schema=VERSION,
+    answer = JudgeAnswer(
         file="mine.py",
         operator="rmsnorm",
         device="a GPU",
@@ -40,16 +44,17 @@ def verdict_on(provider: JudgedProvider, min_speedup: float | None = None) -> li
         random_shapes=2,
         seed=1,
         cases=0,
+        of_cases=2,
         interrupted=False,
         noise="",
         providers=[provider],
         exit_status=ExitStatus.OK,
     )
-    return [" ".join(line.split()) for line in verdict_lines(judged, provider, min_speedup)]
+    return [" ".join(line.split()) for line in verdict_lines(answer, provider, min_speedup)]
 
 
 def lines(*checks: Row) -> list[str]:
-    return verdict_on(judge_provider("mine", checks))
+    return verdict_on(judged_rows(checks))
 
 
 PART = [
@@ -62,31 +67,36 @@ PART = [
 def test_inputs_and_cases_that_a_provider_declined_are_not_counted_as_right() -> None:
     assert "correct yes: 4 inputs, in 2 cases" in lines(*PART)
     assert "unsupported in 1 case: N must be even" in lines(*PART)
-    assert judge_provider("mine", PART).checked_inputs == 4
+    assert judged_rows(PART).checked_inputs == 4
 
 
 def test_a_provider_that_fails_on_one_edge_input_is_right_except_for_it() -> None:
-    """Equal reasons have one line, whatever the number of cases."""
+    """An input has one line, whatever the number of cases."""
     own = [outcome for n in range(9) for outcome in (checked(n, "random"), failed(n, "no rows"))]
     said = lines(*own)
     assert "correct no: right except for the edge input no rows; 9 of 9 cases failed there" in said
-    assert [line for line in said if line.startswith("error")] == ["error in 9 cases (no rows): IndexError: no rows"]
-    own += [failed(9, "no rows", "another reason"), failed(10, "no rows", "another reason")]
-    assert "error in 2 cases (no rows): another reason" in lines(*own)
+    [line] = [line for line in said if line.startswith("error")]
+    assert line == "error at M=4096 N=0 float32 and 8 more (no rows): IndexError: no rows"
 
 
 def test_a_provider_that_fails_on_random_inputs_or_on_many_is_not_right_except_for_them() -> None:
     for edges in (["random"], ["no rows", "one NaN", "zeros"]):
         said = lines(checked(1, "transposed"), *(failed(1, edge) for edge in edges))
         assert "correct no: 1 of 1 case failed" in said
-        assert f"error at M=4096 N=1 float32 ({', '.join(edges)}): IndexError: no rows" in said
+        assert f"error at M=4096 N=1 float32 ({edges[0]}): IndexError: no rows" in said
+
+
+def test_many_failures_are_counted_and_a_few_are_listed() -> None:
+    provider = judged_rows([failed(1, f"input {number}") for number in range(8)])
+    assert len(provider.failures) == 5 and provider.more_failures == 3
+    assert "and on 3 more inputs" in verdict_on(provider)
 
 
 def test_a_timed_case_that_is_declined_in_every_session_counts_once() -> None:
     rows = [
         row(n, session=s, status=Status.UNSUPPORTED, reason="N is too long", ms=None) for n in (1, 2) for s in (0, 1)
     ]
-    assert [group.cases for group in judge_provider("mine", PART, rows).declined] == [2]
+    assert [group.cases for group in judged_rows([*PART, *rows]).declined] == [2]
 
 
 # ---- comparisons that are missing
@@ -141,17 +151,19 @@ def test_a_baseline_that_is_wrong_in_one_session_has_no_time_that_counts() -> No
 
 def test_a_provider_is_not_trusted_if_every_timed_case_shows_too_little() -> None:
     weak, shown = (row(n, 1.0, "mine", flags=flags) for n, flags in ((1, (Flag.WEAK_CHECK,)), (256, ())))
-    assert judge_provider("mine", [], [weak, shown]).trusted is True  # a softmax over one column is 1
-    assert judge_provider("mine", [], [weak, failed(2, "")]).trusted is False
+    assert judged_rows([weak, shown]).trusted is True  # a softmax over one column is 1
+    assert judged_rows([weak, failed(2, "")]).trusted is False
 
 
-def judged(rows: Sequence[Row], absent: Sequence[JudgedGap] = ()) -> tuple[ExitStatus, str]:
+def judged(rows: Sequence[Row], absent: Sequence[Gap] = ()) -> tuple[ExitStatus, str]:
     """The exit code with these rows of the baseline `other` and `--min-speedup 1`, and why it is no pass."""
     analysis = analyse([*MINE, *rows], None)
-    speed = against(analysis, "mine", "other")
+    speed = against(analysis, OperatorInfo(("M", "N"), {}, ("float32",)), "mine", "other")
     missing = [*gaps(analysis, "mine", "other", named=bool(absent)), *absent]
-    provider = judge_provider("mine", [], MINE, [speed] if speed else [], missing)
-    return exit_status([provider], 1.0, interrupted=False), " ".join(verdict_on(provider, 1.0))
+    provider = judge_provider(
+        "mine", MINE, lambda row: "", baselines=[speed] if speed else [], not_compared=missing, min_speedup=1.0
+    )
+    return exit_status([provider], interrupted=False), " ".join(verdict_on(provider, 1.0))
 
 
 def test_the_exit_code_is_0_only_if_every_speed_up_that_counts_is_known() -> None:
@@ -162,7 +174,7 @@ def test_the_exit_code_is_0_only_if_every_speed_up_that_counts_is_known() -> Non
 
 
 def test_a_provider_that_is_too_slow_fails_also_if_another_speed_up_is_not_known() -> None:
-    absent = JudgedGap(baseline="quack", status=Status.UNAVAILABLE, reason="not installed", cases=2, required=True)
+    absent = Gap(baseline="quack", status=Status.UNAVAILABLE, reason="not installed", cases=2, required=True)
     status, said = judged(other(0.5, 0.5), [absent])
     assert status == ExitStatus.FAILED and "too slow: 0.5x is less than --min-speedup 1" in said
     status, said = judged(other(2.0, 2.0), [absent])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,9 @@ def judged(made_once: MadeOnce) -> Path:
 
     def make(folder: Path) -> None:
         (folder / "mine.py").write_text(FILE)
-        all_of_them = run_kbench("judge", "mine.py", *JUDGE, "--shapes", 12, "--json", "--out", "kept", folder=folder)
-        keep(all_of_them, folder, "all")
+        for name in ("all", "again"):
+            options = ("--shapes", 12, "--seed", 7, "--json", "--out", name)
+            keep(run_kbench("judge", "mine.py", *JUDGE, *options, folder=folder), folder, name)
         alone = ("judge", "mine.py", *JUDGE, "--shapes", 0, "--provider", "honest")
         keep(run_kbench(*alone, folder=folder), folder, "text")
         empty = ("judge", "mine.py", *JUDGE, "--shapes", 3, "--provider", "no-empty-rows")
@@ -94,7 +96,54 @@ def test_the_json_of_a_judgement_follows_its_schema(judged: Path, kbench: Kbench
     for name in ("all", "gated"):
         document = json.loads(kept(judged, name).out)
         jsonschema.validate(document, schema)
-        assert {"file", "operator", "device", "passed", "random_shapes", "cases", "providers"} <= set(document)
+        assert {"file", "operator", "device", "seed", "passed", "random_shapes", "cases", "providers"} <= set(document)
+
+
+def test_each_provider_has_a_verdict_and_the_codes_of_its_reasons(judged: Path) -> None:
+    words = {name: (verdict["verdict"], verdict["reasons"]) for name, verdict in verdicts(kept(judged, "all")).items()}
+    assert words["honest"] == ("pass", []) and words["declines"] == ("unknown", ["not-checked"])
+    assert words["wrong-for-nan"] == ("wrong", ["wrong"]) and words["no-empty-rows"] == ("wrong", ["error"])
+    assert words["disguised"] == ("not-trusted", ["same-ops"])
+    gated = verdicts(kept(judged, "gated"))["honest"]
+    assert (gated["verdict"], gated["reasons"]) == ("too-slow", ["too-slow"])
+
+
+def test_a_wrong_kernel_gets_the_first_wrong_element_and_a_command_that_makes_it_again(
+    judged: Path, kbench: Kbench, write: Write
+) -> None:
+    wrong = verdicts(kept(judged, "all"))["wrong-if-square"]
+    failure, element = wrong["failures"][0], wrong["failures"][0]["element"]
+    assert failure["dtype"] == "float32" and failure["axes"]["M"] == failure["axes"]["N"]
+    assert element["output"] == "y" and element["index"] == [0, 0]
+    assert float(element["value"]) == pytest.approx(2 * float(element["expected"]))
+    assert any("no size that the config names" in hint for hint in wrong["hints"])
+    write("mine.py", FILE)
+    program, *words = shlex.split(failure["reproduce"])
+    again = kbench(*words, "--json")
+    assert program == "kbench" and again.code == 1
+    jsonschema.validate(json.loads(again.out), json.loads(kbench("schema", "check").out))
+    [provider] = json.loads(again.out)["providers"]
+    assert provider["failures"][0] | {"cases": 1} == failure | {"cases": 1}
+
+
+def test_a_seed_repeats_shapes_and_inputs_and_without_one_they_are_new(judged: Path) -> None:
+    first, again = (verdicts(kept(judged, name)) for name in ("all", "again"))
+    assert [verdict["failures"] for verdict in first.values()] == [verdict["failures"] for verdict in again.values()]
+    assert json.loads(kept(judged, "all").out)["seed"] == 7 != json.loads(kept(judged, "gated").out)["seed"]
+    assert "--seed " in kept(judged, "text").out
+
+
+def test_a_dozen_cases_of_a_config_are_timed_unless_the_user_chooses(kbench: Kbench, write: Write) -> None:
+    write("mine.py", FILE)
+    write("many.yaml", "{operator: softmax, providers: [torch-native], sweep: {M: [1, 2, 3, 4], N: [8, 16, 24, 32]}}")
+    ended = kbench(
+        "judge", "mine.py", "--against", "many.yaml", *QUICK, "--shapes", 0, "--provider", "honest", "--json"
+    )
+    document = json.loads(ended.out)
+    [speed] = document["providers"][0]["baselines"]
+    assert (document["cases"], document["of_cases"]) == (12, 16) and sum(speed["outcomes"].values()) == 12
+    assert sum(group["cases"] for group in speed["groups"]) == 12 and len(speed["groups"]) == 3
+    assert "M=1 N=8" in ended.err and "M=4 N=32" in ended.err and len(ended.out.splitlines()) < 120
 
 
 def test_a_right_kernel_is_correct_trusted_deterministic_and_passes_however_slow(judged: Path) -> None:
@@ -118,9 +167,10 @@ def test_min_speedup_fails_a_slower_kernel_and_more_cases_of_a_session_do_not_na
     assert ended.code == 1 and json.loads(ended.out)["passed"] is False
     assert honest["correct"] and honest["trusted"]
     [baseline] = honest["baselines"]
-    widths = [math.log(case["interval"][1] / case["interval"][0]) for case in baseline["cases"]]
+    cases = (baseline["worst"], baseline["best"])
+    widths = [math.log(case["interval"][1] / case["interval"][0]) for case in cases]
     low, high = baseline["interval"]
-    assert len(widths) == 2 and math.log(high / low) >= min(widths) - 1e-9
+    assert cases[0]["case"] != cases[1]["case"] and math.log(high / low) >= min(widths) - 1e-9
 
 
 def test_a_kernel_that_is_wrong_for_some_random_shapes_is_not_timed_and_the_case_is_named(judged: Path) -> None:
@@ -135,15 +185,14 @@ def test_a_kernel_that_is_wrong_for_some_random_shapes_is_not_timed_and_the_case
 
 def test_a_kernel_that_is_wrong_on_one_edge_input_is_not_correct_and_the_input_is_named(judged: Path) -> None:
     failures = verdicts(kept(judged, "all"))["wrong-for-nan"]["failures"]
-    assert {tuple(failure["inputs"]) for failure in failures} == {("one NaN",)}
+    assert [failure["input"] for failure in failures] == ["one NaN"]
 
 
 def test_a_kernel_that_fails_on_empty_rows_only_is_right_except_for_them(judged: Path) -> None:
-    """The reason stands there once, not once for each case."""
     ended = kept(judged, "empty")
     assert ended.code == 1
     [line] = [line for line in ended.out.splitlines() if "right except for" in line]
-    assert "no columns" in line and "of 4 cases" in line
+    assert "no columns" in line
     assert sum("a row has no elements" in line for line in ended.out.splitlines()) == 1
 
 
@@ -161,7 +210,7 @@ def test_bits_that_differ_are_not_deterministic_and_who_declines_is_neither_righ
 
 
 def test_the_rows_of_a_judgement_are_kept_where_out_says_and_nowhere_else(judged: Path) -> None:
-    rows = rows_of(judged / "kept" / "softmax.csv")
+    rows = rows_of(judged / "all" / "softmax.csv")
     assert {"honest", "torch-native"} <= {row["provider"] for row in rows if row["status"] == "ok"}
     assert not (judged / "results").exists()
 

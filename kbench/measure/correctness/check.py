@@ -331,4 +331,5 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     first = failed[0]
     prefix = f"{first.output.name}: " if len(outputs) > 1 or first.output.gradient else ""
     near = all(wrong.near for wrong in failed)
-    return Accuracy(result.max_ulp, result.max_rel_err, f"{prefix}{first.describe()}", off=True, near=near)
+    reason = f"{prefix}{first.describe()}"
+    return Accuracy(result.max_ulp, result.max_rel_err, reason, off=True, near=near, element=first.first)

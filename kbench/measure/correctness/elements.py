@@ -35,6 +35,7 @@ from kbench.contract.origin import shipped
 from kbench.measure.correctness.definition import Output
 from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, OutputPart
+from kbench.results.row import WrongElement
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Accuracy:
     off            the output fails by its values, not by its form
     near           no value is off by much, or few whole numbers are wrong, so the tolerance may be too narrow
     remark         what the operator's own check says of outputs that pass, if it shows too little to trust them
+    element        the first wrong element; None if the output fails by its form, or the operator judges it itself
     """
 
     max_ulp: float | None = None
@@ -58,6 +60,7 @@ class Accuracy:
     off: bool = False
     near: bool = False
     remark: str = ""
+    element: WrongElement | None = None
 
     def worst(self, other: Accuracy) -> Accuracy:
         """Both checks combined: the larger errors and the first failure."""
@@ -71,6 +74,7 @@ class Accuracy:
             first_failure.off,
             first_failure.near,
             self.remark or other.remark,
+            first_failure.element,
         )
 
 
@@ -106,7 +110,8 @@ class WrongElements:
         self.operator, self.output = operator, output
         self._rows = rows
         self._row_dimension = output.declared.dimension_of(operator.rows) if operator.rows and rows else None
-        self._first = self._knob = ""
+        self.first: WrongElement | None = None
+        self._words = self._knob = ""
         self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
         self._zeros = self._nans = self._close = True
 
@@ -130,7 +135,8 @@ class WrongElements:
         if not self.count:
             index = tuple(bad.nonzero()[0].tolist())
             is_, should = str(output[index].item()), str(part.reference[index].item())
-            self._first = self._place(part, index) + (errors.words(index) if errors else f"{is_} instead of {should}")
+            self.first = WrongElement(self.output.name, self._place(part, index), is_, should)
+            self._words = errors.words(index) if errors else f"{is_} instead of {should}"
             self._knob = errors.knob(index) if errors else ""
         if errors:
             self._close &= bool((errors.error[bad] <= NEAR * errors.allowed[bad]).all())
@@ -141,11 +147,12 @@ class WrongElements:
         if len(self.shape) > 1:
             self._widen_bounds(part, bad.any(0))
 
-    def _place(self, part: OutputPart, index: tuple[int, ...]) -> str:
+    def _place(self, part: OutputPart, index: tuple[int, ...]) -> tuple[int, ...]:
+        """The index of an element of a part in the whole output."""
         numbers = [i + (part.start if d == part.dimension else 0) for d, i in enumerate(index)]
         if self._rows and self._row_dimension is not None:
             numbers[self._row_dimension] = self._rows[numbers[self._row_dimension]]
-        return f"first at [{', '.join(map(str, numbers))}]: " if index else ""
+        return tuple(numbers)
 
     def _widen_bounds(self, part: OutputPart, columns: Tensor) -> None:
         if part.dimension:  # a slice of every row
@@ -161,7 +168,9 @@ class WrongElements:
         kind = "zero" if self._zeros else "NaN" if self._nans else "wrong"
         many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
         where = self._where() if self.count < self.total else ""
-        return f"{many} {kind}{where}; {self._first}{self._hint()}"
+        index = self.first.index if self.first else ()
+        place = f"first at [{', '.join(map(str, index))}]: " if index else ""
+        return f"{many} {kind}{where}; {place}{self._words}{self._hint()}"
 
     def _where(self) -> str:
         """The columns, or the indices of a tensor of more dimensions, within which all wrong elements are."""

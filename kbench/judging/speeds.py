@@ -13,39 +13,80 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from kbench.analysis import Analysis, CaseKey
-from kbench.judging.verdict import JudgedBaseline, JudgedCase, JudgedGap
+from kbench.judging.answer import BaselineSpeed, CaseSpeed, Gap, GroupSpeed, Interval
+from kbench.protocol import OperatorInfo
+from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import CHECKED_REASON, Flag, Role, Status
 
+SIZE_GROUPS = 3
+"""The cases are sorted by the bytes of their tensors, and divided into so many groups of about as many cases."""
 
-def against(analysis: Analysis, provider: str, baseline: str) -> JudgedBaseline | None:
+
+def against(analysis: Analysis, info: OperatorInfo, provider: str, baseline: str) -> BaselineSpeed | None:
     """The provider against a baseline; None if no case has a time of both."""
     keys = [key for key, timed in analysis.cases.items() if provider in timed and baseline in timed]
-    return mean_speed(baseline, [_speed(analysis, key, provider, baseline) for key in keys]) if keys else None
+    if not keys:
+        return None
+    cases = {key.case: _speed(analysis, key, provider, baseline) for key in keys}
+    by_speed = sorted(cases.values(), key=lambda case: case.speedup)
+    speedup, interval = mean_speed(by_speed)
+    return BaselineSpeed(
+        baseline=baseline,
+        speedup=speedup,
+        interval=interval,
+        outcomes=Counter(case.outcome for case in by_speed),
+        worst=by_speed[0],
+        best=by_speed[-1],
+        groups=_groups(cases, info),
+    )
 
 
-def _speed(analysis: Analysis, key: CaseKey, provider: str, baseline: str) -> JudgedCase:
+def _speed(analysis: Analysis, key: CaseKey, provider: str, baseline: str) -> CaseSpeed:
     """The interval covers the scatter of the rounds, and what two measurements of the same code differ by in this case."""
     pair = analysis.compare_pair(key, baseline, provider)
     speedup = 1 / pair.ratio
     half = math.exp(max(pair.half_width, analysis.noise.pairs.get(key, analysis.noise.proof)))
-    label = analysis.cases[key][provider][0].case.label
-    return JudgedCase(case=label, speedup=speedup, interval=(speedup / half, speedup * half), outcome=pair.outcome)
+    interval = (speedup / half, speedup * half)
+    return CaseSpeed(case=key.case.label, speedup=speedup, interval=interval, outcome=pair.outcome)
 
 
-def mean_speed(baseline: str, cases: Sequence[JudgedCase]) -> JudgedBaseline:
-    """The geometric mean over some cases, at least one. All cases are from the same sessions, and what differs between sessions
-    may shift all of them alike. So the interval of the mean is as wide as theirs on average: more cases do not narrow it."""
+def mean_speed(cases: Sequence[CaseSpeed]) -> tuple[float, Interval]:
+    """The geometric mean over some cases, at least one, with its interval. All cases are from the same sessions, and what
+    differs between sessions may shift all of them alike. So the interval of the mean is as wide as theirs on average: more
+    cases do not narrow it."""
     mean = math.fsum(math.log(case.speedup) for case in cases) / len(cases)
     half = math.fsum(math.log(case.interval[1] / case.speedup) for case in cases) / len(cases)
-    interval = (math.exp(mean - half), math.exp(mean + half))
-    return JudgedBaseline(baseline=baseline, speedup=math.exp(mean), interval=interval, cases=list(cases))
+    return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
 
 
-def gaps(analysis: Analysis, provider: str, baseline: str, *, named: bool) -> list[JudgedGap]:
+def _groups(cases: Mapping[Case, CaseSpeed], info: OperatorInfo) -> list[GroupSpeed]:
+    """The cases by each of their dtype, scalars, choices and mode that varies, and by the bytes of their tensors."""
+    kinds: list[dict[str, list[CaseSpeed]]] = []
+    for name in ("dtype", *info.scalars, *info.choices):
+        kind: dict[str, list[CaseSpeed]] = {}
+        for case, speed in cases.items():
+            kind.setdefault(f"{name}={case.dtype if name == 'dtype' else case.axes[name]}", []).append(speed)
+        kinds.append(kind)
+    if len({info.tensor_bytes(case) for case in cases}) >= SIZE_GROUPS:
+        by_size = sorted(cases, key=info.tensor_bytes)
+        ends = [round(len(by_size) * number / SIZE_GROUPS) for number in range(SIZE_GROUPS + 1)]
+        parts = [by_size[start:end] for start, end in pairwise(ends)]
+        kinds.append(
+            {f"up to {info.tensor_bytes(part[-1]) / 1e6:.3g} MB": [cases[case] for case in part] for part in parts}
+        )
+    groups = []
+    for name, members in ((name, members) for kind in kinds if len(kind) > 1 for name, members in kind.items()):
+        speedup, interval = mean_speed(members)
+        groups.append(GroupSpeed(group=name, cases=len(members), speedup=speedup, interval=interval))
+    return groups
+
+
+def gaps(analysis: Analysis, provider: str, baseline: str, *, named: bool) -> list[Gap]:
     """What the comparison with a baseline lacks, an entry for each reason. `named`: `--baseline` names the baseline."""
     keys = [key for key, timed in analysis.cases.items() if provider in timed]
     lacking = {key.case for key in keys if baseline not in analysis.cases[key]}
@@ -58,7 +99,7 @@ def gaps(analysis: Analysis, provider: str, baseline: str, *, named: bool) -> li
     if nowhere and not named and not any(_is_fault(status) for status, _ in counted):
         return []
     return [
-        JudgedGap(
+        Gap(
             baseline=baseline,
             status=status,
             reason=reason,

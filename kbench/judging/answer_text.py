@@ -1,0 +1,158 @@
+"""A verdict as a table of text: what is said of a provider, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbench.analysis import Outcome
+from kbench.judging.answer import TIMING, BaselineSpeed, Gap, JudgeAnswer, JudgedProvider, Profile, Shortfall
+from kbench.protocol import RANDOM
+from kbench.results.vocabulary import Status
+from kbench.text.numbers import microseconds
+from kbench.text.words import plural
+
+FEW_INPUTS = 2
+"""If a provider failed on so many edge inputs at most, the verdict names them first: it is right on all others."""
+
+LABEL_WIDTH = 14
+"""Characters of the first column."""
+
+OUTCOME_WORDS = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWER: "slower", Outcome.UNCLEAR: "unclear"}
+
+
+def verdict_lines(answer: JudgeAnswer, provider: JudgedProvider, min_speedup: float | None) -> Iterator[str]:
+    """The lines on one provider."""
+    yield f"{provider.provider} ({answer.file}), {answer.operator} on {answer.device}, --seed {answer.seed}"
+    table = {
+        "correct": _correct(provider),
+        "trust": _trust(provider),
+        "deterministic": _deterministic(provider),
+        "speed": _speed(answer, provider),
+        "profile": _profile(provider.profile),
+        "hints": iter(provider.hints),
+    }
+    for label, lines in table.items():
+        for number, line in enumerate(lines):
+            yield f"  {'' if number else label:{LABEL_WIDTH}} {line}"
+    if min_speedup is not None:
+        yield from _gate(provider, min_speedup)
+
+
+def _correct(provider: JudgedProvider) -> Iterator[str]:
+    if provider.correct is None:
+        yield "unknown: kbench could not check it in any case"
+    elif provider.correct:
+        yield f"yes: {plural(provider.checked_inputs, 'input')}, in {plural(provider.tried_cases, 'case')}"
+    else:
+        failed = f"{provider.failed_cases} of {plural(provider.tried_cases, 'case')} failed"
+        inputs = list(dict.fromkeys(failure.input for failure in provider.failures))
+        few = len(inputs) <= FEW_INPUTS and not {RANDOM, TIMING} & set(inputs)
+        noun = "edge input" if len(inputs) == 1 else "edge inputs"
+        yield f"no: right except for the {noun} {', '.join(inputs)}; {failed} there" if few else f"no: {failed}"
+    for failure in provider.failures:
+        more = f" and {failure.cases - 1} more" if failure.cases > 1 else ""
+        shapes = f", {failure.shapes}" if failure.shapes else ""
+        yield f"{failure.status.value} at {_sizes(failure.case)}{more} ({failure.input}{shapes}): {failure.reason}"
+    if provider.more_failures:
+        yield f"and on {plural(provider.more_failures, 'more input')}"
+    if provider.failures:
+        yield f"repeat: {provider.failures[0].reproduce}"
+    for declined in provider.declined:
+        yield f"{declined.status.value} in {plural(declined.cases, 'case')}: {declined.reason}"
+
+
+def _trust(provider: JudgedProvider) -> Iterator[str]:
+    signs = {doubt.flag.value: doubt.cases for doubt in provider.doubts}
+    signs |= {failure.status.value: failure.cases for failure in provider.failures if failure.status is Status.TAMPERED}
+    if signs:
+        counted = ", ".join(f"{word} in {plural(cases, 'case')}" for word, cases in signs.items())
+        yield f"no: {counted} (kbench explain {next(iter(signs))})"
+        for doubt in provider.doubts:
+            if doubt.reason:
+                yield f"{doubt.flag.value} at {_sizes(doubt.case)}: {doubt.reason}"
+    elif provider.trusted is None:
+        yield "unknown: it was not timed"
+    else:
+        yield "no sign of tampering"
+    harmless = [f"{count} {flag.value}" for flag, count in provider.flags.items() if flag.value not in signs]
+    if harmless:
+        yield f"flags: {', '.join(harmless)}"
+
+
+def _deterministic(provider: JudgedProvider) -> Iterator[str]:
+    if provider.deterministic is None:
+        yield "unknown: no input was tried twice"
+    elif provider.deterministic:
+        yield "yes"
+    else:
+        right = "" if provider.failures else ", both within the tolerance"
+        yield f"no: two calls on the same input gave different bits{right}"
+
+
+def _speed(answer: JudgeAnswer, provider: JudgedProvider) -> Iterator[str]:
+    if answer.interrupted and not answer.cases and not provider.failures:
+        yield "not timed: interrupted before a case had been timed"
+    elif provider.untimed:
+        yield provider.untimed
+    elif not provider.baselines:
+        yield "no baseline was timed in the same cases"
+    for baseline in provider.baselines:
+        yield from _against(baseline)
+    yield from map(_gap, provider.not_compared)
+    if not provider.untimed and not answer.interrupted and answer.cases < answer.of_cases:
+        yield f"{answer.cases} of the {answer.of_cases} cases of the config were timed; --set and --profile choose others"
+    if answer.noise and not provider.untimed:
+        yield answer.noise
+
+
+def _against(against: BaselineSpeed) -> Iterator[str]:
+    low, high = against.interval
+    outcomes = [
+        f"{word} in {count}" for outcome, word in OUTCOME_WORDS.items() if (count := against.outcomes.get(outcome))
+    ]
+    cases = sum(against.outcomes.values())
+    text = f"{against.speedup:.3f}x as fast as {against.baseline} [{low:.3f}, {high:.3f}]: {', '.join(outcomes)}"
+    text += f" of {plural(cases, 'case')}"
+    if cases > 1:
+        pair = {"worst": against.worst, "best": against.best}
+        text += "; " + ", ".join(f"{word} {case.speedup:.2f}x at {_sizes(case.case)}" for word, case in pair.items())
+    yield text
+    if against.groups:
+        yield "  " + ", ".join(f"{group.group} {group.speedup:.2f}x" for group in against.groups)
+
+
+def _gap(gap: Gap) -> str:
+    if gap.status is Status.UNAVAILABLE:
+        return f"not compared with {gap.baseline}, which cannot run here: {gap.reason}"
+    return f"not compared with {gap.baseline} in {plural(gap.cases, 'case')}: {gap.status.value} ({gap.reason})"
+
+
+def _profile(profile: Profile | None) -> Iterator[str]:
+    if profile is None:
+        return
+    facts = [
+        "" if profile.launches is None else plural(profile.launches, "launch", "launches"),
+        "" if profile.registers is None else f"{profile.registers} registers",
+        "" if profile.spilled_bytes is None else f"{profile.spilled_bytes} bytes spilled",
+        "" if profile.copy_fraction is None else f"{profile.copy_fraction:.2f} of copy",
+    ]
+    yield f"at {_sizes(profile.case)}: {', '.join([f'{microseconds(profile.ms)} us', *filter(None, facts)])}"
+    yield from (cause.sentence for cause in profile.causes)
+
+
+def _gate(provider: JudgedProvider, min_speedup: float) -> Iterator[str]:
+    """Why the provider does not pass `--min-speedup`."""
+    lacking = list(dict.fromkeys(gap.baseline for gap in provider.not_compared if gap.required))
+    if Shortfall.TOO_SLOW in provider.reasons:
+        yield f"  too slow: {provider.baselines[0].speedup:.6g}x is less than --min-speedup {min_speedup:g}"
+    elif Shortfall.SPEED_UNKNOWN in provider.reasons:
+        why = "it was not compared with any baseline"
+        if lacking:
+            needs = f"--min-speedup needs the comparison with {', '.join(lacking)}"
+            why = f"{needs}; leave a baseline out with --baseline, or make it run"
+        yield f"  not shown to be fast enough: {why}"
+
+
+def _sizes(label: str) -> str:
+    """The label of a case without its operator."""
+    return label.partition(" ")[2]
