@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
@@ -93,22 +91,6 @@ def fake_machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     machine = FakeMachine()
     monkeypatch.setattr("kbench.execute.prepare.executor_for", machine.executor_for)
     return machine
-
-
-@pytest.fixture
-def kbench_process(tmp_path: Path) -> Kbench:
-    """Run `kbench ARGUMENTS` in a new process, for tests of how the program starts and ends."""
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "kbench", *map(str, arguments)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-
-    return run
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drawing import Draw, caption, case, drawn_row, labels, title
+from drawing import Draw, caption, case, drawn_row, labels
 from matplotlib.colors import to_hex
 
 
@@ -12,18 +12,6 @@ def names(figure: Any, panel: int = 0) -> list[str]:
     """The names of the bars from top to bottom."""
     axes = figure.axes[panel]
     return [tick.get_text() for tick in axes.get_yticklabels()][:: 1 if axes.yaxis_inverted() else -1]
-
-
-def test_one_case_is_bars_sorted_by_speed_with_values(draw: Draw) -> None:
-    speeds = {"naive": 4.0, "best": 3900.0, "middle": 1700.0}
-    rows = [drawn_row(case(32768), name, gbps=speed, gbps_p20=None, gbps_p80=None) for name, speed in speeds.items()]
-    [figure] = draw(*rows)
-    assert names(figure) == ["best", "middle", "naive"]
-    assert labels(figure.axes[0]) == ["3900", "1700", "4"]
-    assert "N=32768" in title(figure)
-    assert figure.axes[0].get_xlim()[0] == 0
-    [figure] = draw(*(drawn_row(case(32768), name, ms=speed) for name, speed in speeds.items()), metric="ms")
-    assert names(figure) == ["naive", "middle", "best"]
 
 
 def test_parameters_are_bars_of_their_own(draw: Draw) -> None:

@@ -6,12 +6,11 @@ import math
 from pathlib import Path
 
 import pytest
-from drawing import NS, caption, case, drawn_row, labels, legend, panels, save, title
+from drawing import NS, caption, case, drawn_row, labels, legend, save, title
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import load_sources
-from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot
 from kbench.results.row import Row
 
@@ -61,17 +60,6 @@ def test_a_sweep_shows_every_change_and_its_verdict(tmp_path: Path) -> None:
     assert list(margin) == pytest.approx([-math.log(1.02), math.log(1.02)])
 
 
-def test_providers_and_dtypes_are_panels_on_one_scale(tmp_path: Path) -> None:
-    names, dtypes = ("cuda", "row[num_warps=2]", "row[num_warps=16]"), ("float16", "float32")
-    old, new = (
-        [row for n in NS for name in names for dtype in dtypes for row in timed(name, n, ms, dtype=dtype)]
-        for ms in (1.0, 1.1)
-    )
-    [figure] = drawn(old, new, tmp_path)
-    assert panels(figure) == [f"{name} · {dtype}" for name in names for dtype in dtypes]
-    assert len({axes.get_ylim() for axes in figure.axes}) == 1
-
-
 def test_rows_without_a_change_have_a_mark_in_the_strip_below(tmp_path: Path) -> None:
     old = [row for n in NS for row in timed("triton", n, 1.0)]
     new = [row for n in NS[1:4] for row in timed("triton", n, 1.0)]
@@ -82,17 +70,6 @@ def test_rows_without_a_change_have_a_mark_in_the_strip_below(tmp_path: Path) ->
     assert legend(figure) == ["1 failed", "1 missing", "3 same"]
 
 
-def test_without_a_sweep_the_worst_row_is_on_top(tmp_path: Path) -> None:
-    factors = {"a": 1.0, "b": 1.3, "c": 0.8, "gone": 1.0}
-    old = [row for name in factors for row in timed(name, 256, 1.0)]
-    new = [row for name in "abc" for row in timed(name, 256, factors[name])]
-    [figure] = drawn(old, new, tmp_path)
-    [axes] = figure.axes
-    assert axes.get_ylim()[0] > axes.get_ylim()[1]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["b", "a", "c", "gone"]
-    assert labels(axes) == ["slower  +30.0%", "same  0.0%", "faster  \N{MINUS SIGN}20.0%", "missing"]
-
-
 def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
     ns = range(256, 256 * 21, 256)
     old = [row for n in ns for row in timed("triton", n, 1.0)]
@@ -101,16 +78,6 @@ def test_a_wild_change_presses_nothing_flat(tmp_path: Path) -> None:
     assert [text for text in labels(figure.axes[0]) if text] == ["+4500%"]
     assert math.exp(figure.axes[0].get_ylim()[1]) < 1.5
     assert "beyond the axis" in caption(figure)
-
-
-def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
-    old = [row for n in NS for row in timed("triton", n, 1.0)]
-    with pytest.raises(ResultsError, match=r"no change to draw: .*kbench compare"):
-        drawn(old, [row for n in NS for row in timed("other", n, 1.0)], tmp_path)
-    with pytest.raises(UsageError, match=r"--x.*'K'.*M, N"):
-        drawn(old, old, tmp_path, x="K")
-    with pytest.raises(UsageError, match="a comparison has two files"):
-        list(plot(load_sources([tmp_path / "old.csv"]), Choices(kind="change")))
 
 
 def test_an_interval_that_goes_on_beyond_the_axis_ends_in_an_arrow(tmp_path: Path) -> None:

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from drawing import Draw, caption, case, drawn_row, labels, legend, panels, title
-from matplotlib.patches import Rectangle
+from drawing import Draw, caption, case, drawn_row, labels, panels
 
 from kbench.errors import ResultsError
-from kbench.plotting.maps import TIE_HATCH
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
 
 
 def race(n: int, m: int = 4096, dtype: str = "float32", **ms: float) -> list[Row]:
     return [drawn_row(case(n, m, dtype), name, ms=t) for name, t in ms.items()]
-
-
-def test_each_cell_names_the_winner_and_its_margin(draw: Draw) -> None:
-    [figure] = draw(
-        *race(256, 16, a=1.0, b=1.5), *race(512, 16, a=3.0, b=2.0), *race(256, 32, a=1.0, b=20.0), kind="heatmap"
-    )
-    assert sorted(labels(figure.axes[0])) == ["a\n1.50x", "a\n20x", "b\n1.50x"]
-    assert legend(figure) == ["a 2", "b 1"]
-    assert title(figure) == "fastest: softmax · float32"
-    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("N", "M")
-    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["16", "32"]
-    assert "the runner-up takes 10 % longer" in caption(figure)
-
-
-def test_a_margin_within_the_noise_floor_is_a_tie(draw: Draw) -> None:
-    repeats = [drawn_row(case(n), "repeat", role=Role.CONTROL, speedup=1 / 1.03) for n in (256, 512)]  # a floor of 3 %
-    rows = [*repeats, *race(256, a=1.0, b=1.02), *race(512, a=1.0, b=1.4)]
-    [figure] = draw(*rows, kind="heatmap")
-    assert labels(figure.axes[0]) == ["a\n~", "a\n1.40x"]
-    hatched = [patch.get_hatch() == TIE_HATCH for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
-    assert hatched == [True, False]
-    assert legend(figure) == ["a 1 + 1 tie", "~ tie (1)"]
 
 
 def test_dtypes_are_rows_where_only_one_axis_varies(draw: Draw) -> None:

@@ -7,38 +7,14 @@ import math
 
 import pytest
 from drawing import (
-    H200,
     NS,
     Draw,
     case,
     curves,
     drawn_row,
-    labels,
-    legend,
     marks,
     sweep,
 )
-
-
-def test_the_theoretical_bandwidth_is_drawn_where_it_does_not_press_the_data_flat(draw: Draw) -> None:
-    [fast] = draw(*sweep("triton", gbps=3000.0), environment=H200)
-    assert "theoretical 4814" in labels(fast.axes[0])
-    [slow] = draw(*sweep("triton", gbps=100.0, gbps_p80=None), environment=H200)
-    assert not any("theoretical" in text for text in labels(slow.axes[0]))
-    assert slow.axes[0].get_ylim()[1] < 150
-
-
-def test_the_region_that_fits_into_the_cache_is_shaded_up_to_its_edge(draw: Draw) -> None:
-    rows = [drawn_row(case(n), ms=n / 1e3, gbps=8000.0 / 1e3) for n in NS]  # n * 8000 bytes a call
-    [figure] = draw(*rows, environment={"cache_bytes": 8000 * 600})
-    assert "fits in L2 (5 MiB)" in labels(figure.axes[0])
-    [region] = figure.axes[0].patches
-    assert region.get_extents().transformed(figure.axes[0].transData.inverted()).x1 == pytest.approx(600)
-    for none_or_all in (1000, 10**9):
-        [figure] = draw(*rows, environment={"cache_bytes": none_or_all})
-        assert not figure.axes[0].patches and not any("fits in" in text for text in labels(figure.axes[0]))
-    [figure] = draw(*rows, environment={"cache_bytes": 8000 * 600, "device_type": "cpu"})
-    assert "fits in cache (5 MiB)" in labels(figure.axes[0])
 
 
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
@@ -103,12 +79,3 @@ def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Dra
     [figure] = draw(*sweep("triton", gbps_p80=1e6))
     bottom, top = figure.axes[0].get_ylim()
     assert bottom == 0 and 2000 < top < 3000
-
-
-def test_errors_are_drawn_for_checked_rows_too_and_may_be_zero(draw: Draw) -> None:
-    checked = [drawn_row(case(n), "triton", status="checked", reason="", max_ulp=0.0) for n in NS]
-    timed = sweep("cuda", max_ulp=2.5, flags=("overhead-bound", "suspect"))
-    [figure] = draw(*checked, *timed, metric="ulp", environment=H200)
-    assert sorted(curves(figure.axes[0])) == [[(n, 0.0) for n in NS], [(n, 2.5) for n in NS]]
-    assert legend(figure) == []  # flags are about times
-    assert sorted(labels(figure.axes[0])) == ["cuda", "triton"]  # and so is the cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from drawing import NS, Draw, caption, case, curves, drawn_row, legend, marks, sweep
+from drawing import NS, Draw, case, curves, drawn_row, legend, marks, sweep
 from matplotlib.colors import to_hex
 
 from kbench.plotting.style import LIGHT, MARK_SHAPES, QUESTION_MARK, styles
@@ -49,16 +49,3 @@ def test_a_suspect_value_is_a_question_mark_and_no_part_of_the_line_or_the_scale
     assert max(questions.get_ydata()) < axes.get_ylim()[1] < 3000  # type: ignore[type-var]
     assert curves(axes) == [[(n, 2000.0) for n in NS]]
     assert {"cheat", "suspect: implausible time"} <= set(legend(figure))
-
-
-def test_what_is_nowhere_in_the_picture_is_in_the_caption(draw: Draw) -> None:
-    [figure] = draw(
-        *sweep("triton", flags=("noisy",)),
-        *sweep("liger", status="unavailable"),
-        *sweep("lost", gbps=None),
-        *sweep("impossible", gbps=float("inf")),
-    )
-    text = caption(figure)
-    assert "not drawn: 15 of 20 rows" in text
-    assert "10 without gbps (impossible, lost)" in text and "5 unavailable (liger)" in text
-    assert "15 of 15 rows noisy" not in text and "5 of 15 rows noisy" in text

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
-from drawing import NS, Draw, caption, case, curves, drawn_row, legend, panels, save, sweep, title
+from drawing import Draw, caption, case, curves, drawn_row, legend, panels
 
-from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
-from kbench.plotting import Choices, plot, write_pictures
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -23,14 +20,6 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
     assert panels(figure) == [f"{field}-1", f"{field}-2"]
     [winners] = draw(*rows, kind="heatmap")
     assert panels(winners) == [f"{field}-1", f"{field}-2"]
-
-
-@pytest.mark.parametrize("timer", ["", "do_bench"])
-def test_a_row_of_a_lost_worker_makes_no_panel_of_its_own(draw: Draw, timer: str) -> None:
-    """A failed row has only planned values for device, timer and cache, in older files none."""
-    lost = [drawn_row(case(n), "hangs", status="timeout", timer=timer, cache="") for n in NS]
-    [figure] = draw(*sweep("triton"), *lost)
-    assert panels(figure) == [""] and title(figure) == title(draw(*sweep("triton"))[0])
 
 
 def test_speeds_that_grow_a_lot_are_logarithmic_and_slow_curves_are_no_reason(draw: Draw) -> None:
@@ -62,31 +51,12 @@ def test_an_axis_that_goes_with_x_makes_no_panels(draw: Draw) -> None:
 
 
 @pytest.mark.slow
-def test_more_configurations_are_pictures_named_by_what_they_hold(tmp_path: Path) -> None:
-    rows = [
-        drawn_row(case(n, m, d)) for n in (256, 512, 1024, 2048) for m in (1, 2, 3) for d in ("float16", "bfloat16")
-    ]
-    names = [path.name for path in write_pictures(save(tmp_path / "large.csv", rows), Choices("ms"), formats=("png",))]
-    assert names == ["large_ms_bfloat16.png", "large_ms_float16.png"]
-    rows = [drawn_row(case(n, m)) for n in range(1, 9) for m in (1, 2, 3, 4, 5)]
-    names = [path.name for path in write_pictures(save(tmp_path / "five.csv", rows), formats=("svg",))]
-    assert names == [f"five_gbps_M{m}.svg" for m in (1, 2, 3, 4, 5)]
-
-
-@pytest.mark.slow
 def test_too_many_pictures_or_panels_say_how_to_choose(draw: Draw) -> None:
     rows = [drawn_row(case(n, m)) for n in range(256, 300) for m in range(1, 41)]
     for choices in ({}, {"by": ["M"]}, {"kind": "bars"}):
         with pytest.raises(UsageError, match=r"--where '[MN]=.*--x.*--by") as caught:
             draw(*rows, **choices)
         assert "\n" not in str(caught.value)
-
-
-def test_too_many_files_are_not_chosen_among_with_where(tmp_path: Path) -> None:
-    files = [save(tmp_path / f"f{place}.csv", sweep("triton")) for place in range(10)]
-    with pytest.raises(UsageError, match=r"10 panels .*10 values of file.*name fewer files") as caught:
-        plot(load_sources(files), Choices("ms", by=["file"]))
-    assert "--where" not in str(caught.value)
 
 
 def parameter_sweep(ns: Iterable[int]) -> list[Row]:
@@ -122,8 +92,3 @@ def test_sizes_run_along_x_unless_a_scalar_is_asked_for(draw: Draw) -> None:
     assert [tick.get_text() for tick in asked.axes[0].get_xticklabels()] == ["1e-06", "1e-05", "0.0001"]
     with pytest.raises(UsageError, match="--x: 'causal' holds no numbers; choose from M, N, eps"):
         draw(*rows, axes=axes, x="causal")
-
-
-def test_too_many_curves_for_a_picture(draw: Draw) -> None:
-    with pytest.raises(UsageError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
-        draw(*(drawn_row(case(256), f"provider{place}") for place in range(300)))

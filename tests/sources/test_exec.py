@@ -83,45 +83,6 @@ def test_calls_in_helpers_threads_and_forks_are_told_apart(kbench: Kbench, tmp_p
     assert "acc_events" not in run.stderr, "what torch's profiler warns of is no business of the program"
 
 
-CHILDREN = """
-import os, subprocess, sys
-import torch, triton
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(["N"], [64], "provider", ["a", "b"], ["a", "b"], "children", {}, ylabel="ms")
-)
-def bench(N, provider, scale=1.0):
-    x = torch.ones(N)
-    if provider == "b" and sys.argv[1:] == ["dies"]:
-        os.kill(os.getpid(), 11)
-    return triton.testing.do_bench(lambda: x * scale, warmup=1, rep=1)
-
-bench.run()
-bench.run(scale=2.0)
-if not sys.argv[1:]:
-    for _ in range(2):
-        subprocess.run([sys.executable, __file__, "dies"])
-"""
-
-
-@pytest.mark.slow
-def test_each_child_that_dies_has_a_row_in_a_session_of_its_own_and_other_arguments_are_another_file(
-    kbench: Kbench, tmp_path: Path
-) -> None:
-    (tmp_path / "bench.py").write_text(CHILDREN)
-    run = kbench("exec", "--", sys.executable, "bench.py")
-    assert run.returncode == 0, run.stderr
-    rows = [row for row in rows_of(tmp_path, "children") if row["role"] == "provider"]
-    assert [(row["provider"], row["session"], row["status"]) for row in rows] == [
-        ("a", "0", "ok"), ("b", "0", "ok"), ("b", "1", "crashed"), ("b", "2", "crashed")
-    ]  # fmt: skip
-    for column in ("timer", "cache", "device"):
-        assert len({row[column] for row in rows}) == 1
-    assert {row["scale"] for row in rows_of(tmp_path, "children-2")} == {"2.0"}
-    file = tmp_path / "results" / "children.csv"
-    assert kbench("compare", file, file).returncode == 0
-
-
 @pytest.mark.parametrize(
     ("command", "name"),
     [

@@ -112,15 +112,6 @@ def test_inputs_come_from_where_the_workload_says(tmp_path: Path) -> None:
     assert torch.equal(drawn("made")[1], drawn("made")[1]), "the seed decides"
 
 
-def test_the_reference_computes_in_float64_whatever_dtypes_it_names(tmp_path: Path) -> None:
-    load(write_problem(tmp_path / "problem", SCALE, scale_workload(4)))
-    x, weight = torch.rand(4, 16, dtype=torch.float64), torch.rand(16, dtype=torch.float64)
-    y, total = registered["scale_n8"].reference(x, weight, dtype="bfloat16", a=3.0)
-    assert y.dtype == total.dtype == torch.float64
-    assert torch.allclose(y, x * weight * 3, rtol=1e-15) and torch.allclose(total, x.sum(-1), rtol=1e-15)
-    assert torch.get_default_dtype() == torch.float32
-
-
 FAULTS: dict[str, tuple[Any, str]] = {
     "an unknown axis": (
         changed(inputs={"x": {"shape": ["M", "K"], "dtype": "bfloat16"}}),
@@ -149,23 +140,6 @@ def test_a_malformed_definition_is_one_located_fault(tmp_path: Path, name: str) 
     assert raised.value.where.startswith(str(tmp_path))
 
 
-def test_a_solution_with_the_name_of_another_provider_is_one_fault_in_its_file(tmp_path: Path) -> None:
-    other = solution("reference", "def run(): ...")
-    with pytest.raises(SourceFault) as raised:
-        load(write_problem(tmp_path / "problem", SCALE, scale_workload(1), other=other))
-    assert "other.json: 'scale_n8' has a provider 'reference' already" in f"{raised.value.where}: {raised.value}"
-
-
-def test_a_solution_of_another_definition_is_left_out_with_a_note(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    definition = changed(name="../hunt")
-    other = solution("mine", "def run(): ...")
-    load(write_problem(tmp_path / "problem", definition, scale_workload(1), other=other, config={"a": 1}))
-    assert list(registered["../hunt"].providers) == ["reference"]
-    assert capfd.readouterr().err == "kbench: other.json is a solution of 'scale_n8', not of ../hunt\n"
-
-
 LINES = {
     "5": "workload.jsonl:2: it must hold a JSON object",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "random"}}}': "workload.jsonl:2: inputs: there is no a",
@@ -186,11 +160,6 @@ def test_a_malformed_workload_is_one_located_fault(tmp_path: Path, line: str) ->
 STORED = {"type": "safetensors", "path": "x.safetensors", "tensor_key": "r"}
 
 
-def test_a_file_with_inputs_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(SourceFault, match=r"no such file: x\.safetensors"):
-        load(write_problem(tmp_path / "take", TAKE, workload("kept", STORED, RANDOM)))
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -207,11 +176,3 @@ def test_stored_tensors_must_fit_the_definition(tmp_path: Path, content: bytes, 
     with pytest.raises(OperatorFault) as raised:
         drawn("kept")
     assert said in str(raised.value)
-
-
-def test_a_data_set_of_several_definitions_asks_for_one(tmp_path: Path) -> None:
-    (tmp_path / "definitions").mkdir()
-    for name in ("a", "b"):
-        (tmp_path / f"definitions/{name}.json").write_text(json.dumps(SCALE))
-    with pytest.raises(SourceFault, match=r"holds 2 definitions; name one of them, for example definitions/a.json"):
-        load(tmp_path)

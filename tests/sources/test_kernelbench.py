@@ -123,11 +123,6 @@ def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(
     assert all(row.max_ulp is None for row in rows.values()), "no error against float64 is claimed"
 
 
-def test_one_file_may_hold_the_problem_and_its_solution(tmp_path: Path) -> None:
-    load(write(tmp_path, both=PROBLEM + RIGHT) / "both.py")
-    assert list(registered["both"].providers) == ["reference", "ModelNew"]
-
-
 FAULTS = {
     "no inputs": (PROBLEM.replace("def get_inputs", "def inputs"), "mlp.py: `get_inputs` is not defined"),
     "code that exits": (
@@ -155,11 +150,6 @@ def test_a_malformed_problem_is_one_located_fault(tmp_path: Path, name: str) -> 
         load(write(tmp_path / "problem", mlp=text))
     assert expected in f"{raised.value.where}: {raised.value}"
     assert str(tmp_path) in raised.value.where
-
-
-def test_a_folder_of_several_problems_asks_for_one(tmp_path: Path) -> None:
-    with pytest.raises(SourceFault, match=r"holds 2 problems; name one of them, for example first\.py"):
-        load(write(tmp_path / "problems", first=PROBLEM, second=PROBLEM))
 
 
 CONVOLUTION = """

@@ -54,12 +54,6 @@ def test_objects_become_words_that_no_reader_takes_for_something_else() -> None:
     ]  # fmt: skip
 
 
-def test_rows_of_a_two_dimensional_array_are_words() -> None:
-    """Whether two arrays are equal is no single truth."""
-    assert cells(shape=list(np.array([[2, 3], [4, 5]]))) == {"shape": ["2-3", "4-5"]}
-    assert word(np.array([2, 3]), {"2-3": np.array([2, 4])}) == "2-3-2"
-
-
 def test_different_objects_with_the_same_text_get_different_words() -> None:
     class Named:
         def __str__(self) -> str:
