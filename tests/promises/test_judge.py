@@ -253,20 +253,27 @@ def honest(x):
     e = (x - x.amax(-1, keepdim=True)).exp() if x.shape[-1] else x
     return e / e.sum(-1, keepdim=True)
 """
-"""A file that registers the named ones of tests/cheats."""
+"""A file that registers the providers of these files of tests/cheats."""
 
 FOLDER = ROOT / "tests" / "cheats"
-ON_A_DEVICE = ("changed_stream", "other_stream")
+ON_A_DEVICE = ("streams",)
 ALONE = ("patched_clock_at_import", "replaced_operator")
 """What these replace, all providers find when they are imported or built."""
 
+
+def line_of(call: str) -> str:
+    """The place of this call among the cheats that look at what is not theirs: `looking.py:12`."""
+    lines = (FOLDER / "looking.py").read_text().splitlines()
+    return f"looking.py:{next(number for number, line in enumerate(lines, 1) if call in line)}"
+
+
 TAMPERED = {
     "changed_reference": "softmax.reference",
-    "forked_child": "os.fork at forked_child.py:18",
-    "frame_of_an_exception": "callers with tb_frame at frame_of_an_exception.py:18",
+    "forked_child": f"os.fork at {line_of('os.fork()')}",
+    "frame_of_an_exception": f"callers with tb_frame at {line_of('.tb_frame')}",
     "intercepted_torch": "torch function modes",
     "new_code_in_do_bench": "do_bench",
-    "only_when_checked": "callers with sys._getframe at only_when_checked.py:17",
+    "only_when_checked": f"callers with sys._getframe at {line_of('= sys._getframe()')}",
     "patched_check": "check.compared",
     "patched_clock": "perf_counter",
     "patched_clock_at_import": "perf_counter",
@@ -280,7 +287,7 @@ TAMPERED = {
     "replaced_driver": "driver of Triton",
     "replaced_operator": "torch.library",
     "slow_baseline": "torch.softmax",
-    "stolen_answer": "gc.get_objects at stolen_answer.py:17",
+    "stolen_answer": f"gc.get_objects at {line_of('gc.get_objects()')}",
     "traced_harness": "sys.setprofile",
 }
 """The cheats that are `tampered`, and what a reason names."""
