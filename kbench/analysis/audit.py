@@ -19,11 +19,11 @@ WORK_SHARE = 0.01
 """Counts of work that differ by no more than this are equal: scripts round the rates from which the counts follow."""
 
 LATE_SHARE, LATE_MS = 0.2, 2e-3
-"""What do_bench reads by itself must exceed the time by this share and by this much before it is called too long: 2 us are
-jitter of the events."""
+"""What the script's timer reads by itself must exceed the time by this share and by this much before it is called too long:
+2 us are jitter of the events."""
 
 HOST_SHARE = 0.5
-"""If a launch takes the host this share of what do_bench reads, the host is the reason."""
+"""If a launch takes the host this share of what the timer reads, the host is the reason."""
 
 LINES_NAMED = 3
 """How many lines with the same count of work a sentence names."""
@@ -158,12 +158,18 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
         for word, sentence in SENTENCES.items():
             if noticing := [row for row in rows if word in row.noticed.split(";")]:
                 yield sentence.format(name=name, where=f"in {_share(noticing, rows)}")
-        warm = [row for row in rows if Noticed.GRAPH in row.noticed.split(";") and row.script_ms and row.ms]
-        if warm:
+        warm = [row for row in rows if Noticed.WARM in row.noticed.split(";") and row.script_ms and row.ms]
+        if warm and warm[0].cache == "cold":
             times = f"it reads {_us(warm[0].script_ms)} us, and kbench measures {_us(warm[0].ms)} us"
             yield (
-                f"The script times {name} with do_bench_cudagraph, which leaves the inputs in the cache: at {_point(warm[0])} "
-                f"{times} with a {warm[0].cache} cache."
+                f"The script's timer leaves the inputs of {name} in the cache: at {_point(warm[0])} {times} with a cold cache."
+            )
+        divided = [row for row in rows if _after(Noticed.DIVIDED, row)]
+        if divided:
+            counts = " or ".join(sorted({_after(Noticed.DIVIDED, row) for row in divided}))
+            yield (
+                f"The script divides the time of a call of {name} by {counts}, in {_share(divided, rows)}, and so does kbench: "
+                "its rows show the time of one unit of work."
             )
         copying = [row for row in rows if _after(Noticed.SAME_AS, row)]
         if copying:
@@ -175,9 +181,10 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
 
 
 def _late(cases: RowsByCase) -> Iterator[str]:
-    """Closures for which do_bench by itself reads more than kbench: it times the host, or the device was busy."""
+    """Closures for which the script's timer by itself reads more than kbench: it times the host, or the device was busy."""
     for name, rows in _by_line(cases):
-        timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms and Noticed.GRAPH not in row.noticed]
+        cold = [row for row in rows if Noticed.WARM not in row.noticed.split(";")]
+        timed = [row for row in cold if row.script_ms and row.ms and row.launch_ms]
         late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
         by_host = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
         by_device = [row for row in late if row not in by_host]
@@ -191,7 +198,7 @@ def _late(cases: RowsByCase) -> Iterator[str]:
 def _late_sentence(name: str, late: Sequence[Row], timed: int, effect: str, who: str, reason: str) -> str:
     worst = max(late, key=_late_factor)
     return (
-        f"For {name}, the script's do_bench {effect}, in {len(late)} of {plural(timed, 'case')}. At {_point(worst)} it "
+        f"For {name}, the script's timer {effect}, in {len(late)} of {plural(timed, 'case')}. At {_point(worst)} it "
         f"reads {_us(worst.script_ms)} us. kbench measures {_us(worst.ms)} us, and a launch takes {who} "
         f"{_us(worst.launch_ms)} us. In these cases the script's times are {median(map(_late_factor, late)):.1f} times as "
         f"long as kbench's (median).{reason}"
@@ -206,7 +213,7 @@ def _order(cases: RowsByCase) -> Iterator[str]:
     """What `kbench exec` compares: it knows nothing but the order of a program's calls."""
     if any(set(group[0].case.axes) == {CALL_ORDER} and len(group) > 1 for group in cases.values()):
         yield (
-            "kbench does not know which calls of do_bench do the same work. It compares the first calls of all providers with "
+            "kbench does not know which calls of timers do the same work. It compares the first calls of all providers with "
             "each other, then the second calls, and so on. Ignore comparisons of calls that do different work."
         )
 

@@ -180,15 +180,16 @@ class Row:
         semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
         `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.
         `launches-nothing`: it runs nothing on the device. `allocates`: it allocates its output, and the baseline does not.
-        `reuses-memory`: it returns memory that existed before the call, and the baseline does not. `do_bench_cudagraph`: the
-        script times it with this function, which leaves the inputs in the cache. `tensor-bytes N`: the tensors that it holds
+        `reuses-memory`: it returns memory that existed before the call, and the baseline does not. `warm`: the script's
+        timer leaves the inputs in the cache. `divided-by N`: the script divides its time by N, because a call does the same
+        work N times, and so does this row. `tensor-bytes N`: the tensors that it holds
         and returns show that it moves N bytes, and the script counts at most half or at least twice as many. `same-as NAME`:
         it runs the same kernels as that provider.""", optional=True)
     counted: float | None = column("counted work", """For rows of a benchmark script: the bytes or the floating-point
         operations of one call, computed from the rate that the script reports, such as GB/s.""", optional=True)
     script_ms: float | None = column("script's time", """For rows of a benchmark script: the median time that
-        `triton.testing.do_bench` reads by itself, with the arguments that the script gives it. If it is much longer than
-        `ms`, the device waited for the host while `do_bench` timed the call.""", unit="ms", optional=True)
+        the script's timer reads by itself, with the arguments that the script gives it; empty if that is a profiler. If it is
+        much longer than `ms`, the device waited for the host while the timer timed the call.""", unit="ms", optional=True)
     kernels: int | None = column("kernels", """How many kernels one call launches; copies and fills by the driver do not
         count. kbench captures one extra call per provider and case in a CUDA graph, after the last round, and reads it. The
         `.kernels.jsonl` beside the CSV has the kernels. It is empty without an NVIDIA device, with `measure: {kernels:

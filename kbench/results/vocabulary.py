@@ -156,7 +156,8 @@ class Noticed(enum.StrEnum):
     LAUNCHES_NOTHING = "launches-nothing"
     ALLOCATES = "allocates"
     REUSES_MEMORY = "reuses-memory"
-    GRAPH = "do_bench_cudagraph"
+    WARM = "warm"
+    DIVIDED = "divided-by"
     TENSOR_BYTES = "tensor-bytes"
     SAME_AS = "same-as"
 

@@ -18,7 +18,7 @@ def test_do_bench_that_times_the_host_is_named_with_by_how_much() -> None:
     rows = [line("quack", n, ms=0.007, script_ms=0.052, launch_ms=0.045) for n in (256, 512)]
     [sentence] = audit(rows)
     assert sentence == (
-        "For quack, the script's do_bench times the host, not the device, in 2 of 2 cases. "
+        "For quack, the script's timer times the host, not the device, in 2 of 2 cases. "
         "At M=4096 N=256 it reads 52 us. kbench measures 7 us, "
         "and a launch takes the host 45 us. In these cases the script's times are 7.4 times as long as kbench's (median)."
     )
@@ -30,7 +30,7 @@ def test_calls_that_only_their_order_makes_comparable_are_said_to_be_so() -> Non
 
     [sentence] = audit([call("bench.py:3 relu", 1), call("bench.py:3 relu", 2), call("bench.py:9 sum", 2)])
     assert sentence.startswith(
-        "kbench does not know which calls of do_bench do the same work. It compares the first calls of"
+        "kbench does not know which calls of timers do the same work. It compares the first calls of"
     )
     assert audit([call("bench.py:3 relu", 1), call("bench.py:9 sum", 2)]) == [], "there is nothing to compare"
 
@@ -38,6 +38,13 @@ def test_calls_that_only_their_order_makes_comparable_are_said_to_be_so() -> Non
 def test_a_small_difference_to_do_bench_is_jitter() -> None:
     assert audit([line("a", ms=0.007, script_ms=0.0085, launch_ms=0.01)]) == []  # 1.5 us
     assert audit([line("a", ms=1.0, script_ms=1.1, launch_ms=0.01)]) == []  # 10 %
+
+
+def test_a_timer_that_leaves_the_inputs_in_the_cache_is_told_beside_a_cold_cache_only() -> None:
+    times = {"ms": 0.02, "script_ms": 0.008, "noticed": "warm", "launch_ms": 0.007}
+    [sentence] = audit([line("a", cache="cold", **times)])
+    assert "inputs of a in the cache" in sentence and "8 us" in sentence and "20 us" in sentence
+    assert audit([line("a", cache="warm", **times)]) == []
 
 
 def test_counts_that_differ_by_rounding_are_equal() -> None:

@@ -238,7 +238,6 @@ def test_the_audit_says_before_the_numbers_in_what_the_lines_differ(script_run: 
         "nothing": "returns something other than a tensor",
         "random": "draws random numbers",
         "buffer": "returns memory that existed before the timed call",
-        "warm": "do_bench_cudagraph",
     }.items():
         assert any(provider in line and words in line for line in audit), (provider, audit)
     assert not any(line.strip().startswith("clean ") for line in audit), audit
@@ -252,6 +251,11 @@ def test_bytes_that_are_counted_twice_or_half_as_often_as_the_tensors_have_are_n
 ) -> None:
     [named] = [line for line in audit_of(kept(script_run).out) if "times the bytes of the tensors" in line]
     assert "For bits," in named and " 8 times " in named and "32,768 for 4,096 bytes at N=128" in named, named
+
+
+def test_a_timer_that_leaves_the_inputs_in_the_cache_is_noticed(script_run: Path) -> None:
+    assert [row["noticed"] for row in lines(script_run, "warm")] == ["warm", "warm"]
+    assert not any("warm" in row["noticed"].split(";") for row in lines(script_run, "torch"))
 
 
 def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_show_and_compare_read_the_results(

@@ -79,7 +79,7 @@ def test_calls_in_helpers_threads_and_forks_are_told_apart(kbench: Kbench, tmp_p
     ]
     assert "calls.py:24 ones: error (1 case): RuntimeError: The size of tensor a (2) must match" in run.stdout
     assert "of copy" not in run.stdout and "ulp" not in run.stdout, "columns that say nothing are left out"
-    assert "kbench does not know which calls of do_bench do the same work" in run.stdout
+    assert "kbench does not know which calls of timers do the same work" in run.stdout
     assert "acc_events" not in run.stderr, "what torch's profiler warns of is no business of the program"
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
 
 from kbench.measure.scripts.columns import argument_columns, word, words_of
-from kbench.measure.scripts.foreign_timers import Timing, do_bench_call
+from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, do_bench, replace_timers
 from kbench.measure.scripts.held import TensorBytes, held_by
-from kbench.measure.scripts.plot import counted_work
+from kbench.measure.scripts.plot import counted_work, divided_by
 
 
 def cells(**values: list[object]) -> dict[str, list[object]]:
@@ -181,7 +184,7 @@ def test_do_bench_returns_what_was_asked_for() -> None:
     timing = Timing(2.25, samples)  # the median of the medians of two rounds
 
     def returned(**asked: object) -> object:
-        return do_bench_call("bench.py:1", lambda: None, **asked).returned(timing)  # type: ignore[arg-type]
+        return do_bench(lambda call: timing, "bench.py:1", lambda: None, **asked)  # type: ignore[arg-type]
 
     assert returned() == returned(return_mode="median") == 2.25
     assert (returned(return_mode="min"), returned(return_mode="max")) == (1.0, 4.0)
@@ -189,3 +192,35 @@ def test_do_bench_returns_what_was_asked_for() -> None:
     assert returned(quantiles=[0.5]) == 2.25 and returned(quantiles=[0.0, 0.5, 1.0]) == [1.0, 2.25, 4.0]
     with pytest.raises(ValueError, match="the modes are min, max, mean, median, all"):
         returned(return_mode="mode")
+
+
+@pytest.mark.parametrize("module", ["torch.utils.benchmark.utils.timer", "torch._inductor.runtime.benchmarking"])
+def test_the_timers_of_torch_have_the_names_of_the_table(module: str) -> None:
+    assert all(callable(attrgetter(name)(importlib.import_module(module))) for name in TIMERS[module])
+
+
+def test_timers_that_this_version_of_a_package_lacks_are_left_out_and_the_others_are_replaced() -> None:
+    def timer(fn, rep=20, grad_to_none=None, quantiles=None, return_mode="mean"):  # type: ignore[no-untyped-def]
+        return -1.0
+
+    testing, calls = ModuleType("triton.testing"), list[BenchCall]()
+    testing.do_bench_proton = testing.do_bench_cudagraph_proton = timer  # type: ignore[attr-defined]
+
+    def measure(call: BenchCall) -> Timing:
+        calls.append(call)
+        return Timing(2.0, [1.0, 2.0, 4.0])
+
+    replace_timers(testing, measure)
+    assert testing.do_bench_proton(print, 10) == testing.do_bench_cudagraph_proton(print, quantiles=[0.5]) == 2.0
+    assert testing.do_bench_proton(print, return_mode="max") == 4.0
+    assert [(call.fn, call.rep_ms, call.method) for call in calls[:2]] == [(print, 10, "kernels"), (print, 20, "graph")]
+    assert not hasattr(testing, "do_bench")
+
+
+def test_a_number_that_is_the_time_in_another_unit_or_a_rate_is_no_fraction_of_it() -> None:
+    counts = [10, 1000]
+    assert divided_by(0.25, 2.5, counts) == divided_by(250.0, 2.5, counts) == divided_by(249.9, 2.5, counts) == 10
+    assert divided_by({"us": 250.0, "GB/s": 3.0}, 2.5, counts) == 10
+    for reported in (2.5, 2500.0, 0.0025, 0.5, -0.25, {"GB/s": 0.25}):
+        assert divided_by(reported, 2.5, counts) == 1, reported
+    assert divided_by(0.25, 2.5, counts, "GB/s") == 1

@@ -9,11 +9,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from kbench.contract.provider import missing
 from kbench.measure.scripts.import_hook import declared
 from kbench.protocol import ROWS_FILE, Fault, LineDone, ProtocolError, decode
 from kbench.text.exception_text import location, message
@@ -29,18 +27,15 @@ def run(number: str, settings: str, path: Path, arguments: list[str]) -> int:
     session.device.set_up()  # before Triton is imported
     session.device.use_threads(session.settings.threads)
     where, absolute, fault = str(path), path.absolute(), ""
-    if find_spec("triton") is None:
-        fault = missing("triton")
-    else:
-        try:
-            run_as_main(absolute, [where, *arguments])
-        except SystemExit as end:
-            if end.code not in (None, 0):
-                reason = end.code if isinstance(end.code, str) else f"exit code {end.code}"
-                fault = f"the script ended with {reason}"
-        except Exception as error:  # noqa: BLE001  the script may raise anything
-            where = location(error, where).replace(str(absolute), where)  # as the user has typed it
-            fault = f"{type(error).__name__}: {message(error)}"
+    try:
+        run_as_main(absolute, [where, *arguments])
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            reason = end.code if isinstance(end.code, str) else f"exit code {end.code}"
+            fault = f"the script ended with {reason}"
+    except Exception as error:  # noqa: BLE001  the script may raise anything
+        where = location(error, where).replace(str(absolute), where)  # as the user has typed it
+        fault = f"{type(error).__name__}: {message(error)}"
     if fault or not session.was_asked:
         session.emit(Fault(where, fault or _nothing_to_measure()))
     return 1 if fault else 0
@@ -81,8 +76,8 @@ def _nothing_to_measure() -> str:
             "the script the arguments with which it does so, after --"
         )
     return (
-        "calls neither triton.testing.perf_report nor triton.testing.do_bench, so there is nothing to measure; if it needs "
-        "arguments, give them after --"
+        "calls neither triton.testing.perf_report nor a timer that kbench knows, such as do_bench, so there is nothing to "
+        "measure; if it needs arguments, give them after --"
     )
 
 

@@ -46,17 +46,22 @@ from kbench.results.vocabulary import Noticed, Status
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
 
 
+WARM_METHODS = ("graph", "loop")
+"""How timers time that leave the inputs of a call in the cache."""
+
 MOST_WARMUP_MS, MOST_REP_MS = 25.0, 50.0
 """A script may ask for seconds. This is enough to know what it would read."""
 
 
 def time_plainly(device: Device, call: BenchCall) -> list[float]:
-    """The samples, in ms, that do_bench alone reads for a call of a script: without a queue that is filled before the launch,
-    and without rounds. do_bench_cudagraph replays a graph and does not flush the cache; a host has no graphs, so there the
-    cache is only left alone."""
+    """The samples, in ms, that the script's timer alone reads for a call: without a queue that is filled before the launch, and
+    without rounds. A host has no graphs, so there the cache is only left alone. A profiler is not started: it would be the
+    second."""
     warmup_ms, rep_ms = min(call.warmup_ms, MOST_WARMUP_MS), min(max(call.rep_ms, 1.0), MOST_REP_MS)
+    if call.method == "loop":
+        return [_one_after_another(device, call, rep_ms)]
     if not device.accelerated:
-        timer = BenchTimer(device, "warm" if call.graph else "cold")
+        timer = BenchTimer(device, "warm" if call.method == "graph" else "cold")
         return timer.ready([call.fn], None, call.clear_gradients)(warmup_ms, rep_ms).ms
     import triton.testing
 
@@ -64,10 +69,24 @@ def time_plainly(device: Device, call: BenchCall) -> list[float]:
         call.clear_gradients()  # costs the host less than a microsecond, as in do_bench itself
         return call.fn()
 
-    if call.graph:
+    if call.method == "graph":
         call.clear_gradients()
         return list(triton.testing.do_bench_cudagraph(call.fn, rep=rep_ms, return_mode="all"))
     return list(triton.testing.do_bench(cleared, warmup=warmup_ms, rep=rep_ms, return_mode="all"))
+
+
+def _one_after_another(device: Device, call: BenchCall, rep_ms: float) -> float:
+    """The time of one of many calls by the clock of the host, which waits for the last of them."""
+    count, elapsed_ms = 1, 0.0
+    while elapsed_ms < rep_ms:
+        count *= 4
+        device.synchronize()
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            call.fn()
+        device.synchronize()
+        elapsed_ms = (time.perf_counter_ns() - start) / 1e6
+    return elapsed_ms / count
 
 
 class ClosureGroup:
@@ -119,7 +138,8 @@ class ClosureGroup:
         if closure.interpreted:
             contender.end(Status.UNSUPPORTED, INTERPRETED)
             return
-        closure.script_ms = median(time_plainly(self.device, call))
+        if call.method != "kernels":
+            closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
         with compiled_parts() as contender.compiled:
             closure.observation = observe(call.fn, held.tensors, self.device)
@@ -175,6 +195,15 @@ class ClosureGroup:
         return [*copies, empty(0, steps=self.steps, measure=measure, limit_s=limit_s), *self._repeat]
 
     # -- rows
+
+    def divide(self, closure: Closure, units: int) -> None:
+        """Have the rows of a closure show the time of one of so many equal parts."""
+        closure.units = units
+        closure.script_ms = closure.script_ms and closure.script_ms / units
+        for contender in (closure.contender, *(self._repeat if closure is self.baseline else [])):
+            contender.rounds = [[ms / units for ms in samples] for samples in contender.rounds]
+            contender.gaps_ms = [ms / units for ms in contender.gaps_ms]
+            contender.launch_ms = contender.launch_ms and contender.launch_ms / units
 
     def rows(self, case: Case) -> list[Row]:
         """The rows of the closures and of the lines that ended before they had one, then the controls. A closure that was timed
@@ -235,10 +264,12 @@ class ClosureGroup:
         yield from closure.observation.noticed
         if self.session.sees_launches and closure.observation.kernels == ():
             yield Noticed.LAUNCHES_NOTHING
-        if closure.call.graph:
-            yield Noticed.GRAPH
+        if closure.call.method in WARM_METHODS:
+            yield Noticed.WARM
         unit, count = closure.work or ("", 0)
-        if unit == "bytes" and (moved := closure.tensor_bytes.doubt(count)):
+        if closure.units > 1:
+            yield f"{Noticed.DIVIDED} {closure.units}"
+        elif unit == "bytes" and (moved := closure.tensor_bytes.doubt(count)):
             yield f"{Noticed.TENSOR_BYTES} {moved}"
         if closure is baseline:
             return

@@ -35,10 +35,12 @@ class Closure:
     output        copies of the tensors that its first call returned; None if it returned something else
     reuses        a tensor that it returned lies in memory that existed before the call
     interpreted   Triton's interpreter ran it, so its time says nothing
-    script_ms     what do_bench alone reads, with the arguments of the script
+    script_ms     what the script's timer alone reads, with the arguments of the script
     dtype         that of the largest tensor that it holds; None without tensors
     tensor_bytes  how many bytes its tensors show that it moves
     observation   what one more call showed
+    reported      what its line returned, unless the line has several closures
+    units         by how many the script divides its time; so do the rows
     work          what the script counts as its work
     """
 
@@ -53,6 +55,8 @@ class Closure:
     dtype: torch.dtype | None = None
     tensor_bytes: TensorBytes = field(default_factory=TensorBytes)
     observation: Observation = field(default_factory=Observation)
+    reported: Any = None
+    units: int = 1
     work: Work | None = None
 
     @property
@@ -67,9 +71,10 @@ class Closure:
 
 
 def place_of_closure(closure: Callable[..., Any]) -> str:
-    """`bench.py:31`, the line where a closure of the user's own code begins. Empty for a function of a library."""
+    """`bench.py:31`, the line where a closure of the user's own code begins. Empty for a function of a library, and
+    for code that is in no file."""
     code = getattr(closure, "__code__", None)
-    if code is None or in_library(code.co_filename):
+    if code is None or code.co_filename.startswith("<") or in_library(code.co_filename):
         return ""
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 

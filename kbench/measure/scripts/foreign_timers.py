@@ -1,7 +1,7 @@
 """The timers of other packages, such as `triton.testing.do_bench`, whose calls kbench measures in a script.
 
-`TIMERS` lists them. A call of one becomes a `BenchCall`: what it asks for, and what it returns for a time. This module imports
-neither torch nor Triton: every process of a program imports it at its start.
+`TIMERS` lists them. Each has an answer: what kbench measures for a call, and what the call returns. This module imports neither
+torch nor Triton: every process of a program imports it at its start.
 """
 
 from __future__ import annotations
@@ -10,20 +10,31 @@ import functools
 import inspect
 import statistics
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, FunctionType
+from typing import Any, Literal
 
 from kbench.text.exception_text import in_library
 
-NO_SCRIPTS = ("triton", "torch", "kbench")
-"""Packages whose own calls of a timer are part of no script: Triton and torch tune kernels, and kbench measures with it."""
+NO_SCRIPTS = ("triton", "torch", "kbench", "flashinfer", "tilelang", "helion.autotuner")
+"""Packages whose own calls of a timer are part of no script: they tune kernels, and kbench measures with it."""
 
 RETURN_MODES = ("min", "max", "mean", "median", "all")
+
+OLD_NAMES = {"percentiles": "quantiles"}
+"""The names that arguments of do_bench had in earlier versions."""
+
+Method = Literal["events", "graph", "loop", "kernels"]
+"""How a timer times on its own:
+
+events   single calls, each after a flush of the cache
+graph    calls in a CUDA graph, which find their data in the cache
+loop     calls one after another by the clock of the host, which find their data in the cache
+kernels  the kernels of a call, by a profiler
+"""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,12 @@ class Timing:
     def of(cls, samples_ms: Sequence[float]) -> Timing:
         return cls(statistics.median(samples_ms), samples_ms)
 
+    @property
+    def centred_ms(self) -> list[float]:
+        """The samples, moved so that their median is the time of the row: a script takes the median itself."""
+        distance_ms = self.ms - statistics.median(self.samples_ms)
+        return [sample_ms + distance_ms for sample_ms in self.samples_ms]
+
 
 @dataclass(frozen=True)
 class BenchCall:
@@ -47,8 +64,9 @@ class BenchCall:
     warmup_ms     how long the script runs the closure untimed
     rep_ms        how long it takes samples
     grad_to_none  tensors whose gradient is cleared before each call
-    graph         whether the script replays the closure in a CUDA graph, with a warm cache
-    returned      what the call returns for a time
+    method        how the script's timer times
+    provider      what the script calls it; empty if it has no name
+    words         what else the script says of the call, by the names of columns
     """
 
     fn: Callable[[], Any]
@@ -56,15 +74,20 @@ class BenchCall:
     warmup_ms: float = 25
     rep_ms: float = 100
     grad_to_none: tuple[Any, ...] = ()
-    graph: bool = False
-    returned: Callable[[Timing], Any] = attrgetter("ms")
+    method: Method = "events"
+    provider: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def clear_gradients(self) -> None:
         for tensor in self.grad_to_none:
             tensor.grad = None
 
 
-def do_bench_call(
+Measuring = Callable[[BenchCall], Timing]
+
+
+def do_bench(
+    measure: Measuring,
     place: str,
     fn: Callable[[], Any],
     warmup: float = 25,
@@ -73,14 +96,14 @@ def do_bench_call(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
     *,
-    graph: bool = False,
+    method: Method = "events",
     **others: Any,
-) -> BenchCall:
-    """A call of `triton.testing.do_bench`. `others` are arguments of other versions of Triton."""
+) -> Any:
+    """`triton.testing.do_bench` and what is like it. `others` are arguments of other versions."""
     if return_mode not in RETURN_MODES:
         raise ValueError(f"do_bench has no return_mode {return_mode!r}; the modes are {', '.join(RETURN_MODES)}")
-    returned = partial(_statistic, return_mode) if quantiles is None else partial(_quantiles, tuple(quantiles))
-    return BenchCall(fn, place, warmup, rep, tuple(grad_to_none or ()), graph, returned)
+    timing = measure(BenchCall(fn, place, warmup, rep, tuple(grad_to_none or ()), method))
+    return _statistic(return_mode, timing) if quantiles is None else _quantiles(quantiles, timing)
 
 
 def _statistic(mode: str, timing: Timing) -> Any:
@@ -106,36 +129,172 @@ def _quantiles(shares: Sequence[float], timing: Timing) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-@dataclass(frozen=True)
-class ForeignTimer:
-    """A function of another package that times a closure. `call` makes a BenchCall of the place of a call and its arguments."""
+def _torch_timer(
+    measure: Measuring, place: str, self: Any, number: int = 0, min_run_time: float = 0.0, **others: Any
+) -> Any:
+    """A method of `torch.utils.benchmark.Timer`; only `timeit` has a `number`. The last of label, sub_label and description
+    names what is timed, and those before it are its case."""
+    from torch.utils.benchmark import Measurement
+    from torch.utils.benchmark.utils.common import set_torch_threads
 
-    module: str
-    name: str
-    call: Callable[..., BenchCall]
+    if not hasattr(self._timer, "inner"):  # a statement in C++
+        return NotImplemented
+    task = self._task_spec
+    words = {name: getattr(task, name) for name in ("label", "sub_label", "description") if getattr(task, name)}
+    provider = words.popitem()[1] if words else ""
+    names = dict(self._timer.inner.__globals__)
+    exec(task.setup, names)
+    fn, rep_ms = _statement(task.stmt, names), max(100.0, min_run_time * 1e3)
+    with set_torch_threads(task.num_threads):
+        timing = measure(BenchCall(fn, place, rep_ms=rep_ms, method="loop", provider=provider, words=words))
+    if number:
+        return Measurement(number, [number * timing.ms * 1e-3], task)
+    return Measurement(1, [ms * 1e-3 for ms in timing.centred_ms], task)
 
 
-TIMERS = (
-    ForeignTimer("triton.testing", "do_bench", do_bench_call),
-    ForeignTimer("triton.testing", "do_bench_cudagraph", partial(do_bench_call, warmup=0, graph=True)),
-)
-"""The timers that kbench replaces in a script, as soon as it imports their module."""
+def _statement(source: str, names: dict[str, Any]) -> Callable[[], Any]:
+    """A function that runs a statement, and returns its value if it is an expression. What it assigns, it finds again at the
+    next call, as under timeit."""
+    try:
+        code = compile(source, "<statement>", "eval")
+    except SyntaxError:
+        code = compile(source, "<statement>", "exec")
+    return FunctionType(code, names, "<lambda>")
 
 
-def stand_in(timer: ForeignTimer, original: Callable[..., Any], measure: Callable[[BenchCall], Timing]) -> Any:
-    """A function with the signature of a timer, whose calls `measure` times. Calls by packages that are no scripts go to the
+def _inductor(
+    measure: Measuring,
+    place: str,
+    self: Any,
+    fn: Any = None,
+    fn_args: Any = None,
+    fn_kwargs: Any = None,
+    _callable: Any = None,
+    return_mode: str = "",
+    **others: Any,
+) -> Any:
+    """A method of Inductor's benchmarker. The shortest time, which it returns by default, is not that of the row."""
+    call = partial(fn, *(fn_args or ()), **(fn_kwargs or {})) if fn else _callable
+    return do_bench(measure, place, call, return_mode="all" if return_mode == "all" else "mean")
+
+
+def _flashinfer(
+    measure: Measuring,
+    place: str,
+    fn: Callable[..., Any],
+    dry_run_time_ms: float = 25,
+    repeat_time_ms: float = 100,
+    enable_cupti: bool = False,
+    use_cuda_graph: bool = False,
+    input_args: Sequence[Any] = (),
+    input_kwargs: Mapping[str, Any] | None = None,
+    cold_l2_cache: bool = True,
+    **others: Any,
+) -> list[float]:
+    """`flashinfer.testing.bench_gpu_time` and its kin. Its graph rotates over copies of the inputs that it is given."""
+    inputs = input_args or input_kwargs
+    method: Method = "events"
+    if enable_cupti or use_cuda_graph:
+        method = "kernels" if enable_cupti or (inputs and cold_l2_cache) else "graph"
+    call = partial(fn, *input_args, **(input_kwargs or {})) if inputs else fn
+    return measure(BenchCall(call, place, dry_run_time_ms, repeat_time_ms, method=method)).centred_ms
+
+
+def _tilelang(measure: Measuring, place: str, fn: Callable[[], Any], backend: str = "event", **arguments: Any) -> Any:
+    methods: dict[str, Method] = {"cupti": "kernels", "cudagraph": "graph"}
+    return do_bench(measure, place, fn, method=methods.get(backend, "events"), **arguments)
+
+
+def _tilelang_profiler(
+    measure: Measuring,
+    place: str,
+    self: Any,
+    func: Callable[..., Any] | None = None,
+    input_tensors: Sequence[Any] | None = None,
+    dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+    **arguments: Any,
+) -> Any:
+    """It draws the inputs of a kernel unless it is given some."""
+    if input_tensors is None:
+        sizes = {"dynamic_symbolic_constraints": dynamic_symbolic_constraints} if dynamic_symbolic_constraints else {}
+        input_tensors = self._get_inputs(**sizes)
+    fn = partial(self.adapter if func is None else func, *input_tensors)
+    return _tilelang(measure, place, fn, **arguments)
+
+
+def _helion_interleaved(measure: Measuring, place: str, fns: Sequence[Callable[[], Any]], **others: Any) -> list[float]:
+    return [do_bench(measure, place, fn) for fn in fns]
+
+
+Answer = Callable[..., Any]
+"""Called in place of a timer: with what measures, the place of the call, and the arguments of the timer by their names."""
+
+TIMERS: Mapping[str, Mapping[str, Answer]] = {
+    "triton.testing": {
+        "do_bench": do_bench,
+        "do_bench_cudagraph": partial(do_bench, warmup=0, method="graph"),
+        "do_bench_proton": partial(do_bench, method="kernels"),
+        "do_bench_cudagraph_proton": partial(do_bench, warmup=0, method="graph"),
+    },
+    "torch.utils.benchmark.utils.timer": {
+        "Timer.timeit": _torch_timer,
+        "Timer.blocked_autorange": _torch_timer,
+        "Timer.adaptive_autorange": _torch_timer,
+    },
+    "torch._inductor.utils": {"do_bench_using_profiling": partial(do_bench, method="kernels")},
+    "torch._inductor.runtime.benchmarking": {
+        "Benchmarker.benchmark": _inductor,
+        "Benchmarker.benchmark_cpu": _inductor,
+        "TritonBenchmarker.benchmark_gpu": _inductor,
+        "InductorBenchmarker.benchmark_gpu": _inductor,
+    },
+    "flashinfer.testing.utils": {
+        "bench_gpu_time": _flashinfer,
+        "bench_gpu_time_with_cuda_event": _flashinfer,
+        "bench_gpu_time_with_cudagraph": partial(_flashinfer, use_cuda_graph=True),
+        "bench_gpu_time_with_cupti": partial(_flashinfer, enable_cupti=True),
+    },
+    "tilelang.profiler.bench": {"do_bench": _tilelang},
+    "tilelang.profiler": {"Profiler.do_bench": _tilelang_profiler},
+    "helion.autotuner.benchmarking": {
+        "do_bench": do_bench,
+        "do_bench_generic": do_bench,
+        "interleaved_bench": _helion_interleaved,
+        "interleaved_bench_generic": _helion_interleaved,
+    },
+}
+"""The timers that kbench replaces in a script as soon as it imports their module: by module and name, what answers for them."""
+
+
+def replace_timers(module: Any, measure: Measuring) -> None:
+    """Have `measure` time the calls of the timers of a module."""
+    for path, answer in TIMERS[module.__name__].items():
+        *classes, name = path.split(".")
+        owner = functools.reduce(lambda outer, inner: getattr(outer, inner, None), classes, module)
+        if hasattr(owner, name):
+            setattr(owner, name, _stand_in(getattr(owner, name), answer, measure))
+
+
+def _stand_in(original: Callable[..., Any], answer: Answer, measure: Measuring) -> Any:
+    """A function with the signature of a timer that gives this answer. Calls by packages that are no scripts go to the
     original."""
     signature = inspect.signature(original)
+    prefixes = tuple(f"{package}." for package in NO_SCRIPTS)
 
     @functools.wraps(original)
     def replaced(*arguments: Any, **named: Any) -> Any:
         caller = sys._getframe(1)
-        if caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
+        if f"{caller.f_globals.get('__name__')}.".startswith(prefixes):
             return original(*arguments, **named)
-        bound = signature.bind(*arguments, **named)
+        for old in OLD_NAMES.keys() & named.keys() - signature.parameters.keys():
+            named[OLD_NAMES[old]] = named.pop(old)
+        try:
+            bound = signature.bind(*arguments, **named)
+        except TypeError as error:
+            raise TypeError(f"{original.__name__}: {error}") from None
         bound.apply_defaults()
-        call = timer.call(place_of(caller), **bound.arguments)
-        return call.returned(measure(call))
+        returned = answer(measure, place_of(caller), **bound.arguments)
+        return original(*arguments, **named) if returned is NotImplemented else returned
 
     return replaced
 

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, stand_in
+from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, replace_timers
 
 declared: list[Any] = []
 """The benchmarks that this process has given to perf_report."""
@@ -23,7 +23,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in {timer.module for timer in TIMERS}:
+        if fullname not in TIMERS:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
@@ -40,10 +40,8 @@ class _Finder(MetaPathFinder):
 def _replace_functions(module: Any) -> None:
     """Have the calls of timers measured by kbench, and the lines of a plot beside each other. All else stays: Triton makes the
     tables, the files and the pictures."""
-    for timer in TIMERS:
-        if timer.module == module.__name__ and hasattr(module, timer.name):
-            setattr(module, timer.name, stand_in(timer, getattr(module, timer.name), _measure))
-    if hasattr(module, "perf_report"):
+    replace_timers(module, _measure)
+    if module.__name__ == "triton.testing":
         module.perf_report = _measuring(module.perf_report)
 
 

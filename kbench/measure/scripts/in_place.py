@@ -1,4 +1,4 @@
-"""Measures a call of do_bench where a script or a program makes it.
+"""Measures a call of a timer where a script or a program makes it.
 
 A line of a plot stops in the call, and goes on when it has been measured beside the others (see plot.py). Any other call is
 measured alone: there are no other providers, no baseline and no controls.
@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
+from kbench.measure.scripts import foreign_timers
 from kbench.measure.scripts.closure_group import ClosureGroup, time_plainly
 from kbench.measure.scripts.closures import Closure, label_of, place_of_closure
 from kbench.measure.scripts.columns import dtype_of, word
-from kbench.measure.scripts.foreign_timers import BenchCall, Timing, do_bench_call, place_of
+from kbench.measure.scripts.foreign_timers import BenchCall, Timing, place_of
 from kbench.measure.scripts.line import measuring_a_closure, this_thread
 from kbench.measure.scripts.session import Session, this_session
 from kbench.measure.steps import DeviceLost
@@ -36,8 +37,8 @@ _alone = threading.Lock()
 
 
 def measure(call: BenchCall) -> Timing:
-    """The time of a call of do_bench, wherever it is made. A closure that tunes itself, and a thread that a line has started,
-    get what do_bench alone reads."""
+    """The time of a call of a timer, wherever it is made. A closure that tunes itself, and a thread that a line has started,
+    get what the timer alone reads."""
     session, line = this_session(), this_thread.line
     if this_thread.measures or (session.plot_runs and line is None):
         return Timing.of(time_plainly(session.device, call))
@@ -51,12 +52,15 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
     """The time of a call outside of all plots. Raises what the call raises; its row has the reason."""
     session.was_asked = True
     place, label = place_of_closure(call.fn) or call.place, label_of(call.fn)
-    contender = Contender(0, f"{place} {word(label, {})}" if label else place, {})
+    named = word(call.provider, {}) if call.provider else ""
+    contender = Contender(0, named or (f"{place} {word(label, {})}" if label else place), {})
     closure = Closure(call, contender, lambda work, limit_s: work())
     limits = {"build_timeout_s": LIMIT_S, "timeout_s": LIMIT_S}
     sampling = {"rounds": ROUNDS, "warmup_ms": call.warmup_ms, "rep_ms": max(call.rep_ms, 1.0) / ROUNDS}
     group = ClosureGroup(session, session.settings.model_copy(update=limits | sampling), alone=True)
-    case = Case(session.calls_name, {CALL_ORDER: session.orders[contender.name] + 1}, "float32")
+    words = {column: word(text, {}) for column, text in call.words.items()}
+    same_calls = (contender.name, *words.values())
+    case = Case(session.calls_name, {**words, CALL_ORDER: session.orders[same_calls] + 1}, "float32")
     try:
         with group.steps.step(contender, "build", LIMIT_S):
             group.prepare(closure)
@@ -68,7 +72,7 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
             raise
     answer = closure.answer  # a row without a time drops the samples
     if not closure.interpreted:  # a time of Triton's interpreter is no row
-        session.orders[contender.name] += 1
+        session.orders[same_calls] += 1
         session.emit(Rows(tuple(group.rows(case))))
     if isinstance(answer, BaseException):
         raise answer
@@ -91,5 +95,4 @@ def do_bench(
     the medians of five rounds.
     """
     place = place_of(sys._getframe(1))
-    call = do_bench_call(place, fn, warmup, rep, grad_to_none, quantiles, return_mode)
-    return call.returned(measure(call))
+    return foreign_timers.do_bench(measure, place, fn, warmup, rep, grad_to_none, quantiles, return_mode)

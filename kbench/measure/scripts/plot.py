@@ -7,11 +7,12 @@ what the lines return, one after another, so its table, its files and its pictur
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -55,6 +56,9 @@ PREFIXES = "kmgt"
 
 ROUNDED = 0.01
 """A rate that is rounded to steps of more than this share of it says nothing."""
+
+DIVIDED = 1e-3
+"""A number is a fraction of a time if it differs from it by no more than this share: the script may round it."""
 
 Point = Mapping[str, Any]
 """The arguments of the script's function, without that of the line."""
@@ -164,6 +168,7 @@ class PointRun:
             if len(self.groups) == 1:
                 self._find_dtype(group)
             group.time(self.case)
+        self._count_work()
         self._number_calls()
         return [row for group in self.groups for row in self._rows(group)]
 
@@ -225,8 +230,24 @@ class PointRun:
             contender.end(Status.UNSUPPORTED, NO_CALL)
             group.ended.append(contender)
         elif isinstance(last.answer, Timing) and number == 2:
-            last.work = counted_work(line.returned, last.answer.ms, *self.plot.labels)
+            last.reported = line.returned
         return False
+
+    def _count_work(self) -> None:
+        """What the lines with one closure report is the time of a call, or of a part of it, or follows from its work."""
+        labels, group = self.plot.labels, self.groups[0]
+        closures = {
+            closure: closure.answer.ms
+            for closure in group.closures
+            if closure.reported is not None and isinstance(closure.answer, Timing)
+        }
+        counts = [
+            divided_by(x.reported, ms, _repetitions(x.observation.kernels or ()), *labels) for x, ms in closures.items()
+        ]
+        for closure, ms in closures.items():
+            units = divided_by(closure.reported, ms, counts, *labels)
+            group.divide(closure, units)
+            closure.work = counted_work(closure.reported, ms / units, *labels)
 
     def _number_calls(self) -> None:
         """Only a line with several closures has the parameter `call`."""
@@ -318,6 +339,24 @@ def _rate_of(labels: Sequence[str]) -> re.Match[str] | None:
             if OTHER_UNIT.search(words):
                 return None
     return None
+
+
+def divided_by(reported: Any, time_ms: float, counts: Collection[int], *labels: str) -> int:
+    """By which of these numbers the script has divided the time of a call that it reports; 1 if it has not."""
+    for name, value in _numbers(reported):
+        if value <= 0 or _rate_of((name, *labels)) or _is_time(value, time_ms):
+            continue
+        for count, unit_ms in itertools.product(counts, UNITS_MS):
+            if math.isclose(count * value * unit_ms, time_ms, rel_tol=DIVIDED):
+                return count
+    return 1
+
+
+def _repetitions(kernels: Sequence[str]) -> list[int]:
+    """How many times a call runs the same kernels: `[2, 3, 6]` for six times one kernel."""
+    length = len(kernels)
+    counts = [count for count in range(2, length + 1) if length % count == 0]
+    return [count for count in counts if tuple(kernels) == tuple(kernels[: length // count]) * count]
 
 
 def _numbers(returned: Any) -> Iterator[tuple[str, float]]:

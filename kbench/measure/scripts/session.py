@@ -33,7 +33,7 @@ class Session:
     done       the lines that an earlier process of the same script has measured, by plot, label of the point and line
     plot_runs  lines of a plot are being measured
     was_asked  there was something to measure
-    orders     how many calls outside of all plots each provider had
+    orders     how many calls outside of all plots each provider had, with the same words
     sees_launches  torch's profiler shows what runs on the device. It has to start in the main thread first
     """
 
@@ -48,7 +48,7 @@ class Session:
         self.done: dict[tuple[str, str, str], LineDone] = {}
         self.plot_runs = self.was_asked = self._begun = False
         self._names = set(shipped())
-        self.orders: Counter[str] = Counter()
+        self.orders: Counter[tuple[str, ...]] = Counter()
         first = observe(lambda: torch.zeros(1, device=self.device.torch_device), (), self.device)
         self.sees_launches = self.device.accelerated and bool(first.kernels)
 
