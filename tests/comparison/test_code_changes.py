@@ -79,7 +79,7 @@ def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Call
     again = [replace(each, started_at="later") for each in times(*FAST, code=OTHER)]
     assert compared(old, again).rows[0].reason == ""
     more = [replace(each, started_at="later") for each in times(*FAST, code=OTHER, kernels=8)]
-    found = compared(old, more)
-    assert (found.rows[0].verdict, found.rows[0].reason) == ("same", "8 kernels per call instead of 1")
-    sides: dict[str, Any] = json.loads(found.json())["rows"][0]
+    comparison = compared(old, more)
+    assert (comparison.rows[0].verdict, comparison.rows[0].reason) == ("same", "8 kernels per call instead of 1")
+    sides: dict[str, Any] = json.loads(comparison.json())["rows"][0]
     assert (sides["old"]["kernels"], sides["new"]["kernels"]) == ([1], [8])

@@ -27,7 +27,7 @@ def beside(path: Path, **changes: object) -> Path:
     return path
 
 
-def found(old: Path, new: Path, **options: object) -> list[tuple[str, str, str, str]]:
+def differences_between(old: Path, new: Path, **options: object) -> list[tuple[str, str, str, str]]:
     differences = compare_results(old, new, options=CompareOptions(**options)).differences  # type: ignore[arg-type]
     return [(d.name, d.old, d.new, d.weight.value) for d in differences]
 
@@ -44,7 +44,7 @@ def new(write: Write) -> Path:
 
 def test_a_difference_that_is_the_point(old: Path, new: Path) -> None:
     beside(new, driver="575.51", packages={"torch": "2.12.0", "triton": "3.6.0"})
-    assert found(old, new, vary=["torch"]) == [
+    assert differences_between(old, new, vary=["torch"]) == [
         ("driver", "570.86", "575.51", "warn"),
         ("packages.torch", "2.11.0", "2.12.0", "varied"),
     ]
@@ -57,16 +57,17 @@ def test_settings_limits_and_uncommitted_changes(old: Path, new: Path) -> None:
         measure={"rounds": 3, "sessions": 9, "timer": "do_bench"},
         git={"commit": "aaaa", "dirty": True},
     )
-    assert [name for name, *_ in found(old, new)] == ["limits.power_limit_w", "measure.rounds", "uncommitted changes"]
+    names = [name for name, *_ in differences_between(old, new)]
+    assert names == ["limits.power_limit_w", "measure.rounds", "uncommitted changes"]
 
 
 def test_clocks_throttling_and_sessions_are_read_from_the_rows(write: Write) -> None:
     old = beside(write("old", [row(n, sm_mhz=1980.0) for n in (1, 2)]))
     new = beside(write("new", [row(1, sm_mhz=1700.0, throttle="power cap", session=s) for s in (0, 1)]))
-    assert found(old, new) == [
+    assert differences_between(old, new) == [
         ("sessions", "1", "2", "warn"),
         ("SM clock (median)", "1980 MHz", "1700 MHz", "warn"),
         ("throttled by", "nothing", "power cap", "warn"),
     ]
     near = beside(write("near", [row(n, sm_mhz=1965.0) for n in (1, 2)]))
-    assert found(old, near) == []
+    assert differences_between(old, near) == []

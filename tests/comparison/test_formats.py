@@ -49,20 +49,20 @@ def annotations(comparison: Comparison, fail_on: set[str]) -> str:
 
 
 def commands(text: str) -> list[tuple[str, str, str]]:
-    found = COMMAND.findall(text)
-    assert "".join(f"::{level} title={title}::{message}\n" for level, title, message in found) == text
+    annotated = COMMAND.findall(text)
+    assert "".join(f"::{level} title={title}::{message}\n" for level, title, message in annotated) == text
     assert not re.search(r"%(?!25|0A|0D|3A|2C)", text)
-    return [(level, unquote(title), unquote(message)) for level, title, message in found]
+    return [(level, unquote(title), unquote(message)) for level, title, message in annotated]
 
 
 def test_the_verdicts_that_fail_the_gate_are_errors_and_come_first(every: Comparison) -> None:
-    found = commands(annotations(every, {"missing"}))
-    assert found[0] == (
+    annotated = commands(annotations(every, {"missing"}))
+    assert annotated[0] == (
         "error",
         "kbench compare: missing",
         "softmax M=4096 N=3 float32 triton: missing: 31.43 -> none us",
     )
-    levels = {title.removeprefix("kbench compare: "): level for level, title, _ in found}
+    levels = {title.removeprefix("kbench compare: "): level for level, title, _ in annotated}
     assert levels == {
         "missing": "error", "slower": "warning", "failed": "warning", "suspect": "warning",
         "faster": "notice", "fixed": "notice", "new": "notice", "incomparable": "notice", "summary": "notice",

@@ -40,8 +40,8 @@ def test_one_session(simulation: ModuleType) -> None:
 @pytest.mark.slow
 def test_a_machine_that_drifted(simulation: ModuleType) -> None:
     for name, shares in simulation.SHARES.items():
-        false, found = simulation.after_drift(shares, 0.12, cases=5, sessions=3, runs=20)
-        assert false == 0 and found >= 0.8, name
+        false, shown = simulation.after_drift(shares, 0.12, cases=5, sessions=3, runs=20)
+        assert false == 0 and shown >= 0.8, name
 
 
 @pytest.mark.slow

@@ -43,8 +43,8 @@ def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
 
 
 def test_the_verdicts_come_in_the_order_in_which_they_want_attention(every: Comparison) -> None:
-    found = re.findall(r"^(?: *\d.* )?[!+=?x-] (\w+)", report.text(every, 200), re.MULTILINE)
-    assert list(dict.fromkeys(found)) == list(Verdict)
+    verdicts = re.findall(r"^(?: *\d.* )?[!+=?x-] (\w+)", report.text(every, 200), re.MULTILINE)
+    assert list(dict.fromkeys(verdicts)) == list(Verdict)
 
 
 def test_the_other_orders(every: Comparison) -> None:

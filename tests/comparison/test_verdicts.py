@@ -48,8 +48,8 @@ def words(comparison: Comparison) -> list[str]:
     ],
 )
 def test_with_one_session_only_a_change_of_three_percent_is_believed(verdict: Judge, ms: float, word: str) -> None:
-    found, reason = verdict([row()], [row(ms=ms)])
-    assert found == word and reason.startswith("1 session: only changes above 3.0% count")
+    decided, reason = verdict([row()], [row(ms=ms)])
+    assert decided == word and reason.startswith("1 session: only changes above 3.0% count")
 
 
 def test_rounds_that_scatter_raise_the_floor(verdict: Judge) -> None:
@@ -97,8 +97,8 @@ def test_rows_lend_each_other_their_variance(write: Write) -> None:
     new = [
         row(n, math.exp(rng.gauss(0, 0.004)) * (1.022 if n == 7 else 1), session=s) for n in range(40) for s in range(3)
     ]
-    found = words(compare_results(write("old", old), write("new", new)))
-    assert found[7] == "slower" and set(found[:7] + found[8:]) == {"same"}
+    verdicts = words(compare_results(write("old", old), write("new", new)))
+    assert verdicts[7] == "slower" and set(verdicts[:7] + verdicts[8:]) == {"same"}
     alone = compare_results(
         write("old", [r for r in old if r.case.N == 7]), write("new", [r for r in new if r.case.N == 7])
     )
@@ -159,11 +159,11 @@ def test_the_drift_explains_what_lies_near_it_and_nothing_else(write: Write) -> 
     new = [r for n in range(1, 20) for r in sessions(*3 * [levels.get(n, 1.03)], n=n)]
     a = write("old", with_copies(old, 1, 1, 1))
     comparison = compare_results(a, write("new", with_copies(new, 1.03, 1.03, 1.03)))
-    found = {dict(judged.key.axes)["N"]: judged for judged in comparison.rows}
+    row_at = {dict(judged.key.axes)["N"]: judged for judged in comparison.rows}
     expected = ["slower", "faster", "slower", "unclear", "unclear", "faster", "unclear"]
-    assert [found[n].verdict.value for n in range(1, 8)] == expected
+    assert [row_at[n].verdict.value for n in range(1, 8)] == expected
     said = "the machine drifted by +3.0%, which may explain changes from -4.3% to +4.5%"
-    assert {found[n].reason for n in (1, 4, 7)} == {said}
+    assert {row_at[n].reason for n in (1, 4, 7)} == {said}
     one = compare_results(  # one session on a side
         write("old", with_copies(sessions(1.0), 1)), write("new", with_copies(sessions(1.15), 1.03))
     )
@@ -229,10 +229,10 @@ def test_a_side_without_the_metric_is_named(write: Write) -> None:
     less = [row(1), row(2, tflops=2.0), row(2, session=1), row(2, session=2, tflops=2.0), failed(3), row(4), row(6)]
     old, new = write("old", known), write("new", less)
     options = CompareOptions(metric="tflops")
-    found = [(each.verdict, each.reason) for each in compare_results(old, new, options=options).rows]
+    judgements = [(each.verdict, each.reason) for each in compare_results(old, new, options=options).rows]
     neither, failure = ("untimed", "neither side has tflops"), "wrong: differs at 3 elements"
     partly = ("untimed", "the new side has no tflops in 1 of 3 sessions")
     lost = ("untimed", "the new side has no tflops")
-    assert found == [lost, partly, ("failed", failure), neither, ("missing", ""), ("new", "")]
-    found = [(each.verdict, each.reason) for each in compare_results(new, old, options=options).rows]
-    assert found[0] == ("untimed", "the old side has no tflops") and found[2] == ("fixed", f"was {failure}")
+    assert judgements == [lost, partly, ("failed", failure), neither, ("missing", ""), ("new", "")]
+    judgements = [(each.verdict, each.reason) for each in compare_results(new, old, options=options).rows]
+    assert judgements[0] == ("untimed", "the old side has no tflops") and judgements[2] == ("fixed", f"was {failure}")
