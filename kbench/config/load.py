@@ -91,6 +91,8 @@ class Config:
         self._check_sizes_of_set(resolver)
         resolver.add_cases(document.entries["sweep"], self.shapes, measure.sessions)
         listed = resolver.configurations(document.entries["providers"])
+        if profile and "providers" in profiles[profile].entries:
+            resolver.check_providers(self.document.entries["providers"])
         baseline = resolver.baseline(document.entries.get("baseline"), listed)
         configurations = resolver.select(self.only, resolver.with_plugins(self.cli_plugins, listed))
         if "max_ms" in written and "precision" not in written:  # `precision: null` of a profile turns both off

@@ -16,7 +16,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers
 from kbench.measure.correctness.check import compared
-from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.correctness.expected import KEPT_BYTES, KEPT_MOST, Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
@@ -155,6 +155,16 @@ def test_a_weight_that_slices_do_not_make_smaller_does_not_count(monkeypatch: py
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 64)
     definition, inputs, _ = OPERATORS["linear"].drawn("forward", M=4, N=16)
     assert [(part.start, part.stop) for part in Expected(definition, inputs).parts()] == [(0, 0)]
+
+
+def test_a_reference_whose_shape_depends_on_the_rows_of_large_cases_is_at_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 32)
+    cut = matrices("slices-cut", lambda x: x[:3] if len(x) < 8 else x, rows="M")
+    expected = Expected(Definition(cut, cut.case(M=8, N=8)), [torch.ones(8, 8)])
+    with pytest.raises(OperatorFault, match=r"shape \(3, 8\) for y when it was given 4 rows .* leave out rows='M'"):
+        expected.compute()
 
 
 def test_expected_values_are_kept_if_they_fit() -> None:

@@ -239,6 +239,13 @@ def test_all_mistakes_of_a_config_and_of_set_are_named_at_once_with_near_words(k
     assert len(ended.err.splitlines()) == len(MEANING_MISTAKES)
 
 
+def test_a_misspelt_provider_is_named_also_in_a_list_that_a_profile_replaces(kbench: Kbench, write: Write) -> None:
+    text = "operator: softmax\nsweep: {M: 1, N: 2}\nproviders: [torch-natve]\n"
+    write("x.yaml", text + "profiles: {cpu: {providers: [torch-native]}}\n")
+    said = line_at("x.yaml:3:13", kbench("run", "x.yaml", "--dry-run", "--profile", "cpu"))
+    assert "torch-natve" in said and "torch-native" in said
+
+
 def test_a_mistake_in_yaml_is_named_with_file_line_and_column(kbench: Kbench, write: Write) -> None:
     for text, place in {
         "operator: softmax\nsweep: {M: [1, 2\n": "x.yaml:3:1",

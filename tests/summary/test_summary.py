@@ -88,6 +88,15 @@ def test_flags_have_a_column_only_when_a_winner_has_some() -> None:
     assert caveats(rows)[1:] == ["flags: 2 noisy, 1 overhead-bound (kbench explain noisy)"]
 
 
+def test_an_axis_with_the_name_of_a_column_stays_in_a_narrow_table() -> None:
+    axes = {"ulp": 1, "GB/s": 2}
+    cases = [Case("softmax", axes | {"ulp": n}, "float32") for n in (1, 3)] + [
+        Case("softmax", axes | {"GB/s": 4}, "float32")
+    ]
+    rows = [row(name, 0.1, case=case, max_ulp=None, gbps=None) for case in cases for name in ("torch", "cuda")]
+    assert summary.details_table(analyse(rows, "torch"), 10).header[:2] == ("ulp", "GB/s")
+
+
 def test_sessions_share_a_line_and_the_median_stands_for_each_provider() -> None:
     """One session in which `fast` was slow does not make `torch` the winner but costs the win; one where it was suspect
     makes `torch` the winner."""

@@ -286,10 +286,13 @@ class Expected:
         for start, stop in self._bounds:
             exact = exactly(self._slice(start, stop))
             references = self.definition.expected(exact, "" if whole else SOME_ROWS)
-            self._shapes = tuple(
+            shapes = tuple(
                 tuple(x.shape) if whole else tuple(self._rows if d == dimension else n for d, n in enumerate(x.shape))
                 for x, dimension in zip(references, self.row_dimensions, strict=True)
             )
+            if not whole:
+                self._check_slice(references, shapes, stop - start)
+            self._shapes = shapes
             squares = self._squares(references, exact, start, stop)
             for position, (reference, square, dimension) in enumerate(
                 zip(references, squares, self.row_dimensions, strict=True)
@@ -307,6 +310,16 @@ class Expected:
                             total += added
         for position, (reference, square) in sums.items():
             yield OutputPart(position, None, 0, 0, reference, torch.maximum(square.sqrt(), reference.abs()))
+
+    def _check_slice(self, references: Sequence[Tensor], shapes: tuple[tuple[int, ...], ...], rows: int) -> None:
+        """Raises OperatorFault if the outputs for a slice of the inputs do not fit to those for the slices before."""
+        outputs = zip(self.definition.outputs, references, self.row_dimensions, strict=True)
+        for (output, x, dimension), shape, before in zip(outputs, shapes, self._shapes or shapes, strict=True):
+            lacks_rows = dimension is not None and (x.dim() <= dimension or x.shape[dimension] != rows)
+            if lacks_rows or shape != before:
+                problem = f"reference returned shape {tuple(x.shape)} for {output.name} when it was given {rows} rows"
+                advice = f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
+                raise self.definition.fault(problem, advice)
 
     def _squares(
         self, references: Sequence[Tensor], exact: Sequence[Tensor], start: int, stop: int
