@@ -219,9 +219,10 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
 def test_nothing_spills(binaries: dict[str, dict[str, Any]], target: str) -> None:
     of_target = {name: build for name, build in binaries.items() if name.endswith(target)}
     assert len(of_target) > 20
-    # without a limit of registers, the compiler puts two of them into memory
-    softmaxes = ("softmax", "losses", "both", "gradients")
-    most = {name: 8 if target == "sm_80" and name.startswith(softmaxes) else 0 for name in of_target}
+    # the compiler puts two registers into memory: without a limit of registers, and where a program more on a
+    # multiprocessor gains 4 % (layernorm, 4096 x 16384)
+    two = {"sm_80": r"softmax|losses|both|gradients", "sm_90": r"layernorm.* bfloat16 beside float32 backward"}
+    most = {name: 8 if re.match(two.get(target, "-"), name) else 0 for name in of_target}
     assert {name: build for name, build in of_target.items() if build["spilled_bytes"] > most[name]} == {}
 
 

@@ -109,8 +109,9 @@ _forward = Launcher(forward_launch)
 
 
 def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
-    """A thread has up to three accesses of 16 bytes of each row, or four of the longest rows that are held. 16 bytes beside a
-    wider weight are 16 bytes of the weight: accesses then use whole lines of both."""
+    """A thread has up to three accesses of 16 bytes of each row, or four of the longest rows that are held and of a single
+    matrix beside wider weights. Beside the two wider vectors of a layernorm, 16 bytes are those of a vector: accesses then use
+    whole lines of all."""
     from kbench.kernels.norms import forward
 
     M, N, itemsize, processors = shape.M, shape.N, shape.itemsize, shape.processors
@@ -124,8 +125,8 @@ def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
         options = warps(shape, rows * block * widest, 32)
     else:
         rows = 1
-        options = warps(shape, N * widest, 48)
-        block = options["num_warps"] * processors.warp_size * 16 // widest
+        options = warps(shape, N * itemsize, 64 if widest > itemsize and shape.matrices == 1 else 48)
+        block = options["num_warps"] * processors.warp_size * 16 // (widest if shape.layernorm else itemsize)
         pieces = math.ceil(N / block)
     few = processors.multiprocessors * 2 >= M
     constants = {
@@ -296,15 +297,14 @@ def sharing_of(shape: Shape) -> Sharing:
         return Sharing(1024, 1, warps=4, resident=2)
     if not shape.processors.chains:
         return Sharing(2048, 1, warps=4, resident=2)
+    rmsnorm = shape.matrices == 2 and not shape.layernorm
     if shape.itemsize == 4:
-        rmsnorm = shape.matrices == 2 and not shape.layernorm
-        return Sharing(1024, 2, warps=4, resident=3) if rmsnorm else Sharing(4096, 1, warps=16, resident=1)
-    whole_blocks = shape.N % 4096 == 0  # no masks, which take registers, too
-    if shape.vector < 8 or (shape.weight_bytes == 4 and not (shape.layernorm and whole_blocks)):
-        return Sharing(1024, 3, warps=4, resident=2)
-    if shape.layernorm or shape.matrices > 2:
-        return Sharing(1024, 4, warps=4, resident=2)
-    return Sharing(4096, 1, warps=8, resident=2)
+        return Sharing(1024, 2, warps=4, resident=3) if rmsnorm else Sharing(1024, 2, warps=8, resident=2)
+    if shape.N % 2048 == 0 and not rmsnorm:  # whole blocks: there are no masks, which take registers, too
+        return Sharing(512, 4, warps=4, resident=4)
+    if shape.vector < 8 or shape.weight_bytes == 4:
+        return Sharing(1024, 3, warps=4 if rmsnorm else 8, resident=2)
+    return Sharing(4096, 1, warps=8, resident=2) if rmsnorm else Sharing(1024, 4, warps=4, resident=2)
 
 
 def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> Way:
