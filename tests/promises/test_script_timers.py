@@ -153,7 +153,7 @@ def benchmark_forward(fn, *inputs, repeats=10, **kwinputs):
 m = benchmark_forward(torch.softmax, x.bfloat16(), dim=1)
 assert m.number_per_run == 10
 report("softmax", m.mean * 1e3, type(m).__name__)
-m = Timer("z = z + 1\\nz = F.gelu(z)", "z = x.clone()", globals={"x": x, "F": F}, sub_label="gelu").adaptive_autorange()
+m = Timer("z = z + 1\\nz = F.gelu(z)", "z = x.clone()", globals={"x": x, "F": F}, env="main", label="gelu").adaptive_autorange()
 report("gelu", m.median * 1e3, type(m).__name__)
 threads = Timer("seen.append(torch.get_num_threads())", globals={"seen": (seen := [])}, num_threads=2, label="threads")
 m = threads.blocked_autorange()
@@ -246,6 +246,7 @@ def test_the_words_of_a_torch_timer_are_the_provider_and_its_case_and_its_table_
     rows = [row for row in rows_of_program(folder) if row.get("label") == "dot"]
     cases = [(row["sub_label"], row["provider"], row["order"], row["dtype"]) for row in rows]
     assert cases == [(size, name, "1", "float64") for size in ("16 16", "64 64") for name in ("mul/sum", "matmul")]
+    assert [row["provider"] for row in rows_of_program(folder) if row.get("env") == "main"] == ["gelu"]
     (table,) = [line for line in kept(folder).out.splitlines() if line.strip().startswith("[64, 64]")]
     times_us = [float(cell) for cell in table.split("|")[1:]]
     assert times_us == pytest.approx([float(row["ms"]) * 1e3 for row in rows[2:]], abs=0.06, rel=0.1)

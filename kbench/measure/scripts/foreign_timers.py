@@ -27,6 +27,10 @@ RETURN_MODES = ("min", "max", "mean", "median", "all")
 OLD_NAMES = {"percentiles": "quantiles"}
 """The names that arguments of do_bench had in earlier versions."""
 
+TIMER_WORDS = ("env", "label", "sub_label", "description")
+"""What a `torch.utils.benchmark.Timer` says of its statement. The last that is given names the provider, and the others are its
+case."""
+
 Method = Literal["events", "graph", "loop", "kernels"]
 """How a timer times on its own:
 
@@ -132,15 +136,14 @@ def _quantiles(shares: Sequence[float], timing: Timing) -> Any:
 def _torch_timer(
     measure: Measuring, place: str, self: Any, number: int = 0, min_run_time: float = 0.0, **others: Any
 ) -> Any:
-    """A method of `torch.utils.benchmark.Timer`; only `timeit` has a `number`. The last of label, sub_label and description
-    names what is timed, and those before it are its case."""
+    """A method of `torch.utils.benchmark.Timer`; only `timeit` has a `number`."""
     from torch.utils.benchmark import Measurement
     from torch.utils.benchmark.utils.common import set_torch_threads
 
     if not hasattr(self._timer, "inner"):  # a statement in C++
         return NotImplemented
     task = self._task_spec
-    words = {name: getattr(task, name) for name in ("label", "sub_label", "description") if getattr(task, name)}
+    words = {name: getattr(task, name) for name in TIMER_WORDS if getattr(task, name)}
     provider = words.popitem()[1] if words else ""
     names = dict(self._timer.inner.__globals__)
     exec(task.setup, names)
