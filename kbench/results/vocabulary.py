@@ -100,10 +100,10 @@ class Flag(ExplainedWord):
         such as `zeros_like` do so by definition). Or the tolerance of another benchmark's problem is as large as its outputs,
         so kbench judged by a stricter one. The reason says which. `kbench judge` does not trust a provider if all of its rows
         have this flag."""
-    EAGER = "eager", """`torch.compile` runs the provider's function uncompiled in this case. It has compiled the function
-        for 8 other sizes (`torch._dynamo.config.recompile_limit`), none of which fits, and compiles it for no more. It counts
-        per function and process, so other cases are eager if their order changes. The reason names the function. Compile a
-        copy of the function for each case, or with `dynamic=True`: docs/extending.md shows how."""
+    EAGER = "eager", """`torch.compile` runs the provider's function uncompiled in this case. It has compiled it for other
+        cases as often as it may, by default 8 times (`torch._dynamo.config.recompile_limit`), and nothing of that fits here.
+        Which cases are eager depends on their order. The reason names the function. Give each case a copy of the function, or
+        compile it with `dynamic=True`: docs/extending.md shows how."""
     DYNAMIC_SHAPES = "dynamic-shapes", """`torch.compile` runs a kernel for several sizes in this case. By default it does so
         from the second size on, and only the first case has a kernel of its own. The kernel may be slower than one for this
         size alone. That is right for a program whose sizes vary. Otherwise compile a copy of the function for each case with
