@@ -284,6 +284,10 @@ class _Program:
                 self._processes[pid] = _Process(len(self._processes), message.machine, _process_of(int(pid)))
             elif isinstance(message, Fault):
                 self._written.run.fault = message
+            elif isinstance(message, Noted):
+                if message.line not in self._noted:
+                    self._written.note(message.line)
+                self._noted.add(message.line)
             elif pid in self._processes:
                 self._take(message, self._processes[pid])
 
@@ -296,9 +300,6 @@ class _Program:
             process.point = message
         elif isinstance(message, DeviceFailed):
             process.lost = message.status, message.reason
-        elif isinstance(message, Noted) and message.line not in self._noted:
-            self._noted.add(message.line)
-            self._written.note(message.line)
         elif isinstance(message, Rows) and message.rows:
             baseline = message.rows[0].configuration_name if process.point else ""
             process.point = None

@@ -1,0 +1,273 @@
+"""The code that times calls by hand is told from code with clocks for something else: 10 programs and 10 others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbench.measure.scripts.hand_timing import hand_timings
+
+BY_HAND = {
+    "copied": """
+import torch
+def do_bench(fn, warmup=25, rep=100):
+    fn()
+    di = torch.cuda
+    start_event = [di.Event(enable_timing=True) for i in range(rep)]
+    end_event = [di.Event(enable_timing=True) for i in range(rep)]
+    for i in range(rep):
+        start_event[i].record()
+        fn()
+        end_event[i].record()
+    di.synchronize()
+    return torch.tensor([s.elapsed_time(e) for s, e in zip(start_event, end_event)]).mean().item()
+print(do_bench(lambda: torch.relu(x)))
+""",
+    "cpu_list": """
+import torch
+from timeit import default_timer as timer
+def run(fn):
+    samples = []
+    for _ in range(10):
+        a = timer()
+        fn()
+        b = timer()
+        samples.append(b - a)
+    return min(samples)
+print(run(lambda: torch.ones(3)))
+""",
+    "cpu_loop": """
+import time as t
+import torch
+x = torch.ones(3)
+begin = t.time()
+for _ in range(1000):
+    torch.relu(x)
+print(f"{(t.time() - begin) / 1000 * 1e6:.1f} us")
+""",
+    "event_list": """
+import torch
+def bench(fn):
+    starts = [torch.cuda.Event(enable_timing=True) for _ in range(10)]
+    ends = [torch.cuda.Event(enable_timing=True) for _ in range(10)]
+    for i in range(10):
+        starts[i].record(); fn(); ends[i].record()
+    torch.cuda.synchronize()
+    return [a.elapsed_time(b) for a, b in zip(starts, ends)]
+print(bench(lambda: torch.relu(x)))
+""",
+    "event_pairs": """
+import torch
+def main():
+    s, e = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    s.record()
+    for _ in range(100):
+        torch.relu(x)
+    e.record()
+    torch.cuda.synchronize()
+    print(s.elapsed_time(e) / 100)
+main()
+""",
+    "perf_sync": """
+import time
+import torch
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for i in range(100):
+    y = torch.relu(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+""",
+    "single": """
+from time import perf_counter
+import torch
+def timed(fn, *args):
+    torch.cuda.synchronize()
+    start = perf_counter()
+    out = fn(*args)
+    torch.cuda.synchronize()
+    end = perf_counter()
+    return out, (end - start) * 1e3
+for n in (1, 2):
+    print(timed(torch.relu, torch.ones(n)))
+""",
+    "timeit": """
+import timeit
+import torch
+x = torch.ones(3)
+print(timeit.timeit(lambda: torch.relu(x), number=100) / 100)
+""",
+    "times_list": """
+import time, torch
+def measure(fn, iters=20):
+    times = []
+    for _ in range(iters):
+        torch.cuda.synchronize()
+        t0 = time.perf_counter_ns()
+        fn()
+        torch.cuda.synchronize()
+        t1 = time.perf_counter_ns()
+        times.append(t1 - t0)
+    return sorted(times)[len(times) // 2]
+print(measure(lambda: torch.ones(3)))
+""",
+    "with_class": """
+import torch
+class Timer:
+    def __enter__(self):
+        self.a, self.b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        self.a.record()
+        return self
+    def __exit__(self, *a):
+        self.b.record()
+        torch.cuda.synchronize()
+        self.ms = self.a.elapsed_time(self.b)
+with Timer() as t:
+    torch.relu(x)
+print(t.ms)
+""",
+}
+
+OTHERS = {
+    "bar": """
+import time, torch
+class Bar:
+    def __init__(self, total):
+        self.start = time.time(); self.total = total
+    def update(self, n):
+        elapsed = time.time() - self.start
+        print(f"{n}/{self.total} {n / max(elapsed, 1e-9):.1f} it/s")
+bar = Bar(10)
+for i in range(10):
+    torch.ones(3); bar.update(i)
+""",
+    "epochs": """
+import time, torch
+model, opt = torch.nn.Linear(3, 3), None
+for epoch in range(3):
+    t0 = time.time()
+    for batch in [torch.ones(3)] * 4:
+        opt.zero_grad()
+        model(batch).sum().backward()
+        opt.step()
+    torch.cuda.synchronize()
+    print(f"epoch {epoch}: {time.time() - t0:.2f} s")
+""",
+    "evaluation": """
+import time, torch
+model, loader = torch.nn.Linear(3, 3), [torch.ones(3)]
+t0 = time.time()
+with torch.no_grad():
+    for batch in loader:
+        model(batch)
+torch.cuda.synchronize()
+print("evaluated in", time.time() - t0)
+""",
+    "event_steps": """
+import torch
+def loop(model, opt, data):
+    s, e = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for batch in data:
+        s.record(); model(batch).backward(); opt.step(); e.record()
+        torch.cuda.synchronize()
+        print(s.elapsed_time(e))
+loop(None, None, [])
+""",
+    "loading": """
+import time, torch
+def load_model(path):
+    return torch.nn.Linear(3, 3)
+start = time.perf_counter()
+model = load_model("x")
+torch.cuda.synchronize()
+print("loaded in", time.perf_counter() - start)
+t1 = time.monotonic()
+out = model(torch.ones(3))
+print("answer in", time.monotonic() - t1)
+""",
+    "progress": """
+import sys, time, torch
+last = time.time()
+for _ in range(100):
+    torch.ones(3)
+    if time.time() - last > 0.1:
+        sys.stdout.write("."); sys.stdout.flush()
+        last = time.time()
+""",
+    "steps": """
+import time, torch
+opt = None
+t0 = time.time()
+for step in range(100):
+    loss = torch.ones(3).sum()
+    opt.step()
+    if step % 10 == 0:
+        torch.cuda.synchronize()
+        dt = time.time() - t0
+        t0 = time.time()
+        print(step, dt)
+""",
+    "total": """
+import time, torch
+from triton.testing import do_bench
+t0 = time.perf_counter()
+for n in (1, 2):
+    x = torch.ones(n)
+    for _ in range(2):
+        print(do_bench(lambda: torch.relu(x)))
+torch.cuda.synchronize()
+print("total", time.perf_counter() - t0)
+""",
+    "train_function": """
+import time, torch
+def train_one_epoch(model, loader):
+    pass
+for _ in range(3):
+    t0 = time.perf_counter()
+    train_one_epoch(None, [])
+    torch.cuda.synchronize()
+    print(time.perf_counter() - t0)
+""",
+    "unused": """
+import time, torch
+def bench(fn):
+    t0 = time.perf_counter()
+    for _ in range(10):
+        fn()
+    return time.perf_counter() - t0
+def deadline(limit):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        for _ in range(3):
+            time.sleep(0.001)
+deadline(0.01)
+print(torch.ones(3))
+""",
+}
+
+
+def places(folder: Path, *programs: str) -> list[tuple[str, int, str]]:
+    files = [folder / f"{number}.py" for number in range(len(programs))]
+    for file, program in zip(files, programs, strict=True):
+        file.write_text(program.lstrip())
+    return [(file.name, timing.line, timing.means) for file, timing in hand_timings(files)]
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_program_that_times_by_hand_is_seen_at_the_line(tmp_path: Path, name: str) -> None:
+    [(_, line, means)] = places(tmp_path, BY_HAND[name])
+    last_word = means.split("(")[-1].strip(")").rpartition(".")[2]
+    text = BY_HAND[name].lstrip().splitlines()[line - 1]
+    assert {"default_timer": "timer"}.get(last_word, last_word) in text
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_program_with_clocks_for_something_else_is_not(tmp_path: Path, name: str) -> None:
+    assert places(tmp_path, OTHERS[name]) == []
+
+
+def test_a_function_counts_if_another_file_uses_it_and_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    helper, fault = OTHERS["unused"], "def f(:"
+    assert places(tmp_path, helper) == []
+    assert places(tmp_path, fault, helper, "from helper import bench") == [("1.py", 3, "time.perf_counter")]
