@@ -15,7 +15,7 @@ from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Shapes, Stage, stage_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
-from kbench.measure.correctness.expected import Expected, keep_bytes
+from kbench.measure.correctness.expected import CONSTANT, Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.flags import CaseContext
 from kbench.measure.instruments import Instruments
@@ -40,8 +40,6 @@ from kbench.results.stamps import now
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
-
-CONSTANT = "the reference returns the same for three draws of the inputs, so a constant passes"
 
 
 @dataclass(frozen=True)

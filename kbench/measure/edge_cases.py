@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
-from kbench.measure.correctness.expected import Expected, OutputPart, keep_bytes
+from kbench.measure.correctness.expected import CONSTANT, Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.memory import marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
@@ -75,6 +76,8 @@ def check_edges(
             fault = Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
         if trial is None and fault is None:
             continue
+        if edge_name == RANDOM and trial and not without_edges and _is_constant(trial, device, seed):
+            print(f"kbench: {case.label}: {CONSTANT}", file=sys.stderr)
         steps = Steps(device, partial(_emit, emit, edge_name), guard, times=False)
         for index, configuration in members:
             contender = Contender.of(index, configuration, operator)
@@ -128,6 +131,13 @@ def _edge_trial(definition: Definition, name: str, edge: Edge | None, device: De
         if nearby is not None and not _agree(expected, expected.of(nearby)):
             return None
     return EdgeTrial(definition, inputs, expected)
+
+
+def _is_constant(trial: EdgeTrial, device: Device, seed: int) -> bool:
+    """Whether the outputs are the same for another draw of the inputs."""
+    other = trial.expected.of(Inputs(trial.definition, device, seed).draw("second"))
+    other.compute()
+    return trial.expected.same_as(other)
 
 
 def _in_range(part: OutputPart, definition: Definition) -> bool:

@@ -300,3 +300,36 @@ def test_the_model_is_the_reference_and_the_baseline_and_its_bytes_include_the_w
     call_bytes = float(row["gbps"]) * float(row["ms"]) * 1e6
     inputs_and_outputs, weights = 4 * (6 * 8 + 6 * 16), 4 * (8 * 16 + 16)
     assert call_bytes == pytest.approx(inputs_and_outputs + weights)
+
+
+INSISTS = """
+import torch
+from torch import nn
+
+class {name}(nn.Module):
+    def forward(self, x):
+        assert x.dtype == torch.float32
+        y = torch.softmax(x, 1)
+        return {returned}
+
+def get_inputs():
+    return [torch.rand(2, 50000)]
+
+def get_init_inputs():
+    return []
+"""
+RETURNED = {"right": "y * 1", "zeros": "y * 0", "noise": "torch.rand_like(y) * 1e-5", "half": "y * (y > y.median())"}
+
+
+def test_a_model_with_outputs_below_the_tolerance_of_kernelbench_is_not_replaced_by_zeros_or_noise(
+    folder: Path, kbench: Kbench
+) -> None:
+    (folder / "problem").mkdir()
+    (folder / "problem" / "1_Softmax.py").write_text(INSISTS.format(name="Model", returned="y"))
+    for name, returned in RETURNED.items():
+        (folder / "problem" / f"{name}.py").write_text(INSISTS.format(name="ModelNew", returned=returned))
+    ended = kbench("run", "problem", *RUN)
+    statuses = dict.fromkeys(("reference", "right"), "ok") | dict.fromkeys(("zeros", "noise", "half"), "wrong")
+    for provider, status in statuses.items():
+        assert [row["status"] for row in rows(folder, provider)] == [status], provider
+    assert ended.code == 1 and "2 weak-check" in ended.out

@@ -74,8 +74,14 @@ def of(folder: Path, provider: str) -> Rows:
 def test_an_operator_whose_output_is_the_same_for_each_draw_is_noted_and_measured(blank: Path) -> None:
     for row in of(blank, "fill"):
         assert row["status"] == "ok" and "weak-check" in row["flags"].split(";")
-        assert "constant" in row["reason"] and "draws" in row["reason"]
+        assert "constant" in row["reason"] and "each draw" in row["reason"]
     assert "2 weak-check" in kept(blank, "run").out
+
+
+def test_check_notes_such_an_operator_and_does_not_fail(blank: Path, kbench: Kbench) -> None:
+    ended = kbench("check", blank / "blank.yaml", "--only", "fill")
+    assert ended.code == 0
+    assert any("M=4" in line and "constant" in line for line in ended.err.splitlines())
 
 
 def test_judge_does_not_trust_a_provider_that_a_constant_could_replace(blank: Path) -> None:
