@@ -12,7 +12,7 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender, doubt_operator
 from kbench.measure.controls import copy, empty, repeat
-from kbench.measure.correctness.call import Shapes, Stage, stage_of
+from kbench.measure.correctness.call import Preparer, Shapes, preparer_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
 from kbench.measure.correctness.expected import CONSTANT, Expected, keep_bytes
@@ -160,10 +160,10 @@ class CaseRun:
             if provider.moved_bytes:
                 contender.moved_bytes = _moved_bytes(provider.moved_bytes(self.case))
             start = time.perf_counter_ns()
-            contender.stage = stage = stage_of(self.definition, provider, contender.params)
+            contender.preparer = preparer = preparer_of(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
             poison(inputs.first, self.device)
-            first_call = MadeCall.of(stage(tensors, inputs.first.shapes), tensors)
+            first_call = MadeCall.of(preparer(tensors, inputs.first.shapes), tensors)
             self.device.synchronize()
             contender.build_ms = (time.perf_counter_ns() - start) / 1e6
         if not contender.running:
@@ -172,28 +172,28 @@ class CaseRun:
             accuracy = judge_call(inputs.first, first_call)
             # a first call may leave a compiler running: no fault if it is right
             late = first_call.left_thread(accuracy)
-            if accuracy.off and not late and self.right_when_repeated(stage, inputs):
+            if accuracy.off and not late and self.right_when_repeated(preparer, inputs):
                 self.stateful = True
                 accuracy = replace(accuracy, wrong=f"wrong in the first call only: {accuracy.wrong}")
             contender.judged(accuracy, f"{late}: " if late else "")
             del first_call
             if contender.running:
-                repeated = run_checked(inputs.second, stage, tensors, self.device)
+                repeated = run_checked(inputs.second, preparer, tensors, self.device)
                 contender.judged(repeated, "correct at the first call, then ")
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
                 with compiled_parts() as contender.compiled:
                     call, contender.operators = recorded(
-                        partial(stage, tensors, inputs.first.shapes), lambda first_call: first_call.run()
+                        partial(preparer, tensors, inputs.first.shapes), lambda first_call: first_call.run()
                     )
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
 
-    def right_when_repeated(self, stage: Stage, inputs: CaseInputs) -> bool:
+    def right_when_repeated(self, preparer: Preparer, inputs: CaseInputs) -> bool:
         """Whether a provider whose first call was wrong is right in a second one. Then it keeps something between its calls."""
         inputs.shared.restore()
         tensors = inputs.shared.tensors
-        second_call = MadeCall.of(stage(tensors, inputs.first.shapes), tensors)
+        second_call = MadeCall.of(preparer(tensors, inputs.first.shapes), tensors)
         self.device.synchronize()
         return not judge_call(inputs.first, second_call).wrong
 
@@ -217,7 +217,7 @@ class CaseRun:
             ),
             empty(count + 1, steps=self.steps, measure=measure, limit_s=limit_s),
         ]
-        if self.baseline is not None and self.contenders[self.baseline].stage:
+        if self.baseline is not None and self.contenders[self.baseline].preparer:
             added.append(repeat(count + 2, self.contenders[self.baseline]))
         self.contenders += added
         return added
@@ -232,7 +232,7 @@ class CaseRun:
             if not contender.running:
                 continue
             with self.steps.step(contender, "build", self.settings.build_timeout_s):
-                if contender.stage is None:
+                if contender.preparer is None:
                     contender.sample = self.timer.ready([call.run for call in contender.calls], contender.launch_ms)
                 else:
                     if not placed:
@@ -241,8 +241,8 @@ class CaseRun:
                     seed = random.Random(generator.getrandbits(256))
                     second = inputs.second.inputs
                     contender.spot_check = SpotCheck(first, shared, second, seed, replayed=self.timer.replays)
-                    contender.stage_calls = partial(self.stage_calls, contender, shared, first.shapes)
-                    contender.stage_calls()
+                    contender.renew_calls = partial(self.renew_calls, contender, shared, first.shapes)
+                    contender.renew_calls()
                 blame_for_changes(contender, shared)
                 if self.settings.stages and contender.running and not contender.control:
                     stages = measure_stages(self.device, shared.tensors) if stages is None else stages
@@ -250,13 +250,13 @@ class CaseRun:
             if not contender.running:
                 shared.restore()
 
-    def stage_calls(self, contender: Contender, shared: SharedInputs, shapes: Shapes) -> None:
+    def renew_calls(self, contender: Contender, shared: SharedInputs, shapes: Shapes) -> None:
         """Prepare the calls of a contender, and its sampler, where the inputs lie now."""
-        assert contender.stage and contender.spot_check
+        assert contender.preparer and contender.spot_check
         sets = shared.sets
         with without_garbage_collection():  # thousands of new calls would make Python look for garbage several times
-            with self.timer.staging():
-                contender.calls = [contender.stage(tensors, shapes) for tensors in sets]
+            with self.timer.preparing():
+                contender.calls = [contender.preparer(tensors, shapes) for tensors in sets]
             runs = contender.spot_check.use(contender.calls)
             contender.sample = self.timer.ready(runs, contender.launch_ms, contender.spot_check.before)
 
@@ -277,24 +277,24 @@ class CaseRun:
 
     def check_again(self, contender: Contender, inputs: CaseInputs) -> None:
         """Check what timed calls of a provider returned, then the provider itself on new values in the timed buffers."""
-        stage = contender.stage
-        if contender.control or not contender.running or stage is None:
+        preparer = contender.preparer
+        if contender.control or not contender.running or preparer is None:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
             if contender.spot_check and (fault := contender.spot_check.fault()):
                 contender.end(Status.WRONG, fault)
                 return
-            accuracy = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
+            accuracy = run_checked(inputs.last, preparer, inputs.shared.tensors, self.device)
             contender.judged(accuracy, "correct before timing, wrong after it: ")
 
     def record(self, contender: Contender, inputs: CaseInputs) -> None:
         """Record what a call of a provider launches. It comes last, so that no timed call of the case is affected."""
-        stage, provider = contender.stage, contender.provider
-        if not self.recorder or stage is None or provider is None:
+        preparer, provider = contender.preparer, contender.provider
+        if not self.recorder or preparer is None or provider is None:
             return
         inputs.shared.restore()
         with self.steps.step(contender, RECORD, self.settings.timeout_s):
-            prepare = partial(stage, inputs.shared.tensors, inputs.first.shapes)
+            prepare = partial(preparer, inputs.shared.tensors, inputs.first.shapes)
             contender.recorded = self.recorder.record(prepare, provider.requires)
         recorded = contender.recorded
         if recorded.launched:

@@ -9,7 +9,7 @@ from statistics import median
 
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
-from kbench.measure.correctness.call import Call, Stage
+from kbench.measure.correctness.call import Call, Preparer
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.launches.recorder import Recorded
 from kbench.measure.machine.dynamo import CompiledParts
@@ -28,11 +28,11 @@ from kbench.results.vocabulary import Control, Role, Status
 class Contender:
     """What is known so far of one future row. A contender runs until it has a status.
 
-    stage        prepares a call on inputs
+    preparer     prepares a call on inputs
     calls        the prepared calls that the timer may rotate over; the first works on the case's inputs
     sample       takes the samples of one round; set once the timer is ready for this contender
     longest_ms   the longest that a round takes samples of it
-    stage_calls  prepares its calls and its sampler where the inputs lie now; None for a control with calls of its own
+    renew_calls  prepares its calls and its sampler where the inputs lie now; None for a control with calls of its own
     spot_check   salts the inputs of its timed calls, and keeps some of the outputs
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
@@ -50,11 +50,11 @@ class Contender:
     params: Mapping[str, Value]
     role: Role = Role.PROVIDER
     provider: Provider | None = None
-    stage: Stage | None = None
+    preparer: Preparer | None = None
     calls: Sequence[Call] = ()
     sample: Sample | None = None
     longest_ms: float = math.inf
-    stage_calls: Callable[[], None] | None = None
+    renew_calls: Callable[[], None] | None = None
     spot_check: SpotCheck | None = None
     status: Status | None = None
     reason: str = ""
@@ -155,7 +155,7 @@ class Contender:
     def let_go(self) -> None:
         """Drop its calls, and with them the tensors of the case. They refer to the case in a circle, so Python would free them
         only at its next collection of garbage, which may be many cases later."""
-        self.stage, self.sample, self.calls, self.stage_calls, self.spot_check = None, None, (), None, None
+        self.preparer, self.sample, self.calls, self.renew_calls, self.spot_check = None, None, (), None, None
 
     @property
     def mutates(self) -> Collection[str]:

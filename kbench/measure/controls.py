@@ -71,7 +71,7 @@ def repeat(index: int, baseline: Contender) -> Contender:
         Control.REPEAT,
         {},
         Role.CONTROL,
-        stage=baseline.stage,
+        preparer=baseline.preparer,
         launch_ms=baseline.launch_ms,
         longest_ms=REPEAT_MS,
         changes=changes,

@@ -13,7 +13,7 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.call import preparer_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
@@ -162,7 +162,7 @@ def _check(contender: Contender, provider: Provider, trial: EdgeTrial, device: D
         if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
             contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")
             return
-    contender.judged(run_checked(trial.expected, stage_of(definition, provider, contender.params), inputs, device))
+    contender.judged(run_checked(trial.expected, preparer_of(definition, provider, contender.params), inputs, device))
     if contender.running and (fault := next(filter(None, (input_.fault() for input_ in marked)), None)):
         contender.end(Status.WRONG, fault)
     if contender.running:

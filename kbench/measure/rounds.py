@@ -112,8 +112,8 @@ class Rounds:
 
     def _take(self, contender: Contender, number: int) -> None:
         """Take the samples of one round. The first one warms the contender up."""
-        if self.moves and contender.stage_calls:
-            contender.stage_calls()
+        if self.moves and contender.renew_calls:
+            contender.renew_calls()
         assert contender.sample is not None
         longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf
         warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)

@@ -15,7 +15,7 @@ import torch
 
 import kbench
 from kbench.launches.launched_call import LaunchedCall, machine_code_of
-from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.call import preparer_of
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.launches.recorder import NAME_CHARACTERS, LaunchRecorder, PreparedCall, Recorded
 from kbench.measure.machine.device import Device
@@ -55,8 +55,8 @@ def softmax(provider: str, N: int = 1024) -> Any:
     if reason := operator.providers[provider].unavailable("cuda"):
         pytest.skip(reason)
     x = torch.randn(64, N, device="cuda")
-    stage = stage_of(Definition(operator, case), operator.providers[provider], {})
-    prepare = partial(stage, [x], [(64, N)])
+    preparer = preparer_of(Definition(operator, case), operator.providers[provider], {})
+    prepare = partial(preparer, [x], [(64, N)])
     for _ in range(3):  # torch.jit compiles at the second call
         prepare().run()
     torch.cuda.synchronize()

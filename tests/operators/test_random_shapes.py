@@ -12,7 +12,7 @@ import pytest
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
 from kbench.contract.registry import operator
-from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.call import preparer_of
 from kbench.measure.correctness.check import MadeCall, judge_call
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
@@ -47,7 +47,7 @@ def test_torch_native_is_right_on_random_shapes(name: str) -> None:
         here = Definition(definition, case)
         inputs = Inputs(here, device, seed).draw("random")
         expected = Expected(here, [x.clone() for x in inputs])
-        call = stage_of(here, provider, {})(inputs, expected.shapes)
+        call = preparer_of(here, provider, {})(inputs, expected.shapes)
         assert judge_call(expected, MadeCall.of(call, inputs)).wrong is None, case.label
         judged += 1
     assert judged > SHAPES / 2

@@ -1,6 +1,6 @@
 """A call of a provider on one set of inputs: what is timed, what it delivers, and what it may change.
 
-A stage prepares a call outside the timed window. A forward call needs little: buffers for the outputs that the provider
+A preparer makes a call ready outside the timed window. A forward call needs little: buffers for the outputs that the provider
 writes into. A backward call needs the forward pass, or what the provider's backward kernel saves.
 """
 
@@ -80,24 +80,24 @@ ONE_BACKWARD = "its backward pass changes in place what its forward pass saved"
 ONE_BACKWARD_REMEDY = "measure it in mode full"
 """The backward pass of such a function works once. Mode full has a forward pass before each of them."""
 
-Stage = Callable[[Sequence[Tensor], Shapes], Call]
+Preparer = Callable[[Sequence[Tensor], Shapes], Call]
 """Prepares a call on inputs. The shapes are those of the outputs of the mode, in order."""
 
 
-def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Value]) -> Stage:
-    """The stage of a provider for a case. Builds the provider if it is a factory. Raises whatever the provider raises,
+def preparer_of(definition: Definition, provider: Provider, params: Mapping[str, Value]) -> Preparer:
+    """The preparer of a provider for a case. Builds the provider if it is a factory. Raises whatever the provider raises,
     WrongArguments, and Unsupported if it cannot compute gradients."""
     operator, case = definition.operator, definition.case
     forward = provider.bind(case, params)
     if not provider.factory:
         _check_arguments(forward, operator.inputs, provider.out)
     if case.mode == FORWARD:
-        return partial(_stage_forward, definition, provider, forward)
+        return partial(_prepare_forward, definition, provider, forward)
     arguments = [*(f"d_{name}" for name in operator.output_gradients(case)), *operator.inputs]
     if case.mode == FULL and provider.full:
         both_passes = provider.full.bind(case, params)
         _check_arguments(both_passes, arguments)
-        return partial(_stage_both, definition, both_passes, provider.full.mutates)
+        return partial(_prepare_both, definition, both_passes, provider.full.mutates)
     kernel = None
     saves = provider.bind_saves(case, params)
     if provider.backward:
@@ -117,8 +117,8 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
         )
     if kernel is not None:
         holds = provider.backward.mutates if provider.backward else {}
-        return partial(_stage_kernel, definition, saves, forward, kernel, holds)
-    return partial(_stage_autograd, definition, forward)
+        return partial(_prepare_kernel, definition, saves, forward, kernel, holds)
+    return partial(_prepare_autograd, definition, forward)
 
 
 def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], by_name: Sequence[str] = ()) -> None:
@@ -144,7 +144,7 @@ def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], b
         raise WrongArguments(f"{name}: {error} at {Path(written_at(bound.func)).name}; {advice}") from None
 
 
-def _stage_forward(
+def _prepare_forward(
     definition: Definition, provider: Provider, forward: Callable[..., Any], inputs: Sequence[Tensor], shapes: Shapes
 ) -> Call:
     names = list(definition.operator.outputs)
@@ -176,7 +176,7 @@ def _returns_only(returned: Any, destinations: Iterable[Tensor]) -> bool:
     return all(any(value is tensor for tensor in destinations) for value in values)
 
 
-def _stage_autograd(
+def _prepare_autograd(
     definition: Definition, forward: Callable[..., Any], inputs: Sequence[Tensor], shapes: Shapes
 ) -> Call:
     """Differentiates the forward function with autograd. The graph is kept, and nothing is accumulated."""
@@ -250,7 +250,7 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
     return [by_name[name] for name in received_by_name]
 
 
-def _stage_kernel(
+def _prepare_kernel(
     definition: Definition,
     saves: tuple[str, ...] | Callable[..., Any] | None,
     forward: Callable[..., Any],
@@ -304,7 +304,7 @@ def _stage_kernel(
     return Call(full, deliver, mutates, tuple(placed.values()))
 
 
-def _stage_both(
+def _prepare_both(
     definition: Definition,
     both_passes: Callable[..., Any],
     holds: Mapping[str, str],

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator, Remark
-from kbench.measure.correctness.call import Call, Stage
+from kbench.measure.correctness.call import Call, Preparer
 from kbench.measure.correctness.definition import Definition, Output, dtype_name
 from kbench.measure.correctness.elements import (
     EXACT,
@@ -66,7 +66,7 @@ class MadeCall:
         return self.late or (threads_left_working(self.before) if verdict.wrong else None)
 
 
-def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> Accuracy:
+def run_checked(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], device: Device) -> Accuracy:
     """Fill `inputs` with the values of `expected`, make two calls on them, and judge the outputs.
 
     On a device, the first call is queued behind a spin kernel, and its outputs are copied in the same queue. This finds a
@@ -74,7 +74,7 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
     provider that skips the work. Raises OperatorFault, and whatever the call raises.
     """
-    made_call = _queued_call(expected, stage, inputs, device)
+    made_call = _queued_call(expected, preparer, inputs, device)
     call = made_call.call
     verdict = judge_call(expected, made_call)
     if late := made_call.left_thread(verdict):
@@ -105,7 +105,7 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     return replace(verdict, wrong=f"{wrong}; {call.remedy}" if call.remedy else wrong, off=False)
 
 
-def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> MadeCall:
+def _queued_call(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], device: Device) -> MadeCall:
     """Keep the device busy, and queue the values of the inputs, a call, and copies of its outputs."""
     ms, made_call = QUEUE_MS, None
     for _ in range(QUEUE_ATTEMPTS):
@@ -115,7 +115,7 @@ def _queued_call(expected: Expected, stage: Stage, inputs: Sequence[Tensor], dev
         busy = device.keep_busy(ms)
         start = time.perf_counter()
         fill(inputs, expected.inputs)
-        made_call = MadeCall.of(stage(inputs, expected.shapes), inputs, copies=True)
+        made_call = MadeCall.of(preparer(inputs, expected.shapes), inputs, copies=True)
         in_time = busy()
         host_ms = (time.perf_counter() - start) * 1e3
         device.synchronize()

@@ -70,7 +70,7 @@ class BenchTimer:
         """See Timer."""
         return samples + EXTRA_CALLS
 
-    def staging(self) -> AbstractContextManager[object]:
+    def preparing(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def ready(

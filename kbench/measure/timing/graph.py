@@ -82,7 +82,7 @@ class GraphTimer:
         return (samples + 1) * max(sets, MIN_CALLS)
 
     @contextmanager
-    def staging(self) -> Iterator[None]:
+    def preparing(self) -> Iterator[None]:
         """See Timer. Calls are prepared on the stream of the capture, because autograd runs a backward pass on the stream of
         its forward pass."""
         if self.device.type != "cuda":

@@ -60,7 +60,7 @@ class Timer(Protocol):
     def calls(self, samples: int, sets: int) -> int:
         """How many calls a round makes for this many samples, beside its warm-up, on this many sets of buffers."""
 
-    def staging(self) -> AbstractContextManager[object]:
+    def preparing(self) -> AbstractContextManager[object]:
         """The context in which calls for this timer are prepared."""
 
     def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Callable[[], None] | None = None) -> Sample:

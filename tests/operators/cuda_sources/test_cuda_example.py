@@ -15,7 +15,7 @@ from torch import Tensor
 import kbench
 from kbench.contract.provider import Provider
 from kbench.contract.registry import operator
-from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.call import preparer_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
@@ -46,8 +46,8 @@ def wrong(inputs: list[Tensor], function: Callable[..., object], what: str, **de
     M, N = inputs[0].shape
     case = ADD_RMSNORM.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N)
     definition = Definition(ADD_RMSNORM, case)
-    stage = stage_of(definition, Provider("mine", "add_rmsnorm", function, "mine", **declared), {})
-    fault = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, Device()).wrong
+    preparer = preparer_of(definition, Provider("mine", "add_rmsnorm", function, "mine", **declared), {})
+    fault = run_checked(Expected(definition, [x.clone() for x in inputs]), preparer, inputs, Device()).wrong
     return [f"{case.label}, {what}: {fault}"] if fault else []
 
 
