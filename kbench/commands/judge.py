@@ -62,6 +62,22 @@ def judge(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the results of the timing in this folder.")
     ] = None,
+    champion: Annotated[
+        Path | None,
+        typer.Option(
+            "--champion",
+            metavar="BEST.py",
+            help="Ask whether the provider is better than that of this file: faster, and confirmed by fresh processes.",
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            metavar="DIR",
+            help="With --champion: the folder with the results of all candidates. Their number sets how sure kbench must be.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdict as JSON (see kbench schema judge).")
     ] = False,
@@ -71,6 +87,9 @@ def judge(
     kbench checks each provider on edge inputs and on random shapes, which are new each time. It then times those that are
     right, together with the baselines. A provider is trusted if kbench finds no sign of tampering, if it is not the
     baseline under another name, and if a constant would not pass.
+
+    With --champion, kbench instead times the provider and the champion in fresh processes until one has won. Over all
+    candidates of a ledger, the probability that one is called better without being faster is at most 5 %.
 
     Exit code: 0 all providers are right, trusted and fast enough; 1 a provider is wrong, not trusted or too slow; 2 bad input;
     3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without
@@ -82,13 +101,28 @@ def judge(
 
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
-    if not file.is_file():
-        problem = "not a regular file" if file.exists() else "no such file"
-        raise UsageError(f"{file}: {problem}; name a Python file that registers a provider")
-    if file.suffix != ".py":
-        raise UsageError(f"{file}: not a Python file; its name must end in .py")
+    for path in filter(None, [file, champion]):
+        if not path.is_file():
+            problem = "not a regular file" if path.exists() else "no such file"
+            raise UsageError(f"{path}: {problem}; name a Python file that registers a provider")
+        if path.suffix != ".py":
+            raise UsageError(f"{path}: not a Python file; its name must end in .py")
+    if (champion is None) is not (ledger is None):
+        raise UsageError("--champion and --ledger belong together: the ledger counts the candidates that were tried")
+    if champion and champion.resolve() == file.resolve():
+        raise UsageError(f"--champion {champion}: this is the file that is judged")
     options = JudgeOptions(
-        against, split_words(provider), split_words(baseline), sets or (), profile, shapes, seed, min_speedup, out
+        against=against,
+        providers=split_words(provider),
+        baselines=split_words(baseline),
+        sets=sets or (),
+        profile=profile,
+        shapes=shapes,
+        seed=seed,
+        min_speedup=min_speedup,
+        out=out,
+        champion=champion,
+        ledger=ledger,
     )
     try:
         judged = find_out(file, options, terminal.note)

@@ -262,6 +262,8 @@ class Operator:
                 raise ValueError(f"provider {_quoted(text)} of {self.name!r}: {why}")
         if set(name) & set(",[]"):
             raise ValueError(f"{where}: commas and square brackets are not allowed in a name")
+        if (here := self._name_here(name)) != name:
+            name = label = here
         if name in self.providers:
             raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
         written, holds = names(out), input_to_output(self.mutates if mutates is None else mutates)
@@ -350,6 +352,8 @@ class Operator:
         mutates: Sequence[str] | Mapping[str, str],
         saves: Sequence[str] | Callable[..., Any] | None = None,
     ) -> Callable[[_Function], _Function]:
+        here = self._name_here(provider)
+        provider = here if here in self.providers else provider
         where, holds = f"{kind} of provider {provider!r} of {self.name!r}", input_to_output(mutates)
         if not self.gradients:
             message = "the operator declares no gradients"
@@ -374,6 +378,13 @@ class Operator:
             return function
 
         return register
+
+    def _name_here(self, name: str) -> str:
+        """The name of a provider of the file that is being imported: `mine@new` if another file has a provider `mine`, as two
+        versions of a kernel often have."""
+        plugin, taken = current_plugin(), self.providers.get(name)
+        other_file = plugin and taken and taken.plugin and taken.plugin != plugin
+        return f"{name}@{Path(str(plugin)).stem}" if other_file else name
 
     def _parameters(self, where: str, keywords: Mapping[str, Any]) -> dict[str, Value]:
         """The keyword-only arguments that a config sweeps, with their defaults. Raises ValueError."""

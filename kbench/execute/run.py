@@ -62,6 +62,7 @@ class RunOptions:
     wait        wait while another run uses a device; otherwise raise Busy
     keep_trying measure configurations also after they took the worker down in two cases in a row
     lock_clocks lock the clocks of the devices: `base`, or a number of MHz
+    name        of the CSV and the environment file; "" for that of the config
 
     Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
     """
@@ -74,6 +75,7 @@ class RunOptions:
     wait: bool = True
     keep_trying: bool = False
     lock_clocks: str | None = None
+    name: str = ""
 
     def __post_init__(self) -> None:
         if self.devices is not None and self.scheduler is not None:
@@ -104,7 +106,7 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     UsageError when clocks cannot be locked, and ExecutionError when no device is left to measure on.
     """
     plan, executor = prepared.plan, prepared.executor
-    path = options.out / f"{plan.sweep.path.stem}.csv"
+    path = options.out / f"{options.name or plan.sweep.path.stem}.csv"
     check_writable(path)
     if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")

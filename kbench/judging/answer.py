@@ -45,6 +45,8 @@ class Verdict(enum.StrEnum):
     """What a judgement says of a provider."""
 
     PASS = "pass"
+    BETTER = "better"
+    NOT_BETTER = "not-better"
     WRONG = "wrong"
     NOT_TRUSTED = "not-trusted"
     TOO_SLOW = "too-slow"
@@ -55,6 +57,7 @@ class Shortfall(enum.StrEnum):
     """What a provider lacks that is right and trusted."""
 
     TOO_SLOW = "too-slow"
+    NOT_BETTER = "not-better"
     SPEED_UNKNOWN = "speed-unknown"
     NOT_CHECKED = "not-checked"
 
@@ -286,6 +289,25 @@ class Profile(_Model):
     """The most important one first."""
 
 
+class Contest(Speed):
+    """The candidate against the champion of a ledger. The speed-up is the mean of the sessions of the last file."""
+
+    champion: str
+    candidate_number: int
+    """The number of the candidate in the ledger, from 1."""
+    better: bool
+    """Whether the confirmation shows that the candidate is faster."""
+    sessions: int
+    """The fresh processes that measured both: of the screen and of the confirmation."""
+    alpha: float | None
+    """The highest probability that the confirmation promotes a candidate that is not faster: a part of the 5 % of the whole
+    ledger. Null if the screen stopped the candidate, which spends nothing."""
+    evidence: float | None
+    """The candidate is better if this reaches 1 / alpha."""
+    files: list[str]
+    """The results files of the screen and of the confirmation."""
+
+
 class JudgedProvider(CheckedProvider):
     """The verdict on one provider."""
 
@@ -302,6 +324,7 @@ class JudgedProvider(CheckedProvider):
     not_compared: list[Gap]
     """What the comparisons with baselines lack, and why."""
     profile: Profile | None
+    contest: Contest | None
     untimed: str = Field(exclude=True)
     """Why it has no time; empty if it has one."""
 
@@ -315,6 +338,7 @@ def judge_provider(
     baselines: Sequence[BaselineSpeed] = (),
     not_compared: Sequence[Gap] = (),
     profile: Profile | None = None,
+    contest: Contest | None = None,
     min_speedup: float | None = None,
 ) -> JudgedProvider:
     """The verdict on a provider, from its rows of inputs and of timed cases: none of these if a check failed. `config_cases`
@@ -330,12 +354,17 @@ def judge_provider(
             reasons.append(Shortfall.TOO_SLOW)
         elif not baselines or any(gap.required for gap in not_compared):
             reasons.append(Shortfall.SPEED_UNKNOWN)
+    if contest and not contest.better and verdict_of(reasons) is Verdict.PASS:
+        reasons.append(Shortfall.NOT_BETTER)
+    verdict = verdict_of(reasons)
+    if contest and verdict is Verdict.PASS:
+        verdict = Verdict.BETTER
     hints = [*checked.hints, *(f"kbench explain {doubt.flag} says what this flag means." for doubt in doubts)]
     if config_cases and checked.failures and not any(row.status.failed and row.case in config_cases for row in rows):
         hints.append(ONLY_RANDOM_SHAPES)
-    if any(Outcome.UNCLEAR in baseline.outcomes for baseline in baselines):
+    if contest is None and any(Outcome.UNCLEAR in baseline.outcomes for baseline in baselines):
         hints.append(UNCLEAR)
-    fields = dict(checked) | {"verdict": verdict_of(reasons), "reasons": reasons, "hints": hints}
+    fields = dict(checked) | {"verdict": verdict, "reasons": reasons, "hints": hints}
     return JudgedProvider(
         **fields,
         trusted=not distrusted if timed or distrusted else None,
@@ -345,6 +374,7 @@ def judge_provider(
         baselines=baselines,
         not_compared=list(not_compared),
         profile=profile,
+        contest=contest,
         untimed=_untimed(timed, checked),
     )
 
@@ -382,6 +412,8 @@ def verdict_of(reasons: Sequence[ReasonCode]) -> Verdict:
         return Verdict.WRONG
     if Shortfall.TOO_SLOW in reasons:
         return Verdict.TOO_SLOW
+    if Shortfall.NOT_BETTER in reasons:
+        return Verdict.NOT_BETTER
     return Verdict.UNKNOWN if reasons else Verdict.PASS
 
 
@@ -390,10 +422,10 @@ def exit_status(providers: Sequence[CheckedProvider], *, interrupted: bool) -> E
     if interrupted:
         return ExitStatus.INTERRUPTED
     verdicts = {provider.verdict for provider in providers}
-    if not verdicts <= {Verdict.PASS, Verdict.UNKNOWN}:
+    if not verdicts <= {Verdict.PASS, Verdict.BETTER, Verdict.UNKNOWN}:
         return ExitStatus.FAILED
     unknown = any(Shortfall.SPEED_UNKNOWN in provider.reasons for provider in providers)
-    return ExitStatus.NOTHING if unknown or Verdict.PASS not in verdicts else ExitStatus.OK
+    return ExitStatus.NOTHING if unknown or verdicts <= {Verdict.UNKNOWN} else ExitStatus.OK
 
 
 class _Answer(_Model):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbench.analysis import Outcome
-from kbench.judging.answer import TIMING, BaselineSpeed, Gap, JudgeAnswer, JudgedProvider, Profile, Shortfall
+from kbench.judging.answer import TIMING, BaselineSpeed, Contest, Gap, JudgeAnswer, JudgedProvider, Profile, Shortfall
 from kbench.protocol import RANDOM
 from kbench.results.vocabulary import Status
-from kbench.text.numbers import microseconds
+from kbench.text.numbers import microseconds, percent
 from kbench.text.words import plural
 
 FEW_INPUTS = 2
@@ -28,6 +28,7 @@ def verdict_lines(answer: JudgeAnswer, provider: JudgedProvider, min_speedup: fl
         "trust": _trust(provider),
         "deterministic": _deterministic(provider),
         "speed": _speed(answer, provider),
+        "champion": _contest(provider.contest),
         "profile": _profile(provider.profile),
         "hints": iter(provider.hints),
     }
@@ -125,6 +126,21 @@ def _gap(gap: Gap) -> str:
     if gap.status is Status.UNAVAILABLE:
         return f"not compared with {gap.baseline}, which cannot run here: {gap.reason}"
     return f"not compared with {gap.baseline} in {plural(gap.cases, 'case')}: {gap.status.value} ({gap.reason})"
+
+
+def _contest(contest: Contest | None) -> Iterator[str]:
+    if contest is None:
+        return
+    low, high = contest.interval
+    sessions = f"{plural(contest.sessions, 'session')}, in {' and '.join(contest.files)}"
+    yield f"{contest.speedup:.4f}x as fast as {contest.champion} [{low:.4f}, {high:.4f}] ({sessions})"
+    number = f"candidate {contest.candidate_number} of the ledger"
+    if contest.better and contest.alpha:
+        yield f"better: {number}; an equal one would be confirmed with a probability of at most {percent(contest.alpha)}"
+    elif contest.alpha is None:
+        yield f"not better: {number} was stopped by the screen"
+    else:
+        yield f"not better: {number} was not confirmed (evidence {contest.evidence:.3g} of {1 / contest.alpha:.3g})"
 
 
 def _profile(profile: Profile | None) -> Iterator[str]:

@@ -7,6 +7,7 @@ with random shapes. It stops when all have failed. It then measures those that a
 
 from __future__ import annotations
 
+import random
 import secrets
 import shlex
 import tempfile
@@ -27,6 +28,7 @@ from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, exit_status, judge_provider
+from kbench.judging.ledger import contend
 from kbench.judging.profile import profile_of
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.judging.speeds import against, gaps
@@ -56,6 +58,7 @@ class JudgeOptions:
     seed         of the shapes and the inputs; None: a new one
     min_speedup  how many times as fast as each baseline a provider has to be to pass
     out          the folder for the results of the timing; None: they are not kept
+    champion     the file of the provider that the judged one has to beat, with the folder of the ledger
     """
 
     against: str
@@ -67,45 +70,61 @@ class JudgeOptions:
     seed: int | None = None
     min_speedup: float | None = None
     out: Path | None = None
+    champion: Path | None = None
+    ledger: Path | None = None
 
 
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
-    """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
+    """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     seed = secrets.randbelow(SEEDS) if options.seed is None else options.seed
-    sets = [f"seed={seed}", *options.sets]
-    config = load_config(options.against, sets=sets, profile=options.profile, plugins=[str(file)])
-    places = {**config.places, str(file.resolve()): SourceLocation(str(file))}  # the user wrote no --plugin
-    config = replace(config, places=places)
+    config = _load(file, options, seed)
     with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins), note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog)
         names = _judged_names(plan.sweep, file, catalog, options.providers)
-        baselines = _baselines(plan.sweep, file, catalog, options.baselines)
+        champion = _champion(plan.sweep, catalog, names, options)
+        baselines = (
+            _baselines(plan.sweep, file, catalog, options.baselines) if options.baselines or not champion else []
+        )
         note(f"{plan.sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
         checks, shapes = _check(supervisor, catalog, plan, names, options.shapes, note)
-    reproduce = partial(command_again, options.against, [file], plan.sweep.measure.seed)
-    config_cases = set(plan.sweep.cases)
-    verdicts = {name: judge_provider(name, checks[name], reproduce, config_cases=config_cases) for name in names}
+    judged = partial(
+        judge_provider,
+        reproduce=partial(command_again, options.against, [file], plan.sweep.measure.seed),
+        config_cases=set(plan.sweep.cases),
+        min_speedup=0.0 if champion and options.min_speedup is None else options.min_speedup,
+    )
+    verdicts = {name: judged(name, checks[name]) for name in names}
     correct = [name for name, verdict in verdicts.items() if verdict.correct]
+    baselines = list(dict.fromkeys([champion, *baselines])) if champion else baselines
     analysis, interrupted = analyse([], None), False
     if correct and baselines:
         with ExitStack() as stack:
-            out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
-            outcome = _time(TimedConfig(config, (*correct, *baselines)), out, note)
-            analysis, interrupted = analyse(outcome.rows, plan.sweep.baseline), outcome.interrupted
+            contest = None
+            if champion and options.ledger:
+                timed = (*filter(None, [plan.sweep.baseline]), *baselines, *correct)
+                fresh = _load(file, options, secrets.randbelow(SEEDS))
+                configs = [
+                    TimedConfig(config, tuple(dict.fromkeys(timed)), one_session=True) for config in (config, fresh)
+                ]
+                contested = contend(configs, correct[0], champion, options.ledger, note)
+                rows, csv, contest = contested.rows, contested.csv, contested.contest
+            else:
+                out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
+                outcome = _time(TimedConfig(config, (*correct, *baselines)), out, note)
+                rows, csv, interrupted = outcome.rows, outcome.csv, outcome.interrupted
+            analysis = analyse(rows, plan.sweep.baseline)
+            named = bool(options.baselines or champion)
             for name in correct:
                 compared = (against(analysis, plan.sweep.info, name, baseline) for baseline in baselines)
                 speeds = [speed for speed in compared if speed]
-                named = bool(options.baselines)
-                verdicts[name] = judge_provider(
+                verdicts[name] = judged(
                     name,
-                    [*checks[name], *rows_of(outcome.rows, name)],
-                    reproduce,
-                    config_cases=config_cases,
+                    [*checks[name], *rows_of(rows, name)],
                     baselines=speeds,
                     not_compared=[gap for baseline in baselines for gap in gaps(analysis, name, baseline, named=named)],
-                    profile=profile_of(name, outcome.rows, speeds, outcome.csv),
-                    min_speedup=options.min_speedup,
+                    profile=profile_of(name, rows, speeds, csv),
+                    contest=contest,
                 )
     providers = list(verdicts.values())
     status = exit_status(providers, interrupted=interrupted)
@@ -123,6 +142,30 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
         providers=providers,
         exit_status=status,
     )
+
+
+def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
+    """The config with this seed, unless `--set seed=` gives another one, and with the files of the candidate and the
+    champion."""
+    files = [file, *filter(None, [options.champion])]
+    sets = [f"seed={seed}", *options.sets]
+    config = load_config(options.against, sets=sets, profile=options.profile, plugins=[str(path) for path in files])
+    places = {str(path.resolve()): SourceLocation(str(path)) for path in files}  # the user wrote no --plugin
+    return replace(config, places={**config.places, **places})
+
+
+def _champion(sweep: Sweep, catalog: Catalog, names: Sequence[str], options: JudgeOptions) -> str | None:
+    """The name of the champion. Raises UsageError unless there are one champion and one candidate."""
+    if options.champion is None:
+        return None
+    champions = _judged_names(sweep, options.champion, catalog, ())
+    if len(champions) > 1:
+        raise UsageError(
+            f"--champion {options.champion}: registers {list_words(champions)}; a champion is one provider"
+        )
+    if len(names) > 1:
+        raise UsageError(f"--champion needs one candidate, not {list_words(names)}; name one with --provider")
+    return champions[0]
 
 
 def command_again(config: str, plugins: Sequence[str | Path], seed: int, row: Row) -> str:
@@ -232,10 +275,12 @@ def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) ->
 
 @dataclass(frozen=True)
 class TimedConfig:
-    """The configurations of a config that a judgement times, in its cases: all that the user chose, or some of them."""
+    """The configurations of a config that a judgement times, in its cases: all that the user chose, or some of them. Their
+    order is drawn anew each time: what comes first may get better memory."""
 
     config: Config
     names: tuple[str, ...]
+    one_session: bool = False
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -247,6 +292,10 @@ class TimedConfig:
 
     def resolve(self, catalog: Catalog) -> Sweep:
         sweep = replace(self.config, only=(",".join(self.names),)).resolve(catalog)
+        configurations = random.SystemRandom().sample(sweep.configurations, len(sweep.configurations))
+        sweep = replace(sweep, configurations=tuple(configurations))
+        if self.one_session:
+            sweep = replace(sweep, measure=sweep.measure.model_copy(update={"sessions": 1}))
         chosen = self.config.profile is not None or any("sweep" in change.entries for change in self.config.changes)
         return sweep if chosen else replace(sweep, cases=spread_cases(sweep, CASES))
 

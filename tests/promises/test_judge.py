@@ -235,6 +235,79 @@ def test_a_judgement_that_cannot_be_made_is_a_sentence_and_exit_code_2(
     assert ended.code == 2 and all(word in ended.err for word in words) and "Traceback" not in ended.err
 
 
+# --- champion and candidates
+
+CHAMPION = """
+import time
+
+import torch
+
+import kbench
+
+softmax = kbench.operator("softmax")
+
+
+@softmax.provider("mine")
+def mine(x):
+    time.sleep(@SLEEP_S@)
+    e = (x - x.amax(-1, keepdim=True)).exp() if x.shape[-1] else x
+    return e / e.sum(-1, keepdim=True)
+"""
+
+
+@pytest.fixture
+def ledger(made_once: MadeOnce) -> Path:
+    """The judgements of a candidate that is faster than the champion, and then of one that is slower."""
+
+    def make(folder: Path) -> None:
+        for name, sleep_s in {"best": 0.01, "faster": 0.0, "slower": 0.02}.items():
+            (folder / f"{name}.py").write_text(CHAMPION.replace("@SLEEP_S@", str(sleep_s)))
+        for name in ("faster", "slower"):
+            against = ("--against", "softmax", "--champion", "best.py", "--ledger", "ledger")
+            options = (*against, *QUICK, *CASE, "--shapes", 1, "--json")
+            keep(run_kbench("judge", f"{name}.py", *options, folder=folder), folder, name)
+
+    return made_once("ledger", make)
+
+
+def test_a_candidate_is_better_only_after_a_fresh_confirmation(ledger: Path) -> None:
+    ended = kept(ledger, "faster")
+    verdict = verdicts(ended)["mine"]
+    contest = verdict["contest"]
+    assert ended.code == 0 and verdict["verdict"] == "better" and verdict["reasons"] == []
+    assert contest["better"] and contest["speedup"] > 2 and contest["champion"] == "mine@best"
+    assert contest["candidate_number"] == 1 and contest["alpha"] <= 0.05 and contest["evidence"] >= 1 / contest["alpha"]
+    screen, confirmation = (
+        {row["session"] for row in rows_of(ledger / file) if row["role"] == "provider"} for file in contest["files"]
+    )
+    assert len(screen) + len(confirmation) == contest["sessions"] and len(confirmation) >= 5
+
+
+def test_a_slower_candidate_stops_after_one_session_and_is_not_better(ledger: Path) -> None:
+    ended = kept(ledger, "slower")
+    verdict = verdicts(ended)["mine"]
+    assert ended.code == 1 and (verdict["verdict"], verdict["reasons"]) == ("not-better", ["not-better"])
+    assert verdict["contest"]["candidate_number"] == 2 and verdict["contest"]["sessions"] == 1
+    assert verdict["contest"]["alpha"] is None and len(verdict["contest"]["files"]) == 1
+
+
+def test_a_ledger_is_a_folder_of_results_files(ledger: Path) -> None:
+    files = sorted((ledger / "ledger").glob("*.csv"))
+    assert len(files) == 3
+    for file in files:
+        assert {"mine", "mine@best"} <= {row["provider"] for row in rows_of(file) if row["status"] == "ok"}
+
+
+def test_a_champion_needs_a_ledger_and_one_candidate(kbench: Kbench, write: Write, folder: Path) -> None:
+    write("mine.py", FILE)
+    write("best.py", CHAMPION.replace("@SLEEP_S@", "0"))
+    alone = kbench("judge", "mine.py", "--against", "softmax", "--champion", "best.py")
+    assert alone.code == 2 and "--ledger" in alone.err
+    several = kbench("judge", "mine.py", "--against", "softmax", "--champion", "best.py", "--ledger", "ledger")
+    assert several.code == 2 and "--provider" in several.err and "honest" in several.err
+    assert not (folder / "ledger").exists()
+
+
 # --- cheats
 
 CHEATS = """
