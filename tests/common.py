@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-import runpy
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,13 +33,6 @@ def documented_file(page: str, name: str) -> str:
     blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
     [text] = [block for block in blocks if block.splitlines()[0] in (f"# {name}", f"// {name}")]
     return text
-
-
-@functools.cache
-def register_plugin(name: str) -> None:
-    """Register the operators of a file of tests/plugins in this process. A module's fixture may run twice in a process, when
-    its tests are divided among processes; a name can be registered once."""
-    runpy.run_path(str(PLUGINS / name))
 
 
 def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.CompletedProcess[str]:

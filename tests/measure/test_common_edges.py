@@ -14,7 +14,6 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers
 from kbench.measure.correctness.common_edges import edge_names
-from kbench.results.case import Case
 
 MODES = ["forward", "backward", "full"]
 MATRIX = Declared("M", "N")
@@ -115,21 +114,6 @@ def test_zeros_and_large_values_are_for_operators_that_are_finite_on_them() -> N
         each.provider("right")(lambda x, reference=reference, dtype=dtype: reference(x.float()).to(dtype))
         names[name] = {*VALUES} - checked_edges(each, "right", dtype="float16", N=6).keys()
     assert names == {"inverse": {"zeros"}, "cube": {"large values"}, "order": {"zeros"}}
-
-
-def test_zeros_are_not_for_operators_that_choose_among_equal_values() -> None:
-    """A router takes the rows of the largest scores. Of equal scores it may take any."""
-    router = made(
-        "router", "NK", {"score": Declared("N"), "x": Declared("N", "N")}, Declared("K", "N"),
-        lambda score, x, *, K: x[score.topk(K).indices],
-    )  # fmt: skip
-
-    @router.provider("sorted", factory=True)
-    def by_sorting(case: Case) -> Callable[..., Tensor]:
-        return lambda score, x: x[score.argsort(descending=True, stable=True)[: case.K]]
-
-    rows = checked_edges(router, "sorted", N=12, K=3)
-    assert "zeros" not in rows and set(rows.values()) == {"checked"}
 
 
 def test_received_gradients_have_gaps_and_odd_offsets_and_are_not_expanded_for_a_kernel_in_place() -> None:

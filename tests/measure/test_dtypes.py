@@ -6,11 +6,8 @@ import math
 
 import pytest
 import torch
-from in_process import measured, said
 from torch import Tensor
 
-from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.check import changed_input, equal
 from kbench.measure.machine.device import Device, poison_value
 from kbench.results.case import FLOATING
@@ -51,29 +48,3 @@ def test_poison_is_told_from_values(dtype: str) -> None:
     for again in (False, True):
         Device().poison((3, 0, 2), of(dtype), again)
         Device().poison((3, 2), of(dtype), again)
-
-
-@pytest.mark.parametrize("layout", ["expanded", "kept"])
-def test_what_a_fill_returns_is_copied(layout: str) -> None:
-    """An expanded tensor cannot be written to. A tensor that the function keeps would change with the inputs."""
-    kept = torch.randn(8, 8)
-
-    def fill(case: object, draw: object) -> Tensor:
-        return {"expanded": kept[:1].expand(8, 8), "kept": kept}[layout]
-
-    made = Operator(
-        f"dtypes-copied-{layout}",
-        ("N",),
-        {"x": Declared("N", "N", fill=fill)},
-        {"y": Declared("N", "N")},
-        lambda x: x * 2,
-    )
-    made.provider("right")(lambda x: x * 2)
-
-    @made.provider("doubles", mutates={"x": "y"})
-    def doubles(x: Tensor) -> None:
-        x.mul_(2)
-
-    before = kept.clone()
-    assert {name: said(row) for name, row in measured(made, N=8).items()} == {"right": "ok", "doubles": "ok"}
-    assert equal(kept, before)

@@ -61,12 +61,3 @@ def test_the_reason_names_the_function_its_place_and_what_to_do(
     row = measured(scaled, [provider], N=4, mode=mode)[provider]
     assert row.status.value == "error" and row.reason.startswith(f"{function.__name__}: ")
     assert row.reason.endswith(f" at test_expected_arguments.py:{function.__code__.co_firstlineno}; {advice}")
-
-
-def test_a_wrong_call_inside_of_a_provider_is_its_own() -> None:
-    @scaled.provider("fails-inside")
-    def fails_inside(x: Any, w: Any, *, eps: float) -> Any:
-        return one_input(x, w, eps=eps)  # type: ignore[call-arg]
-
-    reason = measured(scaled, ["fails-inside"], N=4)["fails-inside"].reason
-    assert "one_input() takes 1 positional argument" in reason and "kbench calls" not in reason

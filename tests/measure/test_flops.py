@@ -11,8 +11,6 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers
-from kbench.measure import instruments
-from kbench.measure.machine.device import Device
 from kbench.results.case import Case
 
 SIZES = {"M": 16, "N": 16, "K": 32}
@@ -51,11 +49,3 @@ def test_inputs_of_a_shorter_dtype_allow_faster_arithmetic(
     no_operators: None, of_b: dict[str, object], shorter: bool
 ) -> None:
     assert case_run(product(count, **of_b), dtype="bfloat16", **SIZES).has_shorter_inputs() is shorter
-
-
-def test_the_ceiling_is_the_best_product_of_a_dtype_that_torch_can_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured: list[float] = []
-    speeds = instruments._speeds
-    monkeypatch.setattr(instruments, "_speeds", lambda *form: measured.extend(found := list(speeds(*form))) or found)
-    assert instruments.ceiling_tflops(Device(), "float32") == max(measured) > 0
-    assert instruments.ceiling_tflops(Device(), "bool") is None

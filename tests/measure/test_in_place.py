@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-import torch
 from in_process import matrices, measured, said
 from torch import Tensor
-
-from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor as Declared
 
 add = matrices(
     "in-place-add",
@@ -95,28 +90,3 @@ def test_what_is_declared_is_right_and_what_is_wrong_is_said() -> None:
     for provider in RIGHT:
         assert rows[provider].status == "ok" and rows[provider].ms and rows[provider].deterministic
     assert asked and not any(asked), "a gradient that one provider asks for slows down no other"
-
-
-@pytest.mark.parametrize("dtype", ["bool", "int32", "float8_e4m3fn"])
-def test_a_buffer_of_any_dtype_that_is_left_unwritten_is_wrong(dtype: str) -> None:
-    """Of a bool, every value is right somewhere: the buffer holds another one before the second call."""
-    whole = torch.full((8,), 1)
-    most = Operator(
-        f"in-place-most-{dtype}",
-        axes=("N",),
-        inputs={"x": Declared("N")},
-        outputs={"y": Declared("N", dtype=dtype)},
-        reference=lambda x: torch.ones_like(x).to(getattr(torch, dtype)),
-    )
-
-    @most.provider("all", out=("y",))
-    def _all(x: Tensor, *, y: Tensor) -> None:
-        y.copy_(whole)
-
-    @most.provider("half", out=("y",))
-    def _half(x: Tensor, *, y: Tensor) -> None:
-        y[:4].copy_(whole[:4])
-
-    found = measured(most, N=8)
-    assert said(found["all"]) == "ok"
-    assert "4 of 8 elements" in said(found["half"]) and "first at [4]" in said(found["half"])

@@ -145,14 +145,6 @@ def of(recorder: LaunchRecorder, run: Any) -> Recorded:
     return recorder.record(lambda: Made(run))
 
 
-def test_copies_and_fills_are_operations_on_memory(recorder: LaunchRecorder) -> None:
-    x, y = torch.ones(1000, device="cuda"), torch.empty(1000, device="cuda")
-    call = of(recorder, lambda: (y.copy_(x), torch.zeros(256, device="cuda"), x.add_(1))).launched
-    assert call
-    assert {"memcpy": 4000}.items() <= {each.operation: each.bytes for each in call.memory}.items()
-    assert x.sum().item() == 3000, "the calls before the capture ran, the captured one did not"
-
-
 def test_a_call_that_waits_for_the_device_cannot_be_captured_and_the_next_one_can(recorder: LaunchRecorder) -> None:
     x = torch.ones(1000, device="cuda")
     stream = torch.cuda.current_stream()
@@ -176,19 +168,6 @@ def test_captures_that_fail_leave_no_memory_behind(recorder: LaunchRecorder) -> 
         assert of(recorder, lambda: torch.ones(2**28, device="cuda") * 2).launched
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() - before < 2**28
-
-
-def test_random_numbers_and_graphs_work_after_a_capture_that_fails(recorder: LaunchRecorder) -> None:
-    x, y = torch.ones(1000, device="cuda"), torch.empty(1000, device="cuda")
-    earlier = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(earlier):
-        torch.mul(x, 2, out=y)
-    assert of(recorder, lambda: x.sum().item()).launched is None
-    torch.randn(8, device="cuda")
-    torch.nn.functional.dropout(x)
-    earlier.replay()
-    torch.cuda.synchronize()
-    assert y.eq(2).all()
 
 
 def test_a_backward_pass_is_captured_on_the_stream_of_its_forward_pass(recorder: LaunchRecorder) -> None:

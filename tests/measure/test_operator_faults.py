@@ -2,109 +2,138 @@
 
 from __future__ import annotations
 
-import pytest
-from common import PLUGINS, Kbench, register_plugin
-from in_process import measured
+from pathlib import Path
+from typing import Any
 
-from kbench.contract.registry import operator
+import pytest
+import torch
+from common import Kbench
+from in_process import measured
+from torch import Tensor
+
+from kbench.contract.operator import Operator, registered
+from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
+from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 
-SWEEP = """
-operator: {operator}
-sweep: {{M: 4, N: {n}}}
-providers: [right, also-right]
-measure: {{warmup_ms: 1, rep_ms: 1, rounds: 1}}
-plugins: [{plugin}]
-"""
-
-FAULTS = {
-    "fill-typo": "the fill of x fails on M=4 N=8 float32: AttributeError: case of fill-typo has no axis 'MM'",
-    "fill-none": "the fill of x returned NoneType on M=4 N=8 float32; it must return a tensor",
-    "fill-shape": "the fill of x returned shape (8, 4) on M=4 N=8 float32; it must return shape (4, 8)",
-    "fill-dtype": "the fill of x returned int64 on M=4 N=8 float32; it must return float32",
-    "reference-text": "reference returned str on M=4 N=8 float32; it must return a tensor",
-    "reference-dtype": "reference returned bool for y on M=4 N=8 float32; the operator declares float32",
-    "reference-sparse": "reference returned a tensor of layout torch.sparse_coo for y on M=4 N=8 float32; it must",
-    "reference-device": "reference returned a tensor on device meta for y on M=4 N=8 float32; it must return a tensor on",
-    "reference-of-two": "reference returned 2 values on M=4 N=8 float32; it must return a tensor",
-    "fill-none-in-range": "the fill of x fails on M=4 N=8 float32: ValueError: there is no whole number from 0 up to but",
-    "reference-changes-x": "reference changed its input x in place on M=4 N=8 float32; it must work on a copy",
-    "reference-random": "reference returned two different results for y on the same inputs on M=4 N=8 float32; if several",
-    "rows-depend": "the values that reference returned for y changed when it was given only half of the rows on M=4 N=8 "
-    "float32; "
-    "the rows are not independent; leave out rows='M'",
-    "rows-of-another-shape": "the values that reference returned for y changed when it was given only half of the rows",
-    "gradient-none": "no output of the reference has a gradient on M=4 N=8 mode=backward float32; use differentiable",
-    "gradient-in-place": "reference changed its input x in place on M=4 N=8 mode=forward float32",
-    "edge-not-a-tuple": "edges['odd'] returned Tensor on M=4 N=8 float32; it must return a tuple of 1 tensor (x)",
-    "reference-of-a-number": "reference returned a list with NoneType in the place of y on M=4 N=8 float32; it must return a ",
-    "edge-dtype": "edges['odd'] returned float64 for x on M=4 N=8 float32; it must return float32",
-    "edge-reference": "reference (on the edge inputs 'odd') fails on M=4 N=8 float32: ",
-    "flops-negative": "flops returned -1 on M=4 N=8 float32; it must return a number that is not negative",
-    "flops-raises": "flops fails on M=4 N=8 float32: AttributeError",
-    "check-says-false": "check returned False on M=4 N=8 float32; it must return None, or text that says what is wrong",
-    "check-says-nothing": "check returned ' ' on M=4 N=8 float32; it must return None, or text that says what is wrong",
-    "check-changes-x": "check changed the input x in place on M=4 N=8 float32; it must work on a copy",
-    "check-changes-it": "check changed the expected output y in place on M=4 N=8 float32; it must work on a copy",
-    "scale-nan": "scale is NaN where the output is finite on M=4 N=8 float32; it must be a number everywhere",
-    "scale-shape": "scale fails on M=4 N=8 float32: ValueError: the scale has shape (1, 4, 8), but the output has shape (4, 8)",
-    "uneven-size": "a size of a tensor cannot be computed (N/3 is not a whole number at N=8) on M=4 N=8 float32; leave such",
-    "tolerance-nan": "tolerance returned nan",
-    "scale-raises": "scale fails on M=4 N=8 float32: AttributeError",
-}
+pytestmark = pytest.mark.usefixtures("no_operators")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def operators() -> None:
-    register_plugin("faulty.py")
+def faulty(**fields: Any) -> Operator:
+    """An operator with right providers, and a fault of its own. `fill` is that of its input."""
+    matrix = Declared("M", "N")
+    sound = {
+        "inputs": {"x": Declared("M", "N", fill=fields.pop("fill", None))},
+        "outputs": {"y": matrix},
+        "tolerance": 4,
+    }
+    made = Operator("faulty", ("M", "N"), **{"reference": lambda x: x * 2} | sound | fields)  # type: ignore[arg-type]
+    made.provider("right")(lambda x: x * 2)
+    made.provider("also-right")(lambda x: x + x)
+    return made
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found_before_anything_is_timed(name: str) -> None:
-    found = operator(name)
-    fault = attempt(found, found.case(M=4, N=8, **{"mode": "backward"} if found.gradients else {}), Device(), seed=0)
-    assert fault is not None
-    assert FAULTS[name] in fault.what and fault.what.startswith(f"operator {name}: ")
-    line = next(n for n, text in enumerate((PLUGINS / "faulty.py").read_text().splitlines(), 1) if f'"{name}"' in text)
-    assert fault.where == f"{PLUGINS / 'faulty.py'}:{line}"
+def fault_of(made: Operator) -> OperatorFault | None:
+    """What a trial of a case finds, in mode backward if the operator has gradients."""
+    mode = {"mode": "backward"} if made.gradients else {}
+    return attempt(made, made.case(M=4, N=8, **mode), Device(), seed=0)
 
 
-def test_a_fault_inside_a_gradient_has_the_place_of_that_line() -> None:
-    fault = attempt(operator("gradient-raises"), operator("gradient-raises").case(M=4, N=8, mode="full"), Device(), 0)
-    assert fault is not None and "the gradient of the reference fails on M=4 N=8 mode=full float32" in fault.what
-    line = next(
-        n for n, text in enumerate((PLUGINS / "faulty.py").read_text().splitlines(), 1) if "no gradient today" in text
-    )
-    assert fault.where == f"{PLUGINS / 'faulty.py'}:{line}"
+def largest(x: Tensor) -> Tensor:
+    return x * 2 + x.amax()
+
+
+class Raises(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: object, d: Tensor) -> Tensor:
+        raise ValueError("no gradient today")
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("the fill of x fails", {"fill": lambda case, draw: draw.normal(case.MM)}),
+    ("the fill of x fails", {"fill": integers("N - 8")}),  # there is no number in this range
+    ("the fill of x returned NoneType", {"fill": lambda case, draw: None}),
+    ("the fill of x returned shape (8, 4)", {"fill": lambda case, draw: draw.normal(8, 4)}),
+    ("the fill of x returned int64", {"fill": lambda case, draw: draw.integers(0, 9, 4, 8)}),
+    ("reference returned str", {"reference": lambda x: "twice"}),
+    ("reference returned bool for y", {"reference": lambda x: x > 0}),
+    ("reference returned a tensor of layout torch.sparse_coo for y", {"reference": lambda x: x.to_sparse()}),
+    ("reference returned a tensor on device meta for y", {"reference": lambda x: x.to("meta")}),
+    ("reference returned 2 values", {"reference": lambda x: (x, x)}),
+    ("reference returned a list with NoneType in the place of y", {"reference": lambda x: [None]}),
+    ("reference changed its input x in place", {"reference": lambda x: x.mul_(2)}),
+    ("reference changed its input x in place", {"reference": lambda x: x.mul_(2), "gradients": "x"}),
+    ("reference returned two different results for y on", {"reference": lambda x: x + torch.rand_like(x)}),
+    ("the values that reference returned for y changed", {"reference": lambda x: x - x.mean(0), "rows": "M"}),
+    ("the values that reference returned for y changed", {"reference": lambda x: x[: len(x) // 4 * 4], "rows": "M"}),
+    ("no output of the reference has a gradient", {"reference": lambda x: x.detach() * 2, "gradients": "x"}),
+    ("the gradient of the reference fails", {"reference": lambda x: Raises.apply(x), "gradients": "x"}),
+    ("edges['odd'] returned Tensor", {"edges": {"odd": lambda case, x: x}}),
+    ("edges['odd'] returned float64 for x", {"edges": {"odd": lambda case, x: (x.double(),)}}),
+    ("reference (on the edge inputs 'odd') fails", {"edges": {"odd": lambda case, x: (x[:0],)}, "reference": largest}),
+    ("flops returned -1", {"flops": lambda case: -1}),
+    ("flops fails", {"flops": lambda case: case.K}),
+    ("check returned False", {"check": lambda *tensors: False}),
+    ("check returned ' '", {"check": lambda *tensors: " "}),
+    ("check changed the input x in place", {"check": lambda c, inputs, o, e: inputs["x"].zero_()}),
+    ("check changed the expected output y in place", {"check": lambda c, i, o, expected: expected["y"].sub_(1)}),
+    ("tolerance returned nan", {"tolerance": lambda case: float("nan")}),
+    ("scale is NaN where the output is finite", {"scale": lambda case, y, x: y * float("nan")}),
+    ("scale fails", {"scale": lambda case, y, x: y[None]}),
+    ("scale fails", {"scale": lambda case, y, x: y / case.K}),
+]
+
+
+@pytest.mark.parametrize(("says", "fields"), WRONG, ids=[says for says, _ in WRONG])
+def test_a_fault_is_found_before_anything_is_timed(says: str, fields: dict[str, Any]) -> None:
+    fault = fault_of(faulty(**fields))
+    assert fault and fault.what.startswith(f"operator faulty: {says} ") and "M=4 N=8 " in fault.what
+    assert fault.where.startswith(f"{Path(__file__)}:")
 
 
 def test_a_reference_may_round_to_float32_and_to_the_8_bits_that_its_output_declares() -> None:
-    for name in ("reference-in-float32", "reference-quantises"):
-        assert attempt(operator(name), operator(name).case(M=4, N=8), Device(), seed=0) is None
+    assert fault_of(faulty(reference=lambda x: x.float() * 2)) is None
+    eighths = {"y": Declared("M", "N", dtype="float8_e4m3fn")}
+    registered.clear()
+    assert fault_of(faulty(outputs=eighths, reference=lambda x: x.to(torch.float8_e4m3fn))) is None
 
 
 def test_a_fault_of_one_case_alone_is_still_the_operators() -> None:
-    rows = measured(operator("only-wide"), M=4, N=128)
-    assert [(row.provider, row.status.value) for row in rows.values()] == [("right", "error"), ("also-right", "error")]
-    for row in rows.values():
-        assert row.reason.startswith("operator only-wide: reference fails on M=4 N=128 float32")
-        assert "faulty.py:" in row.reason and "while" not in row.reason
+    wide = faulty(reference=lambda x: x * 2 if x.shape[1] < 100 else x.missing)
+    for row in measured(wide, M=4, N=128).values():
+        assert row.status.value == "error" and "while" not in row.reason
+        assert row.reason.startswith("operator faulty: reference fails on M=4 N=128 float32")
+        assert "test_operator_faults.py:" in row.reason
+
+
+ENDS = """
+import os
+import kbench
+
+x = kbench.Tensor("N")
+kbench.Operator("ends", ("N",), {"x": x}, {"y": x}, lambda x: os._exit(3)).provider("right")(lambda x: x)
+"""
 
 
 @pytest.mark.slow
-def test_a_reference_that_ends_the_worker_is_the_operators_fault(kbench: Kbench, write_config) -> None:
-    config = write_config(SWEEP.format(operator="reference-ends-the-process", n="8", plugin=PLUGINS / "faulty.py"))
-    done = kbench("run", config, "--no-plot")
+def test_a_reference_that_ends_the_worker_is_the_operators_fault(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(ENDS)
+    (tmp_path / "ends.yaml").write_text("operator: ends\nsweep: {N: 8}\nproviders: [right]\nplugins: [ends.py]\n")
+    done = kbench("run", "ends.yaml", "--no-plot")
     assert done.returncode == 2
-    assert "operator reference-ends-the-process: a trial call of its functions on " in done.stderr
+    assert "operator ends: a trial call of its functions on " in done.stderr
     assert "failed: the process exited with code 3" in done.stderr
 
 
-def test_a_trial_of_a_large_case_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_of_a_large_case_is_small() -> None:
     """Of a sweep with one large case, the trial would otherwise compute the large reference, for minutes on a host."""
-    found = operator("matmul")
-    seen = []
-    monkeypatch.setattr(found, "reference", lambda a, b: seen.append((*a.shape, b.shape[1])) or a @ b)
-    assert attempt(found, found.case(M=100_000, N=100_000, K=100_000), Device(), seed=0) is None
-    assert max(max(shape) for shape in seen) <= 64
+    seen: list[int] = []
+    made = faulty(reference=lambda x: seen.extend(x.shape) or x * 2)
+    assert attempt(made, made.case(M=100_000, N=100_000), Device(), seed=0) is None
+    assert max(seen) <= 64

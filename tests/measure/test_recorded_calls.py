@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from in_process import MadeUpInstruments, case_run, matrices
+from in_process import case_run, matrices
 from torch import Tensor
 
 from kbench import Operator
 from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import ENERGY, Telemetry, energy_mj, telemetry_columns
+from kbench.measure.machine.telemetry import ENERGY, energy_mj, telemetry_columns
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 
@@ -92,21 +92,3 @@ def test_energy_is_divided_by_the_calls_of_all_rounds_but_the_first() -> None:
     assert energy_mj([{ENERGY: 5}, {ENERGY: 5}], [10]) is None, "the counter did not move"
     assert energy_mj([{ENERGY: 5}, {ENERGY: None}], [10]) is None
     assert ENERGY not in telemetry_columns([{ENERGY: 5.0, "power_w": 3.0}])
-
-
-class Meter(Telemetry):
-    """A device that draws one joule between two readings."""
-
-    drawn = 0.0
-
-    def energy_counter_mj(self) -> float:
-        self.drawn += 1000
-        return self.drawn
-
-
-def test_long_rounds_have_an_energy(double: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("rounds", "rows"):
-        monkeypatch.setattr(f"kbench.measure.{module}.ENERGY_ROUND_MS", 0.0)
-    run = case_run(double, ["plain"], instruments=MadeUpInstruments(telemetry=Meter()), M=4, N=8)
-    energy = run.run()[0].energy_mj
-    assert energy is not None and 0 < energy < 1000
