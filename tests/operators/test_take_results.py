@@ -45,29 +45,6 @@ def test_kernels_of_kbench_are_no_peers(tool: ModuleType) -> None:
     assert ours - steps_of_tutorials == {*tool.OURS, *tool.OURS_IN_PLACE}
 
 
-TIMES = """\
-operator,provider,params,M,N,mode,dtype,status,ms
-add_rmsnorm,cuda,,16384,4096,forward,bfloat16,ok,1.0
-add_rmsnorm,triton,,16384,4096,forward,bfloat16,ok,1.25
-add_rmsnorm,triton-in-place,,16384,4096,forward,bfloat16,ok,0.8
-add_rmsnorm,flashinfer,,16384,4096,forward,bfloat16,ok,0.5
-add_rmsnorm,liger,block=1,16384,4096,forward,bfloat16,ok,3.0
-add_rmsnorm,liger,block=2,16384,4096,forward,bfloat16,ok,1.5
-add_rmsnorm,quack,,16384,4096,forward,bfloat16,wrong,
-add_rmsnorm,copy,,16384,4096,forward,bfloat16,ok,0.9
-"""
-
-
-def test_what_works_in_place_is_compared_apart_and_the_fastest_configuration_counts(
-    tool: ModuleType, tmp_path: Path
-) -> None:
-    (tmp_path / "a.csv").write_text(TIMES)
-    _, _, apart, inside = tool.summary(f"{tmp_path} a").splitlines()
-    worst = "at bfloat16 M=16384 N=4096"
-    assert apart == f"| add_rmsnorm forward | 1 | 1 | 1.500 | 0 | 1.500 {worst} | 0.900 | 0.900 |"
-    assert inside == f"| add_rmsnorm forward, in place | 1 | 1 | 0.625 | 1 | 0.625 {worst} | 1.125 | 1.125 |"
-
-
 def test_folders_and_uuids_of_a_machine_are_left_out(
     tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from judged_outputs import judge, judged, normal, providers
+from judged_outputs import judge, normal, providers
 
-from kbench.contract.registry import operator
 from kbench.operators.gelu.providers_torch import NAIVE
 from kbench.operators.softmax.providers_torch import naive
 
@@ -57,10 +56,3 @@ def children() -> set[str]:
     lists = Path("/proc/self/task").glob("*/children")
     started = {pid for file in lists for pid in file.read_text().split()}
     return started - {str(os.getpid())}
-
-
-@pytest.mark.slow
-def test_gradients_of_softmax_in_float16_may_come_from_values_that_are_evenly_spaced() -> None:
-    """Below 6e-5, float16 holds the saved output with one error for all sizes. torch's own gradients are right there."""
-    case = operator("softmax").case("float16", M=33, N=50257, mode="backward")
-    assert judged(case, "torch-native") is None

@@ -5,15 +5,10 @@ them by kbench's own check; here are the inputs that it does not draw, and slice
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 import torch
 from judged_outputs import DEVICE, normal
 from torch import Tensor
-
-from kbench.contract.provider import Unsupported
-from kbench.contract.registry import operator
 
 pytest.importorskip("triton")
 # numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile
@@ -116,12 +111,6 @@ def test_rows_that_begin_anywhere(M: int, N: int, slices: int | None, dtype: tor
         assert (memory == 7).all()
 
 
-def test_a_gradient_that_is_one_row_for_all() -> None:
-    """As a sum hands it out."""
-    y, dy = normal(3, 1000).softmax(-1), normal(1, 1000).expand(3, 1000)
-    close(softmax_gradient(dy, y), expected_softmax_gradient(dy, y))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("N", "first"), [(12288, 1), (14400, 0), (24560, 1), (28656, 0)])  # 3, 4, 6 and 7 blocks
 def test_many_rows_of_several_blocks(N: int, first: int) -> None:
@@ -196,23 +185,6 @@ def test_labels_are_smoothed_in_slices_too(slices: int | None) -> None:
     loss, saved = losses(x, labels, slices, 0.1)
     close(loss, expected)
     torch.testing.assert_close(gradient(d_loss, x, labels, saved, 0.1).double(), dx, rtol=1e-4, atol=1e-6)
-
-
-def declined() -> Iterator[tuple[str, Callable[[], object]]]:
-    provider, place = (operator("cross_entropy").providers[name] for name in ("triton", "triton-in-place"))
-    assert provider.full and provider.backward and place.full
-    full, backward, in_place = provider.full.function, provider.backward.function, place.full.function
-    x, labels, d_loss = normal(3, 0), torch.zeros(3, dtype=torch.int64, device=DEVICE), normal(3)
-    yield "a row has no logits", lambda: provider.function(x, labels, smoothing=0.0)
-    yield "a row has no logits", lambda: full(d_loss, x, labels, smoothing=0.0)
-    yield "a row has no logits", lambda: backward(d_loss, x, labels, normal(2, 3), smoothing=0.0)
-    yield "next to each other", lambda: in_place(d_loss, normal(4, 3).t(), labels, smoothing=0.0)
-
-
-def test_what_is_declined() -> None:
-    for reason, call in declined():
-        with pytest.raises(Unsupported, match=reason):
-            call()
 
 
 on_a_gpu = pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")

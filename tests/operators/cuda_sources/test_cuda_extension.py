@@ -55,13 +55,6 @@ def test_missing_says_what_to_install(tools: Callable[..., None], monkeypatch: p
     assert cuda_extension.missing_tools() == "no C++ compiler (clang++-99) on PATH; install g++ or set CXX"
 
 
-def test_cuda_sources_need_an_nvidia_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert cuda_extension.missing_tools() == "torch finds no CUDA device"
-    monkeypatch.setattr(torch.version, "hip", "6.4")
-    assert cuda_extension.missing_tools() == "CUDA sources are for NVIDIA devices"
-
-
 # ---- building: with a C++ source, which torch builds the same way and needs no device for
 
 
@@ -123,22 +116,6 @@ def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path, bu
     probe.write_text(PROBE.replace("42", "43"))
     done = build()
     assert done.stdout == "43\n" and "building" in done.stderr, done.stderr
-
-
-def test_the_environment_names_the_nvcc_that_builds(
-    tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kbench.measure.catalog import describe_machine
-    from kbench.measure.machine.device import Device
-    from kbench.measure.machine.telemetry import Telemetry
-
-    tools("nvcc")
-    folder = Path(os.environ["PATH"])
-    (folder / "nvcc").write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.8, V12.8.93'\n")
-    monkeypatch.setenv("CUDA_HOME", str(folder.parent))
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert describe_machine(Device(), Telemetry()).nvcc == "12.8"
 
 
 @pytest.mark.slow
