@@ -13,7 +13,6 @@ from unittest import mock
 import pytest
 import torch
 from common import ROOT, Kbench, run_kbench
-from fake_executor import FakeMachine
 from making import write_rows
 from quick_interpreter import quicken
 
@@ -83,14 +82,6 @@ def own_operators() -> Iterator[None]:
 def kbench(tmp_path: Path) -> Kbench:
     """Run `kbench ARGUMENTS` in an empty folder, without a terminal, in the process of the test. Workers are real processes."""
     return lambda *arguments: run_kbench(arguments, tmp_path)
-
-
-@pytest.fixture
-def fake_machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    """A fake machine on which `kbench run` takes milliseconds, because no worker starts."""
-    machine = FakeMachine()
-    monkeypatch.setattr("kbench.execute.prepare.executor_for", machine.executor_for)
-    return machine
 
 
 @pytest.fixture

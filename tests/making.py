@@ -1,12 +1,14 @@
-"""Makes rows and results files for tests."""
+"""Makes rows, results files and machines for tests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from kbench.execute.writer import Writer
 from kbench.results.case import Case
+from kbench.results.environment import Machine
 from kbench.results.row import Row
 
 Write = Callable[..., Path]
@@ -30,3 +32,10 @@ def write_rows(path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N
     """Write rows into a new results file."""
     Writer(path, axes).write(list(rows))
     return path
+
+
+def machine_info(name: str = "made-up host", **known: Any) -> Machine:
+    """A machine about which little is known, and `known`."""
+    found: dict[str, Any] = {"device_type": "cpu", "limits": {}, "packages": {}, "variables": {}}
+    found |= {"triton_interpreter": True, "python": "3.11", "platform": "Linux", "cpu_count": 2, "threads": 1}
+    return Machine(**(found | {"device": name} | known))

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import nvml_devices
 import pytest
-from common import Kbench
-from fake_executor import FakeMachine
 from nvml_devices import device
 
 from kbench import disturbances
-from kbench.commands import doctor
 from kbench.disturbances import Disturbance, device_disturbances, host_disturbances, profiler_disturbances
 from kbench.nvml import Card, CardError
-from kbench.protocol import DeviceInfo
 
 
 class Host:
@@ -153,29 +148,6 @@ def test_settings_of_the_device(
     found = [each for each in device_disturbances(Card("GPU-0")) if "is not locked" not in each.what]
     assert [says in each.what for each in found] == [True]
     assert command in found[0].command
-
-
-def test_doctor_says_what_why_and_how(
-    kbench: Kbench, devices: nvml_devices.Devices, clean: pytest.MonkeyPatch, machine: Host
-) -> None:
-    made = FakeMachine().catalog()
-    card = DeviceInfo("cuda", "NVIDIA H200", 0, "GPU-0")
-    clean.setattr(doctor, "read_catalog", lambda plugins: replace(made, device=card))
-    devices.put(GPU_0=device(persistence=0, capability=None))
-    machine.allow(range(8), "0-63")
-    clean.setenv("KINETO_USE_DAEMON", "1")
-    lines = kbench("doctor").stdout.splitlines()
-    assert lines[lines.index("distorts timings here:") + 1 :] == [
-        "  The variable KINETO_USE_DAEMON is set: 1. A daemon may start torch's profiler in the worker at any moment; kernels "
-        "then take longer.",
-        "    unset KINETO_USE_DAEMON",
-        "  Persistence mode is off. The driver unloads when no program uses the device: the next one starts later, with a cold "
-        "device and without settings such as locked clocks.",
-        "    sudo nvidia-smi -i GPU-0 --persistence-mode=1",
-    ]
-    clean.delenv("KINETO_USE_DAEMON")
-    devices.put()
-    assert kbench("doctor").stdout.splitlines()[-1] == "nothing was found that distorts timings"
 
 
 @pytest.mark.gpu

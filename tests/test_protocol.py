@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from fake_executor import machine_info
+from making import machine_info
 
 from kbench.contract.tensor import Layout
 from kbench.protocol import (

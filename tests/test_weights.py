@@ -5,13 +5,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from pathlib import Path
 
-import pandas as pd
 import pytest
 from common import Kbench
-from fake_executor import FakeMachine
 from making import Write, row
 
 from kbench.analysis import analyse
@@ -19,9 +15,6 @@ from kbench.comparison import stats
 from kbench.comparison.compare import compare_results
 from kbench.results.row import Row
 from kbench.summary import caveats, headline
-
-CONFIG = "operator: softmax\nsweep: {M: 1, N: 2}\nproviders: [torch-native, torch-eager]\n"
-TRACE = "model,tokens,weight\nllama-3-8b,1,100\nqwen3-8b,1,50\ngemma-2-9b,8,2.5\n"
 
 
 def pair(n: int, ratio: float, weight: float | None, session: int = 0) -> list[Row]:
@@ -37,37 +30,6 @@ def pair(n: int, ratio: float, weight: float | None, session: int = 0) -> list[R
 
 WEIGHTED = [*pair(1, 4.0, 3.0), *pair(2, 1.0, 1.0)]
 MEAN = math.exp(3 / 4 * math.log(4))
-
-
-@pytest.fixture
-def traced(
-    kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path], tmp_path: Path
-) -> tuple[Path, str]:
-    """The results of a run with --shapes, and what the run said."""
-    write_config(CONFIG)
-    (tmp_path / "trace.csv").write_text(TRACE)
-    done = kbench("run", "sweep.yaml", "--shapes", "trace.csv", "--no-plot")
-    assert done.returncode == 0, done.stderr
-    return tmp_path / "results" / "sweep.csv", done.stdout
-
-
-def test_a_run_writes_the_models_and_weights_of_its_cases(traced: tuple[Path, str]) -> None:
-    rows = pd.read_csv(traced[0])
-    assert set(zip(rows.M, rows.N, rows.model, rows.weight, strict=True)) == {
-        (1, 4096, "llama-3-8b;qwen3-8b", 150.0),
-        (8, 3584, "gemma-2-9b", 2.5),
-    }, "also for the controls of a case"
-    assert re.search(r"^M +N +weight +model ", traced[1], re.MULTILINE)
-    assert re.search(r"^1 +4096 +150 +llama-3-8b, qwen3-8b ", traced[1], re.MULTILINE)
-
-
-def test_other_weights_do_not_continue_a_file(traced: tuple[Path, str], kbench: Kbench, tmp_path: Path) -> None:
-    again = ("run", "sweep.yaml", "--shapes", "trace.csv", "--no-plot")
-    assert kbench(*again, "--append").returncode == 0
-    (tmp_path / "trace.csv").write_text(TRACE.replace("2.5", "3"))
-    done = kbench(*again, "--resume")
-    assert done.returncode == 2
-    assert "the weight of softmax M=8 N=3584 float32 was 2.5 and is now 3.0" in done.stderr
 
 
 def test_the_mean_over_cases_is_weighted_and_says_so() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from common import ROOT
-from fake_executor import machine_info
+from making import machine_info
 
 from kbench.config import load as configs
 from kbench.config.load import Config

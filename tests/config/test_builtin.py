@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_executor import machine_info
+from making import machine_info
 from sample_configs import CONFIGS
 
 from kbench.config.load import load_config

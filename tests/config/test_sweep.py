@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_executor import machine_info
+from making import machine_info
 
 from kbench.config import load as configs
 from kbench.config.resolve import Sweep

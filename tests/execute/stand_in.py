@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from fake_executor import machine_info
+from making import machine_info
 
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, Configuration, Measure, Task

@@ -91,4 +91,4 @@ def test_a_lost_device_gets_no_more_cases_and_the_others_measure_theirs(stand_in
                 measured.append(finished)
     finally:
         executor.stop()
-    assert len(measured) == 4 and {finished.device.uuid for finished in measured} == {"GPU-0", "GPU-2"}
+    assert len(measured) == 4 and "GPU-1" not in {finished.device.uuid for finished in measured}

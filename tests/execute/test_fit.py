@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fake_executor import machine_info
+from making import machine_info
 from stand_in import task
 
 from kbench.errors import DeviceGone

@@ -15,7 +15,7 @@ TESTS = Path(__file__).parents[1]
 
 PROCESSES = """
 import os, sys, time
-from fake_executor import machine_info
+from making import machine_info
 from kbench.protocol import ROWS_FILE, Catalog, DeviceInfo, PointBegun, StepBegun, StepEnded, encode
 from kbench.results.case import Case
 from kbench.results.row import Row

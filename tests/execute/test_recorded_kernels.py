@@ -1,22 +1,15 @@
-"""What a worker says of the kernels of a call reaches the results, and costs no row if it goes wrong."""
+"""What a worker says of the kernels of a call comes with its rows, and costs no row if it goes wrong."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from common import Kbench
-from fake_executor import FakeMachine
 from stand_in import Silent, StandIn, task
 
 from kbench.execute.executor import Finished
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.launches.kernels_file import kernels_path
-from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall
-from kbench.protocol import CallRecorded, CatalogRequest
-from kbench.results.reader import read_results
+from kbench.protocol import CatalogRequest
 
 RECORDS = """
 LIMITS = dict.fromkeys(["multiprocessors", "threads", "registers", "shared_bytes", "blocks", "reserved_shared_bytes"], 1)
@@ -65,51 +58,3 @@ def test_a_provider_that_fails_only_while_kbench_records_it_keeps_its_row(
     assert [(row.provider, row.status.value) for row in finished.rows] == [("a", "ok"), (name, "ok")]
     again = "measuring the case again without recording which kernels a call launches"
     assert notes == [f"softmax M=8 N=64 float32: {name}: {fault} while recording its kernels; {again}"]
-
-
-# -- whole runs
-
-
-LIMITS_OF_A_CARD = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
-CONFIG = "operator: softmax\nsweep: {M: 16, N: [64, 100]}\nproviders: [torch-native, triton]\n"
-
-
-def recorded(code: str) -> CallRecorded:
-    launch = KernelLaunch(Kernel("rows", "rows", 32, 0, 0, code, "machine code"), (16, 1, 1), (64, 1, 1), 0, 32)
-    return CallRecorded(LaunchedCall((launch,)), LIMITS_OF_A_CARD)
-
-
-def known(csv: Path) -> tuple[set[str], list[str]]:
-    """The codes of the rows, and the names of the calls in the file beside the CSV, in its order."""
-    codes = {row.code for row in read_results(csv).rows} - {""}
-    lines = [json.loads(line) for line in kernels_path(csv).read_text().splitlines()]
-    return codes, [line["call"] for line in lines if "call" in line]
-
-
-def test_every_code_of_a_run_that_is_continued_is_in_the_file_once(
-    kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path], tmp_path: Path
-) -> None:
-    first, other = recorded("first"), recorded("other")
-    fake_machine.launched = {"torch-native": first, "triton": other}
-    run = ["run", write_config(CONFIG), "--out", tmp_path / "out", "--no-plot"]
-    csv = tmp_path / "out" / "sweep.csv"
-
-    assert kbench(*run).returncode == 0
-    assert known(csv) == ({first.launched.code, other.launched.code}, [first.launched.code, other.launched.code])
-    assert "sweep.kernels.jsonl" in {path.name for path in csv.parent.iterdir()}
-
-    fake_machine.launched["triton"] = third = recorded("tuned differently in the next session")
-    assert kbench(*run, "--append", "--sessions", 1).returncode == 0
-    every = [each.launched.code for each in (first, other, third)]
-    assert known(csv) == (set(every), every)
-
-    lines = csv.read_text().splitlines(keepends=True)
-    csv.write_text("".join(lines[:-3]))  # a run that was killed in its last case
-    assert kbench(*run, "--resume").returncode == 0
-    assert known(csv) == (set(every), every)
-
-    fake_machine.launched = {}
-    assert kbench(*run).returncode == 0, "a new file"
-    assert not kernels_path(csv).exists(), "the former one has moved with its CSV"
-    aside = next(path for path in csv.parent.glob("sweep.2*.csv"))
-    assert known(aside) == (set(every), every)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,10 +58,6 @@ def nvmlDeviceGetHandleByUUID(uuid: str) -> str:
     return uuid
 
 
-def nvmlDeviceGetName(uuid: str) -> str:
-    return str(_known(uuid, "name"))
-
-
 def nvmlDeviceGetClockInfo(uuid: str, kind: int) -> int:
     if kind == NVML_CLOCK_MEM:
         return int(_known(uuid, "memory_mhz"))
@@ -72,10 +69,6 @@ def nvmlDeviceGetClockInfo(uuid: str, kind: int) -> int:
 
 def nvmlDeviceGetMaxClockInfo(uuid: str, kind: int) -> int:
     return int(_known(uuid, "sm_mhz" if kind == NVML_CLOCK_SM else "memory_mhz"))
-
-
-def nvmlDeviceGetSupportedGraphicsClocks(uuid: str, memory_mhz: int) -> list[int]:
-    return list(_known(uuid, "supported"))
 
 
 def nvmlDeviceSetGpuLockedClocks(uuid: str, lowest: int, highest: int) -> None:
@@ -97,57 +90,22 @@ def nvmlDeviceResetMemoryLockedClocks(uuid: str) -> None:
     _set(uuid, memory_locked=None)
 
 
-def nvmlDeviceGetCudaComputeCapability(uuid: str) -> tuple[int, int]:
-    return tuple(_known(uuid, "capability"))  # type: ignore[return-value]
-
-
-def nvmlDeviceGetApplicationsClock(uuid: str, kind: int) -> int:
-    return int(_known(uuid, "application")[0])
-
-
-def nvmlDeviceGetDefaultApplicationsClock(uuid: str, kind: int) -> int:
-    return int(_known(uuid, "application")[1])
-
-
-def nvmlDeviceGetCurrentClocksEventReasons(uuid: str) -> int:
-    return int(_known(uuid, "reasons"))
-
-
-def nvmlDeviceGetPersistenceMode(uuid: str) -> int:
-    return int(_known(uuid, "persistence"))
-
-
-def nvmlDeviceGetEccMode(uuid: str) -> list[int]:
-    return list(_known(uuid, "ecc"))
-
-
-def nvmlDeviceGetComputeRunningProcesses(uuid: str) -> list[SimpleNamespace]:
-    return [SimpleNamespace(pid=pid) for pid in _known(uuid, "pids")]
-
-
-def nvmlDeviceGetPciInfo(uuid: str) -> SimpleNamespace:
-    return SimpleNamespace(busId=_known(uuid, "bus"))
-
-
-def nvmlSystemGetDriverVersion() -> str:
-    return "580.95.05"
-
-
-def nvmlDeviceGetPowerUsage(uuid: str) -> int:
-    return int(_known(uuid, "power_mw"))
-
-
-def nvmlDeviceGetPowerManagementLimit(uuid: str) -> int:
-    return 700_000
-
-
-def nvmlDeviceGetTemperature(uuid: str, kind: int) -> int:
-    return int(_known(uuid, "temperature"))
-
-
-def nvmlDeviceGetTotalEnergyConsumption(uuid: str) -> int:
-    return 5
-
-
-def nvmlDeviceGetMemoryBusWidth(uuid: str) -> int:
-    return 6144
+ANSWERS: dict[str, Callable[..., Any]] = {
+    "nvmlDeviceGetName": lambda uuid: _known(uuid, "name"),
+    "nvmlDeviceGetSupportedGraphicsClocks": lambda uuid, memory_mhz: _known(uuid, "supported"),
+    "nvmlDeviceGetCudaComputeCapability": lambda uuid: tuple(_known(uuid, "capability")),
+    "nvmlDeviceGetApplicationsClock": lambda uuid, kind: _known(uuid, "application")[0],
+    "nvmlDeviceGetDefaultApplicationsClock": lambda uuid, kind: _known(uuid, "application")[1],
+    "nvmlDeviceGetCurrentClocksEventReasons": lambda uuid: _known(uuid, "reasons"),
+    "nvmlDeviceGetPersistenceMode": lambda uuid: _known(uuid, "persistence"),
+    "nvmlDeviceGetEccMode": lambda uuid: _known(uuid, "ecc"),
+    "nvmlDeviceGetComputeRunningProcesses": lambda uuid: [SimpleNamespace(pid=pid) for pid in _known(uuid, "pids")],
+    "nvmlDeviceGetPciInfo": lambda uuid: SimpleNamespace(busId=_known(uuid, "bus")),
+    "nvmlDeviceGetPowerUsage": lambda uuid: _known(uuid, "power_mw"),
+    "nvmlDeviceGetTemperature": lambda uuid, kind: _known(uuid, "temperature"),
+    "nvmlDeviceGetPowerManagementLimit": lambda uuid: 700_000,
+    "nvmlDeviceGetTotalEnergyConsumption": lambda uuid: 5,
+    "nvmlDeviceGetMemoryBusWidth": lambda uuid: 6144,
+    "nvmlSystemGetDriverVersion": lambda: "580.95.05",
+}
+globals().update(ANSWERS)
