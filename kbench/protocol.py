@@ -4,8 +4,7 @@ The parent sends requests. The worker answers each with any number of events or 
 
 A message is one line: a secret, the name of its class, and its fields as JSON. The parent makes a new secret for each request,
 and the worker repeats it in every answer: providers run in the worker, and a line that they write to its pipe is no message.
-What a worker says is made printable where it is decoded. A `Row` does the same for its reason, which may also come
-from the parent: from a lost worker, or from a function of a notebook.
+What a worker says is made printable where it is decoded. Files, pages and terminals escape what they show.
 """
 
 from __future__ import annotations

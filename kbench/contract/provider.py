@@ -178,7 +178,7 @@ def _reason(name: str, answer: object) -> str | None:
     """The reason that a function of a provider gives; None if there is none. Raises TypeError."""
     if answer and not isinstance(answer, str):  # True could mean that it can, or that it cannot
         raise TypeError(f"{name}= returned {answer!r:.80}; return None, or a string with the reason why not")
-    return str(answer) if answer else None
+    return (str(answer).strip() or "no reason was given") if answer else None
 
 
 def _source_file(function: Callable[..., Any]) -> Path | None:

@@ -55,7 +55,7 @@ class Steps:
         except Misdelivery as fault:
             contender.end(Status.WRONG, str(fault))
         except Unsupported as refusal:
-            contender.end(Status.UNSUPPORTED, str(refusal) or "declined without a reason")
+            contender.end(Status.UNSUPPORTED, str(refusal).strip() or "declined without a reason")
         except BaseException as error:
             if self.guard is None and isinstance(error, KeyboardInterrupt):
                 raise  # a script runs in the terminal

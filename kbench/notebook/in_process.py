@@ -21,7 +21,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
-from kbench.protocol import CallRecorded, DeviceInfo, Message, Task
+from kbench.protocol import CallRecorded, DeviceInfo, Message, Rows, Task, decode, encode
 from kbench.results.case import Case
 
 NOTEBOOK = "the notebook"
@@ -105,11 +105,12 @@ class InProcess:
         operator = registry.operator(task.case.operator)
         run = CaseRun(operator, task, self._instruments, emit, self._guard, self._recorder)
         try:
-            rows = list(run.run())
+            measured = decode(encode(Rows(tuple(run.run())), ""), "")  # as from a worker: its text is printable
         except DeviceLost as lost:
             raise ExecutionError(f"{lost.contender.name}: {lost.contender.reason}; start Python again") from None
         self._device.release_case()
-        return Finished(task, rows, self.catalog.device, self.catalog.machine, calls=tuple(calls))
+        assert isinstance(measured, Rows)
+        return Finished(task, list(measured.rows), self.catalog.device, self.catalog.machine, calls=tuple(calls))
 
     def stop(self) -> None:
         """Take the functions from the operator, and put the settings of this process back."""

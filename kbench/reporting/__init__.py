@@ -20,6 +20,7 @@ from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content
 from kbench.reporting.inline import colour_variables
 from kbench.reporting.table import TONES
+from kbench.text.printable import printable
 from kbench.version import __version__
 
 
@@ -52,7 +53,11 @@ def write_history_report(folder: Path, out: Path | str = "report.html", *, where
 
 def _html(page: dict[str, Any]) -> str:
     templates = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent)
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+        loader=FileSystemLoader(Path(__file__).parent),
     )
     script, styles = (Path(__file__).with_name(name).read_text("utf-8") for name in ("page.js", "page.css"))
     return templates.get_template("page.html").render(
@@ -65,6 +70,13 @@ def _html(page: dict[str, Any]) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _printable(value: Any) -> Any:
+    """Text without control characters and marks of direction, which may come from a stranger's file."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return "\n".join(printable(line) for line in value.split("\n"))
 
 
 def _write(text: str, path: Path) -> Path:

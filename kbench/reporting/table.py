@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from kbench.comparison.verdict import Verdict
 from kbench.results.vocabulary import Flag, Status
+from kbench.text.printable import printable
 
 NUMBER = re.compile(r"[<>~+-]? ?[\d,.]+(e[+-]?\d+)?( ?[x%])?")
 NO_NUMBER = ("", "-", "baseline")
@@ -44,7 +45,7 @@ class PageTable:
         """The rows as HTML. End tags of cells are left out, as HTML allows: there are thousands."""
         columns = []
         for head, cells, numeric in zip(self.heads, self.columns, self.numeric, strict=True):
-            tags = {text: f"<td{_class(head, text, numeric)}>{escape(text)}" for text in set(cells)}
+            tags = {text: f"<td{_class(head, text, numeric)}>{escape(printable(text))}" for text in set(cells)}
             columns.append([tags[text] for text in cells])
         return Markup("\n".join(f"<tr>{''.join(row)}" for row in zip(*columns, strict=True)))
 

