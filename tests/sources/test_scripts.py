@@ -38,6 +38,8 @@ def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, 
         for line in findings
     )
     assert "fallback runs the same kernels as torch in 2 of 2 cases." in " ".join(findings)
+    [nothing] = [line for line in findings if "runs nothing on the device" in line]
+    assert nothing.startswith("last ") and not any("times the bytes" in line for line in findings), findings
     assert not any(line.startswith(("triton ", "torch ")) for line in findings), findings
 
 
@@ -47,4 +49,5 @@ def test_on_a_device_a_line_that_crashes_costs_its_own_rows_only(kbench: Kbench,
     run = kbench("run", SCRIPTS / "on_a_device.py", *arguments)
     assert run.returncode == 1
     statuses = {(row["provider"], row["status"] == "ok") for row in rows_of(tmp_path, "rows")}
-    assert statuses == {("torch", True), ("triton", True), ("slow-host", True), ("fallback", True), ("crash", False)}
+    right = {(line, True) for line in ("torch", "triton", "slow-host", "fallback", "last", "graph")}
+    assert statuses == {*right, ("crash", False)}

@@ -1,4 +1,4 @@
-"""A Triton kernel beside torch, a line whose host is slow, a silent fallback, and a line that crashes the device."""
+"""A Triton kernel beside torch, a slow host, a silent fallback, a graph, a line that returns its last output, and a crash."""
 
 import sys
 
@@ -34,6 +34,20 @@ def slowly(x):
     return torch.softmax(x, dim=1, dtype=torch.float64)
 
 
+def returns_last(x, outputs={}):  # noqa: B006  it keeps them
+    return outputs[x.shape] if x.shape in outputs else outputs.setdefault(x.shape, torch.softmax(x, 1))
+
+
+def replays(x, graphs={}):  # noqa: B006
+    if x.data_ptr() not in graphs:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = torch.softmax(x, 1)
+        graphs[x.data_ptr()] = graph, out
+    graphs[x.data_ptr()][0].replay()
+    return graphs[x.data_ptr()][1]
+
+
 def crash(x):
     write_far_away[(1,)](x, 128)
     return x
@@ -47,6 +61,8 @@ lines = {
     "triton": fused,
     "slow-host": slowly,
     "fallback": lambda x: x.softmax(-1),
+    "last": returns_last,
+    "graph": replays,
 }
 lines |= {"crash": crash} if "crash" in sys.argv else {}
 
