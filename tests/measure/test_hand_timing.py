@@ -1,4 +1,4 @@
-"""The code that times calls by hand is told from code with clocks for something else: 10 programs and 10 others."""
+"""The code that times calls by hand is told from code with clocks for something else: 10 programs and 11 others."""
 
 from __future__ import annotations
 
@@ -219,6 +219,15 @@ for n in (1, 2):
 torch.cuda.synchronize()
 print("total", time.perf_counter() - t0)
 """,
+    "total_of_torch_timers": """
+import time
+import torch
+from torch.utils.benchmark import Timer
+t0 = time.perf_counter()
+for _ in range(2):
+    print(Timer("torch.relu(x)", globals={"x": torch.ones(3), "torch": torch}).timeit(100))
+print("total", time.perf_counter() - t0)
+""",
     "train_function": """
 import time, torch
 def train_one_epoch(model, loader):
@@ -271,3 +280,4 @@ def test_a_function_counts_if_another_file_uses_it_and_a_file_that_cannot_be_rea
     helper, fault = OTHERS["unused"], "def f(:"
     assert places(tmp_path, helper) == []
     assert places(tmp_path, fault, helper, "from helper import bench") == [("1.py", 3, "time.perf_counter")]
+    assert places(tmp_path, helper, "from helper import bench; from kbench import do_bench") == []

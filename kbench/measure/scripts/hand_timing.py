@@ -12,7 +12,7 @@ import builtins
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ CLOCKS = {
 }
 TIMEIT = {"timeit.timeit", "timeit.repeat"}
 MEASURED = {"perf_report"} | {name.rpartition(".")[2] for names in TIMERS.values() for name in names if "_" in name}
-"""What kbench measures; `timeit` and `benchmark` are names of much else. A clock beside one may time the whole program."""
+"""What kbench measures; `timeit` and `benchmark` are names of much else."""
 
 IDLE = {"append", "synchronize", "sleep", "write", "flush", "update", "set_postfix", "info", "debug", "format", "join"}
 """Methods that do no work worth timing."""
@@ -40,11 +40,10 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class HandTiming:
-    """Code that times calls by hand: its line, what it does so with, and its function; empty outside of all functions."""
+    """Code that times calls by hand: its line, and what it does so with."""
 
     line: int
     means: str
-    function: str
 
 
 def note_hand_timing() -> None:
@@ -83,20 +82,28 @@ def hand_timings(files: Iterable[Path]) -> Iterator[tuple[Path, HandTiming]]:
             trees[file] = ast.parse(file.read_bytes())
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     used = {node.name if isinstance(node, ast.alias) else _name(node) for node in nodes}
+    measured = _is_measured(trees)
     for file, tree in trees.items():
-        for timing in _timings(tree):
-            if not timing.function.isidentifier() or timing.function.startswith("__") or timing.function in used:
-                yield file, timing
+        modules = _modules(ast.walk(tree))
+        for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, Function))]:
+            name = getattr(scope, "name", "")
+            if not name or name.startswith("__") or name in used:
+                yield from ((file, timing) for timing in _Scope(scope, modules).timings(measured))
 
 
-def _timings(tree: ast.Module) -> Iterator[HandTiming]:
-    nodes = list(ast.walk(tree))
+def _is_measured(trees: Mapping[Path, ast.Module]) -> bool:
+    """Whether kbench measures something of a program. Its clocks may then time the whole program."""
+    own = {file.stem for file in trees}
+    nodes = {file: list(ast.walk(tree)) for file, tree in trees.items()}
+    names = [name for part in nodes.values() for name in _modules(part).values() if name.partition(".")[0] not in own]
+    names += [node.attr for part in nodes.values() for node in part if isinstance(node, ast.Attribute)]
+    return any(name.rpartition(".")[2] in MEASURED or name.startswith("torch.utils.benchmark") for name in names)
+
+
+def _modules(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """What names mean that are imported: `time.perf_counter` for `perf_counter`."""
     imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
-    modules = {alias.asname or alias.name: _imported(node, alias) for node in imports for alias in node.names}
-    named = {node.attr for node in nodes if isinstance(node, ast.Attribute)} | set(modules.values())
-    measured = any(name.rpartition(".")[2] in MEASURED for name in named)
-    for scope in [tree, *(node for node in nodes if isinstance(node, Function))]:
-        yield from _Scope(scope, modules).timings(measured)
+    return {alias.asname or alias.name: _imported(node, alias) for node in imports for alias in node.names}
 
 
 def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
@@ -107,7 +114,6 @@ class _Scope:
     """The code of a function, or of a file outside of all functions, in its order and without the functions inside."""
 
     def __init__(self, scope: ast.Module | Function, modules: dict[str, str]) -> None:
-        self.name = getattr(scope, "name", "")
         self.nodes = sorted((node for node in _inside(scope) if hasattr(node, "lineno")), key=_start)
         self._modules = modules
 
@@ -115,12 +121,12 @@ class _Scope:
         trains = any(_name(call.func) in ("step", "zero_grad") for call in _calls(self.nodes))
         for call in _calls(self.nodes):
             if _name(call.func) == "elapsed_time" and not trains:
-                yield HandTiming(call.lineno, "pairs of events (elapsed_time)", self.name)
+                yield HandTiming(call.lineno, "pairs of events (elapsed_time)")
             elif self._dotted(call.func) in TIMEIT:
-                yield HandTiming(call.lineno, self._dotted(call.func), self.name)
+                yield HandTiming(call.lineno, self._dotted(call.func))
         for start, end in () if measured else self._pairs():
             if self._times_a_call(_end(start), _start(end)):
-                yield HandTiming(start.lineno, self._dotted(start.func), self.name)
+                yield HandTiming(start.lineno, self._dotted(start.func))
 
     def _times_a_call(self, start: Place, end: Place) -> bool:
         """Whether the code between two readings of a clock repeats a call, or waits for one."""
