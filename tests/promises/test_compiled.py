@@ -47,7 +47,11 @@ softmax = kbench.operator("softmax")
 softmax.provider("static")(lambda x: static(x))
 softmax.provider("default")(lambda x: default(x))
 softmax.provider("broken", supports=lambda case: None if case.N < {BEYOND_LIMIT[0]} else "too long")(lambda x: broken(x))
-softmax.provider("written")(lambda x: f(x))
+@softmax.provider("written")
+def written(x):
+    assert x.storage_offset() == 0
+    return f(x)
+
 
 @softmax.provider("per-case", factory=True)
 def per_case(case):
@@ -137,6 +141,11 @@ def test_a_provider_with_a_kernel_for_each_case_has_no_flag_of_torch_compile(run
         timed = [row for row in rows if row["provider"] == provider and row["status"] == "ok"]
         assert len(timed) == (8 if provider == "broken" else 12)
         assert without_word_of_torch_compile(timed), provider
+
+
+def test_inputs_begin_with_their_memory_so_that_torch_compile_takes_them_for_aligned(run: Path) -> None:
+    rows = [row for row in providers_of(run / "results" / "sizes.csv") if row["provider"] == "written"]
+    assert [row["status"] for row in rows] == ["ok"] * 12
 
 
 def test_a_line_of_a_script_is_flagged_as_a_provider_is(made_once: MadeOnce) -> None:

@@ -50,8 +50,13 @@ class Placement:
         self._place = (self._place + 1 + _RANDOM.randrange(self._places - 1)) % self._places
 
     def tensor(self, number: int) -> Tensor:
-        """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own."""
-        return _tensor_in(self._memory, self._first(number), self._shape, self._stride)
+        """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own. Its storage
+        begins where it does, as that of a program's tensors: torch.compile makes slower code for several sizes if the offset
+        of the tensor in its storage varies, because it cannot tell that the tensor is aligned."""
+        size = self._memory.element_size()
+        start = self._first(number) * size
+        storage = self._memory.untyped_storage()[start : start + self._set_elements * size]
+        return self._memory.new_empty(0).set_(storage, 0, self._shape, self._stride)
 
     def stacked(self) -> Tensor:
         """The tensors of all sets as one, along a new first dimension."""
