@@ -49,6 +49,7 @@ def compile_for(target: str, kernel: Any, arguments: tuple[Any, ...], keywords: 
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.tools.tensor_descriptor import TensorDescriptor
 
     values = dict(zip(kernel.arg_names, arguments, strict=False))
     values |= {name: keywords.pop(name) for name in list(keywords) if name in kernel.arg_names}
@@ -61,6 +62,8 @@ def compile_for(target: str, kernel: Any, arguments: tuple[Any, ...], keywords: 
         if constant or value is None or (type(value) is int and value == 1 and specialise):
             constants[place] = value
             return "constexpr"
+        if isinstance(value, TensorDescriptor):
+            return f"tensordesc<{TYPES[str(value.base.dtype).removeprefix('torch.')]}{value.block_shape}>"
         if isinstance(value, torch.Tensor):
             aligned[place] = [["tt.divisibility", 16]]
             return "*" + TYPES[str(value.dtype).removeprefix("torch.")]

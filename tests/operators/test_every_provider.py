@@ -38,12 +38,17 @@ PROVIDERS = [
     if provider.name != "torch-compile" and not provider.unavailable(DEVICE.type)
 ]
 SIZES = [(1, 1, 1), (3, 33, 3), (9, 130, 40)]
+SIZES_OF = {"attention": [(1, 1, 1, 1, 8), (1, 2, 1, 33, 16), (1, 2, 2, 70, 40)]}
 
 every_provider = pytest.mark.parametrize("name, provider", PROVIDERS)
 
 
 def modes(name: str) -> tuple[str, ...]:
     return tuple(operator(name).words.get("mode", ("forward",)))
+
+
+def sizes_of(name: str) -> list[tuple[int, ...]]:
+    return SIZES_OF.get(name, SIZES)
 
 
 def case_of_sizes(name: str, dtype: str, sizes: Sequence[int], mode: str, **choices: str) -> Case:
@@ -57,13 +62,13 @@ def cases(name: str) -> list[Case]:
     definition = operator(name)
     plain = [
         case_of_sizes(name, dtype, sizes, mode)
-        for sizes in SIZES
+        for sizes in sizes_of(name)
         for dtype in definition.dtypes
         for mode in modes(name)
-        if dtype != "float16" or sizes == SIZES[1]
+        if dtype != "float16" or sizes == sizes_of(name)[1]
     ]
     return plain + [
-        case_of_sizes(name, "bfloat16", SIZES[1], mode, **{choice: word})
+        case_of_sizes(name, "bfloat16", sizes_of(name)[1], mode, **{choice: word})
         for choice, words in definition.choices.items()
         for word in words[1:]
         for mode in modes(name)
@@ -89,7 +94,7 @@ def test_right_in_every_mode_and_dtype(name: str, provider: str) -> None:
 def test_right_on_edge_inputs(name: str, provider: str) -> None:
     """The operator's own edge inputs, or the common ones if it has none."""
     for mode in modes(name)[:2]:  # mode full makes the calls of both others
-        rows = outcomes(case_of_sizes(name, "float32", SIZES[1], mode), provider)
+        rows = outcomes(case_of_sizes(name, "float32", sizes_of(name)[1], mode), provider)
         assert {edge: row for edge, row in rows.items() if row.status.failed} == {}, mode
 
 
@@ -97,7 +102,7 @@ def test_right_on_edge_inputs(name: str, provider: str) -> None:
 def test_tensors_of_16_bits_that_begin_at_an_odd_element_are_right(name: str, provider: str) -> None:
     """All tensors, and each alone. Rows of whole vectors then begin in the middle of 4 bytes, which kernels load at once."""
     for mode in modes(name):
-        case = case_of_sizes(name, "bfloat16", (5, 64, 32), mode)
+        case = case_of_sizes(name, "bfloat16", SIZES_OF[name][-1] if name in SIZES_OF else (5, 64, 32), mode)
         chosen = operator(name).providers[provider]
         if chosen.declines(case):
             continue

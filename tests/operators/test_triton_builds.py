@@ -8,6 +8,7 @@ JSON.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from kbench.kernels import triton_launch
 from kbench.kernels.norms import launch as norms
 from kbench.kernels.triton_launch import Launch, Processors
 from kbench.operators import matmul, quantize_fp8
+from kbench.operators.attention import providers_triton as attention
 from kbench.operators.cross_entropy import triton_launches as losses
 from kbench.operators.gelu import providers_triton as gelu
 from kbench.operators.softmax import triton_launches as softmax
@@ -180,7 +182,7 @@ def builds() -> dict[str, Build]:
                     settings = sorted(build.keywords.items())
                     different[repr((build.kernel.__name__, target, types, aligned, settings))] = build
     of_target = {build.name: build for build in different.values()}
-    return of_target | {build.name: build for build in of_matmul()}
+    return of_target | {build.name: build for build in (*of_matmul(), *of_attention())}
 
 
 def build_of(chosen: Chosen, dtype: torch.dtype, target: str, processors: Processors) -> Build:
@@ -206,6 +208,24 @@ def of_matmul() -> Iterator[Build]:
             numbers = (8192, 8192, 8192, *x.stride(), *x.stride())
             blocks = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4}
             yield Build(f"matmul {dtype} {target}", target, matmul.tile, (x, x, x, *numbers), blocks, False)
+
+
+def of_attention() -> Iterator[Build]:
+    """The kernels of the forward and the backward pass, with descriptors or with pointers."""
+    for target, D, causal in itertools.product(TARGETS, (64, 128, 256), (True, False)):
+        descriptors, x = target == "sm_90", tensor(2, 8, 1024, D, dtype=torch.bfloat16)
+        sums, numbers = tensor(2, 8, 1024), (D**-0.5, 1024, 8, 4)
+        for kernel in ("forward", "keys", "queries") if D <= attention.LONGEST_BACKWARD else ("forward",):
+            blocks = attention.blocks_of(kernel, x, descriptors=descriptors)
+            m, n = (attention.tiled(x, rows, descriptors) for rows in (blocks.M, blocks.N))
+            function, arguments = {
+                "forward": (attention.kernels.forward_blocks, (m, sums, m, n, n)),
+                "keys": (attention.kernels.backward_keys, (n, n, m, m, n, n, sums, sums)),
+                "queries": (attention.kernels.backward_queries, (m, m, m, n, n, sums, sums)),
+            }[kernel]
+            keywords = {"CAUSAL": causal, "WIDTH": D, **blocks.launch}
+            name = f"attention {kernel} {D} causal={causal} {target}"
+            yield Build(name, target, function, (*arguments, *numbers), keywords, False)
 
 
 @pytest.fixture(scope="module")

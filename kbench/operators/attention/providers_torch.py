@@ -1,0 +1,64 @@
+"""Attention in torch: its backends of scaled_dot_product_attention, and flex_attention, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from kbench.contract.provider import Unsupported
+from kbench.operators.attention.operator import attention
+from kbench.results.case import Case
+
+BACKENDS = {
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+"""The backends of torch by the values of the parameter `backend`. `auto` leaves the choice to torch."""
+
+
+@attention.provider("torch-native", label="torch SDPA")
+def torch_native(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, backend: str = "auto"
+) -> torch.Tensor:
+    if backend == "auto":
+        return attended(q, k, v, causal)
+    if backend not in BACKENDS:
+        raise Unsupported(f"backend={backend}; choose from auto, {', '.join(BACKENDS)}")
+    with sdpa_kernel(BACKENDS[backend]):
+        try:
+            return attended(q, k, v, causal)
+        except RuntimeError as error:
+            if "No available kernel" not in str(error):
+                raise
+            raise Unsupported(f"torch has no {backend} kernel for this device, these sizes or this dtype") from None
+
+
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    grouped = q.shape[1] != k.shape[1]
+    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
+
+
+def _flex_declines(case: Case) -> str | None:
+    small = case.D < 16 or case.D & (case.D - 1)
+    return f"D={case.D}: flex_attention needs a power of two from 16 on" if small else None
+
+
+@attention.provider("flex", label="flex_attention", factory=True, devices=("cuda",), supports=_flex_declines)
+def flex(case: Case, *, causal: bool) -> Callable[..., torch.Tensor]:
+    """The mask is a block mask, made once: blocks above the diagonal are not computed."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiled = torch.compile(flex_attention, dynamic=False)
+    mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, case.S, case.S) if causal else None
+    grouped = case.heads != case.kv_heads
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = compiled(q, k, v, block_mask=mask, enable_gqa=grouped)
+        return output
+
+    return call
