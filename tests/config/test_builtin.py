@@ -38,7 +38,9 @@ def test_every_built_in_config_resolves_with_each_profile(
         assert sweep.cases and sweep.baseline
         assert max(sweep.info.needed_bytes(case) for case in sweep.cases) <= 60e9  # of an 80 GB device
         if sweep.profile == "cpu":
-            assert sum(case.M for case in sweep.cases) <= 1024  # each row is a millisecond to Triton's interpreter
+            assert (
+                sum(getattr(case, "M", 64) for case in sweep.cases) <= 1024
+            )  # each row is a millisecond to Triton's interpreter
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: int, causal
         rows, keys = (torch.arange(size, device=q.device) for size in scores.shape[-2:])
         scores = scores.masked_fill(keys > first + rows[:, None], -math.inf)
     weights = (scores - scores.detach().amax(-1, keepdim=True)).exp()
-    return weights @ v[:, None] / weights.sum(-1, keepdim=True)
+    output: torch.Tensor = weights @ v[:, None] / weights.sum(-1, keepdim=True)
+    return output
 
 
 def _reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:

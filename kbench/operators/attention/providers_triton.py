@@ -97,7 +97,7 @@ def width_of(q: Tensor) -> int:
 
 def declines(case: Case) -> str | None:
     unit, longest = 16 // case.itemsize, LONGEST_HEAD if case.mode == FORWARD else LONGEST_BACKWARD
-    if case.D > longest or case.D % unit:
+    if longest < case.D or case.D % unit:
         return (
             f"D={case.D}: the kernels need a multiple of {unit} for {case.dtype}, up to {longest} in mode {case.mode}"
         )
