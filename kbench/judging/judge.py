@@ -12,7 +12,6 @@ import secrets
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,10 +24,10 @@ from kbench.errors import ConfigError, ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
 from kbench.execute.plan import Plan, find_extremes, make_plan, requirements, spread_cases
 from kbench.execute.prepare import prepare, try_operator
-from kbench.execute.run import RunOptions, RunResult, execute
+from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, exit_status, judge_provider
-from kbench.judging.ledger import contend
+from kbench.judging.ledger import Timing, contend
 from kbench.judging.profile import profile_of
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.judging.speeds import against, gaps
@@ -76,68 +75,58 @@ class JudgeOptions:
 
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
-    seed = secrets.randbelow(SEEDS) if options.seed is None else options.seed
-    config = _load(file, options, seed)
+    config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
     with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins), note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog)
-        names = _judged_names(plan.sweep, file, catalog, options.providers)
-        champion = _champion(plan.sweep, catalog, names, options)
-        baselines = (
-            _baselines(plan.sweep, file, catalog, options.baselines) if options.baselines or not champion else []
-        )
-        note(f"{plan.sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
+        sweep = plan.sweep
+        names = _judged_names(sweep, file, catalog, options.providers)
+        champion = _champion(sweep, catalog, names, options)
+        requested = list(filter(None, [champion, *options.baselines]))
+        baselines = _baselines(sweep, file, catalog, requested)
+        note(f"{sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
         checks, shapes = _check(supervisor, catalog, plan, names, options.shapes, note)
     judged = partial(
         judge_provider,
-        reproduce=partial(command_again, options.against, [file], plan.sweep.measure.seed),
-        config_cases=set(plan.sweep.cases),
+        reproduce=partial(command_again, options.against, [file], sweep.measure.seed),
+        config_cases=set(sweep.cases),
         min_speedup=0.0 if champion and options.min_speedup is None else options.min_speedup,
     )
-    verdicts = {name: judged(name, checks[name]) for name in names}
-    correct = [name for name, verdict in verdicts.items() if verdict.correct]
-    baselines = list(dict.fromkeys([champion, *baselines])) if champion else baselines
-    analysis, interrupted = analyse([], None), False
-    if correct and baselines:
-        with ExitStack() as stack:
-            contest = None
-            if champion and options.ledger:
-                timed = (*filter(None, [plan.sweep.baseline]), *baselines, *correct)
-                fresh = _load(file, options, secrets.randbelow(SEEDS))
-                configs = [
-                    TimedConfig(config, tuple(dict.fromkeys(timed)), one_session=True) for config in (config, fresh)
-                ]
-                contested = contend(configs, correct[0], champion, options.ledger, note)
-                rows, csv, contest = contested.rows, contested.csv, contested.contest
-            else:
-                out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
-                outcome = _time(TimedConfig(config, (*correct, *baselines)), out, note)
-                rows, csv, interrupted = outcome.rows, outcome.csv, outcome.interrupted
-            analysis = analyse(rows, plan.sweep.baseline)
-            named = bool(options.baselines or champion)
-            for name in correct:
-                compared = (against(analysis, plan.sweep.info, name, baseline) for baseline in baselines)
-                speeds = [speed for speed in compared if speed]
-                verdicts[name] = judged(
-                    name,
-                    [*checks[name], *rows_of(rows, name)],
-                    baselines=speeds,
-                    not_compared=[gap for baseline in baselines for gap in gaps(analysis, name, baseline, named=named)],
-                    profile=profile_of(name, rows, speeds, csv),
-                    contest=contest,
-                )
-    providers = list(verdicts.values())
-    status = exit_status(providers, interrupted=interrupted)
+    correct = [name for name in names if judged(name, checks[name]).correct]
+    timing = Timing()
+    with tempfile.TemporaryDirectory(prefix="kbench-") as scratch:
+        if correct and champion and options.ledger:
+            timed = list(dict.fromkeys(filter(None, [sweep.baseline, *baselines, *correct])))
+            fresh = _load(file, options, secrets.randbelow(SEEDS))
+            configs = [TimedConfig(config, timed, one_session=True) for config in (config, fresh)]
+            timing = contend(configs, correct[0], champion, options.ledger, note)
+        elif correct and baselines:
+            timing = _time(TimedConfig(config, [*correct, *baselines]), options.out or Path(scratch), note)
+        analysis = analyse(timing.rows, sweep.baseline)
+        providers = []
+        for name in names:
+            speeds = [speed for baseline in baselines if (speed := against(analysis, sweep.info, name, baseline))]
+            lacking = [gaps(analysis, name, baseline, named=bool(requested)) for baseline in baselines]
+            verdict = judged(
+                name,
+                [*checks[name], *rows_of(timing.rows, name)],
+                baselines=speeds,
+                not_compared=[gap for of_baseline in lacking for gap in of_baseline],
+                profile=profile_of(name, timing.rows, speeds, timing.csv),
+                contest=timing.contest,
+            )
+            providers.append(verdict)
+    status = exit_status(providers, interrupted=timing.interrupted)
     return JudgeAnswer(
         file=str(file),
-        operator=plan.sweep.operator,
+        operator=sweep.operator,
         device=plan.catalog.device.name,
-        seed=plan.sweep.measure.seed,
+        seed=sweep.measure.seed,
         passed=status is ExitStatus.OK,
         random_shapes=shapes,
-        cases=len({row.case for row in analysis.rows}),
-        of_cases=len(plan.sweep.cases),
-        interrupted=interrupted,
+        cases=len({row.case for row in timing.rows}),
+        of_cases=len(sweep.cases),
+        interrupted=timing.interrupted,
         noise=analysis.noise.sentence() if analysis.cases else "",
         providers=providers,
         exit_status=status,
@@ -279,7 +268,7 @@ class TimedConfig:
     order is drawn anew each time: what comes first may get better memory."""
 
     config: Config
-    names: tuple[str, ...]
+    names: Sequence[str]
     one_session: bool = False
 
     @property
@@ -300,12 +289,13 @@ class TimedConfig:
         return sweep if chosen else replace(sweep, cases=spread_cases(sweep, CASES))
 
 
-def _time(config: TimedConfig, out: Path, note: Note) -> RunResult:
+def _time(config: TimedConfig, out: Path, note: Note) -> Timing:
     """Measure as `kbench run` does."""
     options = RunOptions(out)
     with prepare(config, options, note) as prepared:
         note(f"timing {plural(len(prepared.plan.sweep.cases), 'case')} of the config")
-        return execute(prepared, options, note)
+        result = execute(prepared, options, note)
+    return Timing(result.rows, result.csv, interrupted=result.interrupted)
 
 
 def rows_of(rows: Sequence[Row], name: str) -> list[Row]:

@@ -66,15 +66,17 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Contested:
-    """The rows of all sessions, the last file, and the outcome: None if the two have no times to compare."""
+class Timing:
+    """What a judgement has timed: the rows, their file (the last one of several), whether Ctrl-C ended it, and the outcome
+    beside a champion. It is None without one, or if the two have no times to compare."""
 
-    rows: Sequence[Row]
-    csv: Path
-    contest: Contest | None
+    rows: Sequence[Row] = ()
+    csv: Path = Path()
+    interrupted: bool = False
+    contest: Contest | None = None
 
 
-def contend(configs: Sequence[Resolvable], candidate: str, champion: str, folder: Path, note: Note) -> Contested:
+def contend(configs: Sequence[Resolvable], candidate: str, champion: str, folder: Path, note: Note) -> Timing:
     """Measure a candidate against the champion until one of them has won. The first config is that of the screen, the second,
     with another seed, that of the confirmation. Raises what a run raises, and KeyboardInterrupt."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +97,7 @@ def contend(configs: Sequence[Resolvable], candidate: str, champion: str, folder
     rows = [*screen.rows, *(replace(row, session=row.session + len(screen.gains)) for row in confirmation.rows)]
     stages = [stage for stage in (screen, confirmation) if stage.gains]
     if not stages:
-        return Contested(rows, screen.csv, None)
+        return Timing(rows, screen.csv)
     last = stages[-1]
     gain, half_width = fmean(last.gains), uncertainty(last.gains) if len(last.gains) > 1 else last.of_rounds
     contest = Contest(
@@ -109,4 +111,4 @@ def contend(configs: Sequence[Resolvable], candidate: str, champion: str, folder
         evidence=evidence(screen.gains, confirmation.gains) if confirmation.gains else None,
         files=[str(stage.csv) for stage in stages],
     )
-    return Contested(rows, last.csv, contest)
+    return Timing(rows, last.csv, contest=contest)
