@@ -24,7 +24,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from statistics import fmean, pvariance
+from statistics import fmean
 
 ERROR_RATE = 0.05
 """The most probable that a ledger promotes any candidate that is not faster than the champion of its time."""
@@ -62,10 +62,11 @@ def evidence(screen: Sequence[float], confirmation: Sequence[float]) -> float:
     product = 1.0
     for number, gain in enumerate(confirmation):
         before = [*screen, *confirmation[:number]]
-        mean = max(fmean(before), 0.0)
+        mean = fmean(before)
         # few sessions may agree by chance, so their scatter counts as at least half of their mean
-        variance = max(pvariance(before), (mean / 2) ** 2, 1e-12)
-        product *= 2 / (1 + math.exp(min(-2 * mean / variance * gain, 700.0)))
+        variance = max(fmean((earlier - mean) ** 2 for earlier in before), (mean / 2) ** 2, 1e-12)
+        stake = 2 * max(mean, 0.0) / variance
+        product *= 2 / (1 + math.exp(min(-stake * gain, 700.0)))
     return product
 
 

@@ -50,7 +50,7 @@ def judged(gains: Iterator[float], confirmations: int) -> tuple[bool, int, int]:
 
 @pytest.mark.parametrize("noise", [quiet, two_states, loud])
 def test_at_most_one_ledger_in_twenty_promotes_one_of_fifty_equal_candidates(noise: Noise) -> None:
-    rng, ledgers, false = random.Random(1), 400, 0
+    rng, ledgers, false = random.Random(1), 200, 0
     for _ in range(ledgers):
         confirmations, promoted = 0, False
         for _ in range(50):
@@ -63,7 +63,7 @@ def test_at_most_one_ledger_in_twenty_promotes_one_of_fifty_equal_candidates(noi
 @pytest.mark.parametrize("earlier", [0, 10, 30])
 def test_a_candidate_that_is_3_percent_faster_is_promoted_also_late_in_a_ledger(earlier: int) -> None:
     rng = random.Random(2)
-    outcomes = [judged(sessions(math.log(1.03), quiet, rng), earlier) for _ in range(400)]
+    outcomes = [judged(sessions(math.log(1.03), quiet, rng), earlier) for _ in range(200)]
     assert sum(better for better, _, _ in outcomes) >= 0.8 * len(outcomes)
 
 
