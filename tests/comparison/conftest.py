@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import cycle
-
 import pytest
 from making import failed, row, write_rows
 
@@ -47,14 +44,3 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     old_csv = write_rows(folder / "old.csv", [*old, *same, *COPIES])
     new_csv = write_rows(folder / "new.csv", [*new, *same, *COPIES])
     return compare_results(f"{OLD}={old_csv}", f"{NEW}={new_csv}", options=CompareOptions(vary=("torch",)))
-
-
-@pytest.fixture(scope="session")
-def big(every: Comparison) -> Comparison:
-    """10,000 rows: every verdict 900 times, or nearly."""
-    samples = {verdict.verdict: verdict for verdict in every.rows}.values()
-    rows = tuple(
-        replace(verdict, key=replace(verdict.key, axes=(("M", 4096), ("N", n)), provider=f"provider-{n % 7}"))
-        for n, verdict in zip(range(10_000), cycle(samples), strict=False)
-    )
-    return replace(every, rows=rows)

@@ -70,14 +70,3 @@ def test_the_same_session_with_two_timers_asks_for_one_of_them(write: Write) -> 
     old = write("old", [row(1), replace(row(1), timer="graph")])
     with pytest.raises(ResultsError, match=r"is also on line 2, with another timer; .* --where timer=do_bench"):
         compare_results(old, write("new", [row(1)]))
-
-
-def test_nothing_in_common_says_what_differs(write: Write) -> None:
-    old = [row(n, dtype="float16") for n in (1, 2)]
-    comparison = compare_results(write("old", old), write("new", [row(n, dtype="bfloat16") for n in (1, 2)]))
-    assert not comparison.comparable
-    assert comparison.geomean.ratio is None
-    assert comparison.nothing_common == (
-        f"nothing to compare: {comparison.old} and {comparison.new} have no row in common: "
-        f"dtype is fp16 in {comparison.old} and bf16 in {comparison.new}"
-    )

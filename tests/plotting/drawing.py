@@ -14,7 +14,6 @@ from matplotlib.lines import Line2D
 from kbench.execute.writer import Writer
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
 
 Draw = Callable[..., list[Figure]]
 NS = (256, 512, 1024, 2048, 4096)
@@ -51,10 +50,6 @@ def sweep(*providers: str, ns: Iterable[int] = NS, **fields: object) -> list[Row
     return [drawn_row(case(n), provider, **fields) for n in ns for provider in providers]
 
 
-def copies(ns: Iterable[int] = NS, **fields: object) -> list[Row]:
-    return [drawn_row(case(n), "copy", role=Role.CONTROL, **fields) for n in ns]
-
-
 def save(
     path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N"), environment: dict[str, Any] | None = None
 ) -> Path:
@@ -86,10 +81,6 @@ def points(line: Line2D) -> list[tuple[float, float]]:
 def marks(axes: Axes, marker: object) -> list[Line2D]:
     """The artists with a marker and no line."""
     return [line for line in axes.lines if line.get_linestyle() == "None" and line.get_marker() == marker]
-
-
-def title(figure: Figure) -> str:
-    return str(figure.get_suptitle())
 
 
 def caption(figure: Figure) -> str:
