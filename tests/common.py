@@ -13,7 +13,6 @@ from filelock import FileLock
 from promises import outside
 
 ROOT = outside.ROOT
-PLUGINS = Path(__file__).parent / "plugins"
 
 Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
 

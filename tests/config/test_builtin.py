@@ -38,23 +38,5 @@ def test_every_built_in_config_resolves_with_each_profile(
         assert sweep.cases and sweep.baseline
         assert max(sweep.info.needed_bytes(case) for case in sweep.cases) <= 60e9  # of an 80 GB device
         if sweep.profile == "cpu":
-            assert (
-                sum(getattr(case, "M", 64) for case in sweep.cases) <= 1024
-            )  # each row is a millisecond to Triton's interpreter
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [
-        *((name, {4096, 7168, 3584, 2880}) for name in ("rmsnorm", "layernorm")),
-        *((name, {128256, 151936, 129280, 256000, 201088}) for name in ("cross_entropy",)),
-        *((name, {14336, 12288, 18432, 2048, 2880}) for name in ("swiglu",)),
-    ],
-)
-def test_the_row_operators_have_a_profile_with_the_shapes_of_models(
-    name: str, sizes: set[int], catalog: Callable[[str], Catalog]
-) -> None:
-    found = load_config(name, profile="models").resolve(catalog("cuda"))
-    assert {case.axes[registry.operator(name).axes[1]] for case in found.cases} == sizes
-    assert {case.dtype for case in found.cases} == {"bfloat16"}
-    assert all(case in found.models for case in found.cases)
+            rows = sum(getattr(case, "M", 64) for case in sweep.cases)
+            assert rows <= 1024  # each row is a millisecond to Triton's interpreter

@@ -85,22 +85,3 @@ def test_a_choice_can_name_the_dtype_of_a_tensor() -> None:
     assert mine.call_bytes(wide, {}) - mine.call_bytes(same, {}) == 3 * (4 - 2)
     assert mine.providers["any"].declines(same) == "takes float32 only"
     assert mine.providers["any"].declines(wide) is None, "no argument `kept` is needed"
-
-
-def test_bytes_are_those_of_the_mode() -> None:
-    mine = declared(
-        inputs={"x": MATRIX, "labels": LABELS},
-        outputs={"y": Tensor("M"), "best": Tensor("M", dtype="int64")},
-        gradients="x",
-    )
-    x, y, labels = 4 * 5 * 2, 4 * 2, 4 * 8
-
-    def call_bytes(mode: str) -> int:
-        return mine.call_bytes(mine.case("float16", M=4, N=5, mode=mode), {})
-
-    forward, backward = x + labels + y + labels, y + x + labels + x
-    assert call_bytes("forward") == forward
-    assert call_bytes("backward") == backward
-    assert call_bytes("full") == forward + backward
-    registered.clear()
-    assert declared(bytes=lambda case: 7).call_bytes(mine.case(M=4, N=5), {}) == 7

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.origin import registering_for
 from kbench.contract.tensor import Tensor
-from kbench.measure.correctness.definition import Definition
 
 MATRIX = Tensor("M", "N")
 
@@ -53,25 +51,6 @@ def test_a_source_that_does_not_exist_is_an_error(mine: Operator, sources: Any) 
         mine.provider("p", sources=sources)
 
 
-def test_a_function_that_takes_any_keyword_gets_no_choice_that_only_sets_a_dtype(no_operators: None) -> None:
-    """The signature of a torch.nn.Module is (*args, **kwargs), whatever its forward function takes."""
-    operator = Operator(
-        "mine",
-        axes="N",
-        inputs={"x": Tensor("N"), "w": Tensor("N", dtype="weight_dtype")},
-        outputs={"y": Tensor("N")},
-        scalars={"eps": 1e-6},
-        choices={"weight_dtype": ("same", "float32")},
-        reference=lambda x, w, **others: x * w * len(others),
-    )
-    operator.provider("p")(noted)
-    case = operator.case(N=2, weight_dtype="float32")
-    assert operator.providers["p"].declines(case) is None
-    assert operator.providers["p"].bind(case, {})(1, 2) == (1, 2, {"eps": 1e-6})
-    [found] = Definition(operator, case).expected([torch.ones(2).double(), torch.ones(2).double()])
-    assert found.tolist() == [1, 1]  # len(others): eps alone
-
-
 def test_a_scalar_needs_no_star_before_it(mine: Operator) -> None:
     mine.provider("p")(lambda x, w, eps=1e-6, form="tanh": (x, w, eps, form))
     mine.backward("p", saves=lambda x, w, eps, form: ((x, w), eps))(lambda d_y, d_h, x, w, saved, eps: (saved, eps))
@@ -84,27 +63,6 @@ def test_a_scalar_needs_no_star_before_it(mine: Operator) -> None:
     saves = provider.bind_saves(case, {})
     assert callable(saves)
     assert saves(1, 2) == ((1, 2), 0.5) and backward(3, 4, 1, 2, 5) == (5, 0.5) and full(3, 4, 1, 2) == (0.5, "none")
-
-
-def test_a_backward_kernel_has_parameters_of_its_own(mine: Operator) -> None:
-    @mine.provider("p")
-    def p(x: Any, w: Any, *, eps: float, block: int = 64) -> Any:
-        return noted(eps=eps, block=block)
-
-    def saving(x: Any, w: Any, *, eps: float, block: int = 64) -> Any:
-        return noted(eps=eps, block=block)
-
-    @mine.backward("p", saves=saving)
-    def backward(d_y: Any, d_h: Any, x: Any, w: Any, saved: Any, *, form: str, rows: int = 4) -> Any:
-        return noted(d_y, form=form, rows=rows)
-
-    provider, case = mine.providers["p"], mine.case(M=1, N=2, mode="backward", eps=0.5)
-    assert provider.parameters == {"rows": 4, "block": 64}
-    params = {"block": 8, "rows": 2}
-    assert provider.bind(case, params)(0, 0) == ({"eps": 0.5, "block": 8},)
-    saves = provider.bind_saves(case, params)
-    assert provider.backward and provider.backward.bind(case, params)(1, 0, 0, 0, 0) == (1, {"form": "tanh", "rows": 2})
-    assert callable(saves) and saves(0, 0) == ({"eps": 0.5, "block": 8},)
 
 
 WHERE = "provider 'p' of 'mine'"

@@ -12,8 +12,8 @@ from measure.in_process import checked_edges, measured, said
 from torch import Tensor
 
 from kbench.contract.operator import Operator
-from kbench.contract.tensor import Draw, integers
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import integers
 from kbench.results.case import Case
 
 
@@ -100,31 +100,6 @@ def test_the_gradient_of_a_table_adds_up_duplicates() -> None:
     assert said(rows["last-duplicate-wins"]).startswith("wrong gradient of table: ")
 
 
-def _offsets(case: Case, draw: Draw) -> Tensor:
-    cuts = draw.integers(0, case.T + 1, case.B - 1).sort()[0]
-    return F.pad(F.pad(cuts, (1, 0)), (0, 1), value=case.T).int()
-
-
-def _segments(x: Tensor, offsets: Tensor) -> Tensor:
-    return torch.cat([x[a:b].softmax(0) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)])
-
-
-ragged = Operator(
-    "strange-segments",
-    axes=("T", "B"),
-    inputs={"x": Declared("T", 3), "offsets": Declared("B+1", dtype="int32", fill=_offsets)},
-    outputs={"y": Declared("T", 3)},
-    reference=_segments,
-)
-ragged.provider("torch")(lambda x, offsets: _segments(x, offsets))
-ragged.provider("equal-lengths")(lambda x, offsets: _segments(x, torch.linspace(0, len(x), len(offsets)).int()))
-
-
-def test_segments_with_sorted_offsets() -> None:
-    rows = measured(ragged, T=100, B=5)
-    assert said(rows["torch"]) == "ok" and said(rows["equal-lengths"]).startswith("wrong ")
-
-
 search = Operator(
     "strange-search",
     axes=("S", "N"),
@@ -175,20 +150,3 @@ def test_top_k_accepts_any_order_of_ties_and_its_values_are_judged_beside_it() -
     assert said(rows["first-value-twice"]).startswith("wrong values: ")
     assert said(rows["first-index-twice"]) == "wrong the largest values are not at these indices"
     assert set(checked_edges(top, "sort", M=20, N=100, k=4, dtype="bfloat16").values()) == {"checked"}
-
-
-def test_a_float64_operator_can_demand_float64_arithmetic() -> None:
-    sine = Operator(
-        "strange-sine",
-        axes=("N",),
-        dtypes=("float64",),
-        inputs={"x": Declared("N")},
-        outputs={"y": Declared("N")},
-        reference=lambda x: x.sin(),
-        tolerance=0,
-        output_ulps=8,
-    )
-    sine.provider("double")(lambda x: x.sin())
-    sine.provider("single")(lambda x: x.float().sin().double())
-    rows = measured(sine, N=50)
-    assert said(rows["double"]) == "ok" and said(rows["single"]).startswith("wrong every element wrong")

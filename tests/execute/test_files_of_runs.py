@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kbench.execute.environment_record import find_revision
-from kbench.execute.lock import hold, results_lock
 from kbench.execute.writer import Writer
 from kbench.results.case import Case
 from kbench.results.environment import Environment, Git
@@ -37,14 +36,6 @@ def sizes(path: Path) -> list[object]:
     return [row.case.axes["N"] for row in read_results(path).rows]
 
 
-def test_rows_go_into_a_file_that_an_editor_saved_meanwhile(tmp_path: Path) -> None:
-    writer, _ = begun(tmp_path)
-    (tmp_path / "saved").write_text(writer.path.read_text().replace("torch-native", "mine", 1))
-    (tmp_path / "saved").replace(writer.path)
-    writer.write([row(3)])
-    assert [row.provider for row in read_results(writer.path).rows] == ["mine", "torch-native", "torch-native"]
-
-
 def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer, notes = begun(tmp_path)
 
@@ -61,26 +52,6 @@ def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monke
 
 
 # -- locks
-
-
-def unused(line: str) -> None:
-    raise AssertionError(f"nothing to say, and it says {line}")
-
-
-def test_all_links_to_a_results_file_have_one_lock_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path)
-    assert results_lock(tmp_path / "link" / "s.csv") == tmp_path / ".s.csv.lock"
-    with hold(results_lock(tmp_path / "s.csv"), "s.csv", wait=False, note=unused):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == ["link"]
-
-
-def test_where_no_lock_can_be_taken_the_run_goes_on_with_a_note(tmp_path: Path) -> None:
-    notes: list[str] = []
-    with hold(tmp_path, "the host", wait=False, note=notes.append):
-        pass
-    [note] = notes
-    assert "cannot tell whether another run uses the host" in note
 
 
 # -- what is recorded of the code

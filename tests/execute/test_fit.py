@@ -40,11 +40,3 @@ def test_what_differs_is_told_with_what_to_do(other: Catalog, sentence: str) -> 
     check_fit(catalog(), PLANNED, None)
     with pytest.raises(DeviceGone, match=f"{sentence}undo that and continue with --resume, or start a new run"):
         check_fit(other, PLANNED, None)
-
-
-def test_a_part_of_the_plan_fits_where_the_plan_fits() -> None:
-    """Some rows of a file that are measured again, with the requirements of the whole plan."""
-    both = catalog()
-    both.operators["softmax"].providers["other"] = ProviderInfo(source_hash="77aa")
-    required = requirements(both, "softmax", ["mine", "other"])
-    check_fit(both, replace(task("mine"), requirements=required), None)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from stand_in import Silent, StandIn, task
 
-from kbench.commands.check import _word
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, Task
 from kbench.results.row import Row
@@ -72,28 +71,3 @@ def test_a_case_that_it_survives_begins_the_count_anew(bad: Bad) -> None:
     rows = [bad.measure(case(number, "mine", "exits")) for number in (1, 99, 2, 3, 4)]
     assert [row["exits"].status.value for row in rows] == ["crashed", "ok", "crashed", "crashed", "crashed"]
     assert [row["exits"].reason.startswith("not tried") for row in rows] == [False, False, False, False, True]
-
-
-def test_check_does_not_try_it_on_every_edge_input(stand_in: StandIn) -> None:
-    fails = (
-        "edge = next((each for each in ('random', 'a', 'b', 'c') if ['mine', each] not in request['skip']), '')\n"
-        "if edge:\n"
-        "    say('StepBegun', index=0, name='mine', step='build', limit_s=20, edge=edge)\n"
-        "    os._exit(5)\n"
-    )
-    start = (
-        "CATALOG['operators'] = {'softmax': {'axes': ['M', 'N'], 'choices': {}, 'dtypes': ['float32'], "
-        "'edges': {'forward': ['a', 'b', 'c']}}}"
-    )
-    stand_in(fails, start)
-    for keep_trying in (False, True):
-        todo = case(1, "mine", keep_trying=keep_trying)
-        listener = Silent()
-        with WorkerSupervisor(CatalogRequest(()), listener.note) as made:
-            found = list(made.check(todo, listener))
-        assert [result.edge for result in found] == ["random", "a", "b", "c"]
-        assert {result.status for result in found} == {Status.CRASHED}
-        given_up = [result.reason.startswith("not tried again: crashed on random of ") for result in found]
-        assert given_up == [False, False, not keep_trying, not keep_trying]
-        cells = [_word([row]) for row in found]
-        assert cells == ["crashed", "crashed", *(["crashed"] * 2 if keep_trying else ["not tried"] * 2)]

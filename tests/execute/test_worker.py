@@ -117,16 +117,8 @@ BEGINS = "say('StepBegun', index=-1, step={!r}, name={!r}, limit_s=20); os._exit
 @pytest.mark.parametrize(
     ("step", "name", "sentence"),
     [
-        (
-            "import",
-            "plug-in theirs (theirs)",
-            "exited with code 3 while importing it; mend or uninstall it",
-        ),
-        (
-            "ask",
-            "provider a of plug-in theirs",
-            "while asking whether it is available; mend or uninstall it",
-        ),
+        ("import", "plug-in theirs (theirs)", "exited with code 3 while importing it; mend or uninstall it"),
+        ("ask", "provider a of plug-in theirs", "while asking whether it is available; mend or uninstall it"),
         ("load", "script.py", "the process exited with code 3 while loading it; mend it"),
     ],
 )
