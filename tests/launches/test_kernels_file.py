@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from measure.test_machine_code import elf
 
-from kbench.errors import ResultsError
 from kbench.execute.writer import KernelsWriter
 from kbench.launches.kernels_file import kernels_path, read_kernels
 from kbench.launches.launched_call import (
@@ -52,15 +50,6 @@ def test_calls_are_read_back_as_they_were_written(csv: Path) -> None:
     assert TWO.kernels == 4, "a launch that is made three times counts three times"
 
 
-def test_every_kernel_and_every_call_has_one_line(csv: Path) -> None:
-    writer = KernelsWriter(csv, keep=False)
-    writer.write(*calls(ONE))
-    writer.write(*calls(ONE, TWO))
-    KernelsWriter(csv, keep=True).write(*calls(TWO))  # --append measures the same again
-    lines = [json.loads(line) for line in kernels_path(csv).read_text().splitlines()]
-    assert [next(iter(line)) for line in lines] == ["device", "kernel", "call", "kernel", "call"]
-
-
 def test_the_code_tells_other_machine_code_from_another_launch() -> None:
     wider = replace(ONE, launches=(replace(ONE.launches[0], grid=(1, 1, 1)),))
     assert wider.code != ONE.code and machine_code_of(wider.code) == machine_code_of(ONE.code)
@@ -84,14 +73,6 @@ def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
     assert read_kernels(csv).note == (
         f"{kernels_path(csv)}: 3 lines cannot be read, the first is line 4; their kernels are not known"
     )
-
-
-def test_a_file_that_cannot_be_read_is_no_error_and_one_that_cannot_be_written_is(csv: Path) -> None:
-    assert not read_kernels(csv).calls and not read_kernels(csv).note
-    kernels_path(csv).mkdir()
-    assert "cannot be read" in read_kernels(csv).note
-    with pytest.raises(ResultsError, match="cannot be written"):
-        KernelsWriter(csv, keep=True).write(*calls(ONE))
 
 
 def test_the_machine_code_of_kernels_is_kept_beside_the_results(csv: Path, tmp_path: Path) -> None:

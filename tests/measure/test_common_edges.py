@@ -159,21 +159,3 @@ def test_they_follow_from_the_tensors(declared: Declared, edges: list[str]) -> N
     checked = checked_edges(half, "right", N=6)
     checked.pop("huge stride", None)  # on a device with enough memory
     assert checked == dict.fromkeys(["random", "odd offset", *edges], "checked")
-
-
-def test_the_ends_of_the_range_are_what_is_declared_and_a_value_has_no_dimension() -> None:
-    seen: list[tuple[set[int], set[bool]]] = []
-    inputs = {
-        "i": Declared("N", dtype="int16", fill=integers("2*K", low=-3)),
-        "mask": Declared("N", dtype="bool"),
-        "factor": Declared(),
-    }
-    ends = made("ends", "NK", inputs, Declared("N"), lambda i, mask, factor: factor * i * mask)
-
-    @ends.provider("right")
-    def right(i: Tensor, mask: Tensor, factor: Tensor) -> Tensor:
-        seen.append((set(i.tolist()), set(mask.tolist())))
-        return factor * i * mask
-
-    assert failing(ends, "right", N=50, K=4) == set()
-    assert ({-3}, {False}) in seen and ({7}, {True}) in seen

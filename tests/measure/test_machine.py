@@ -7,17 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import nvml_devices
-import psutil
 import pytest
 import torch
 from nvml_devices import Devices
 from nvml_devices import device as card
 
-from kbench.measure.machine import other_load, telemetry
+from kbench.measure.machine import telemetry
 from kbench.measure.machine.device import VISIBLE, Device, devices, out_of_memory
 from kbench.measure.machine.telemetry import SettledClock, Telemetry, find_telemetry, telemetry_columns
-from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.graph import GraphTimer
 
 # -- devices
 
@@ -46,24 +43,6 @@ def test_another_process_sees_one_of_the_devices_that_this_one_sees(
     assert [device.index for device in seen] == numbers
     assert [device.uuid for device in seen] == (["MIG-7"] if visible == "MIG-7" else ["GPU-0-a", "GPU-1-a"])
     assert [device.variables for device in seen] == [{"SOME_VISIBLE": handle} for handle in handles]
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("timer", [BenchTimer, GraphTimer])
-@pytest.mark.parametrize("cache", ["cold", "warm"])
-def test_what_kernels_asked_the_cache_to_keep_is_let_go_before_every_cold_sample(timer: Any, cache: str) -> None:
-    device, calls = Device(), 0
-    forget = device.drop_kept_lines
-
-    def counted() -> None:
-        nonlocal calls
-        forget()
-        calls += 1
-
-    device.__dict__["drop_kept_lines"] = counted
-    x = torch.zeros(1024, device=device.torch_device)
-    samples = timer(device, cache).ready([lambda: x + 1] * 2, 0.05)(1, 1)
-    assert calls >= len(samples.ms) if cache == "cold" else calls == 0
 
 
 class Cycle:
@@ -105,13 +84,6 @@ def test_tensors_that_refer_to_themselves_are_freed_on_a_device() -> None:
 )
 def test_an_exception_that_reports_too_little_memory(error: BaseException, out: bool) -> None:
     assert out_of_memory(error) is out
-
-
-def test_memory_that_is_too_large_to_be_poisoned_is_left_as_it_is() -> None:
-    """The allocator of a host raises a plain RuntimeError."""
-    with pytest.raises(RuntimeError):
-        torch.full((2**50,), 1.0)
-    Device().poison((2**50,), torch.float32)
 
 
 # -- telemetry
@@ -181,37 +153,3 @@ def test_a_clock_is_waited_for_until_it_has_settled(readings_mhz: tuple[float | 
 
 
 # -- other load
-
-
-class Host:
-    """A host with four cores, of which this process may use two, with a clock."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.busy, self.own = [1.0, 1.0, 1.0, 1.0], 1.0
-
-    def tick(self, seconds: float, *, busy_s: float, own_s: float, elsewhere_s: float = 0.0) -> None:
-        """Time passes: the cores of this process were busy for so long, of which it used a part itself."""
-        self.now, self.own = self.now + seconds, self.own + own_s
-        self.busy[0] += busy_s
-        self.busy[3] += elsewhere_s
-
-    def cpu_times(self, percpu: bool) -> list[SimpleNamespace]:
-        other = dict.fromkeys(other_load.BUSY, 0.0)
-        return [SimpleNamespace(**other | {"system": seconds}, idle=77.0) for seconds in self.busy]
-
-
-def test_the_load_of_others_is_what_is_left_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host()
-    monkeypatch.setattr(psutil, "cpu_times", host.cpu_times)
-    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda process: [0, 1])
-    monkeypatch.setattr(other_load, "_own_s", lambda: host.own)
-    monkeypatch.setattr(other_load.time, "monotonic", lambda: host.now)
-    meter = other_load.OtherLoad()
-    host.tick(2, busy_s=3, own_s=1, elsewhere_s=9)
-    assert meter.cores() == 1.0
-    meter = other_load.OtherLoad()
-    host.tick(2, busy_s=0, own_s=1)
-    assert meter.cores() is None
-    host.tick(0.01, busy_s=1, own_s=1)
-    assert other_load.OtherLoad().cores() is None, "too short to tell"

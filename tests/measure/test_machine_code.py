@@ -99,18 +99,3 @@ def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
     assert (
         MachineCode(TritonKernels(), ["no_such_module"]).of(1, "_Z5otherPf")[1] == f"name and torch {torch.__version__}"
     )
-
-
-def test_a_library_is_found_with_its_version_and_with_blanks_in_its_path(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    maps = tmp_path / "maps"
-    maps.write_text(
-        "7f0-7f1 r-xp 00000000 08:01 17 /home/me/libmine.so.1.2\n"
-        "7f1-7f2 r--p 00001000 08:01 17 /home/me/libmine.so.1.2\n"
-        "7f2-7f3 r-xp 00000000 08:01 18 /home/me/my kernels/rows.so\n"
-        "7f3-7f4 r-xp 00000000 08:01 19 /home/me/notes.sorted\n"
-        "7f4-7f5 rw-p 00000000 00:00 0 [heap]\n"
-    )
-    monkeypatch.setattr(machine_code, "MAPS", maps)
-    assert machine_code._libraries() == ["/home/me/libmine.so.1.2", "/home/me/my kernels/rows.so"]

@@ -7,10 +7,8 @@ import torch
 from in_process import matrices
 
 from kbench.contract.operator import Operator
-from kbench.contract.tensor import Tensor
 from kbench.measure.correctness import elements, expected
 from kbench.measure.correctness.check import accuracy
-from kbench.measure.correctness.definition import Definition
 
 
 def mixed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -54,24 +52,3 @@ def test_a_single_wrong_element_is_still_wrong(rows: str | None) -> None:
     output[17, 5] += 0.25
     found = accuracy(one, one.case("bfloat16", M=64, N=32), inputs, output).wrong
     assert found and "1 of 2048 elements wrong" in found and "[17, 5]" in found
-
-
-def test_the_gradient_of_a_weight_is_estimated_over_all_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Operator(
-        "scaled-rows",
-        axes=("M", "N"),
-        inputs={"x": Tensor("M", "N"), "weight": Tensor("N")},
-        outputs={"y": Tensor("M", "N")},
-        reference=lambda x, weight: x * weight,
-        gradients="weight",
-        rows="M",
-    )
-    definition = Definition(one, one.case("float32", M=64, N=8, mode="backward"))
-    inputs = [torch.ones(64, 8), torch.ones(8), torch.ones(64, 8)]
-    scales = []
-    for most in (2**25, 128):
-        monkeypatch.setattr(expected, "CHUNK_ELEMENTS", most)
-        whole = expected.Expected(definition, [x * 1.5 + 0.01 for x in inputs])
-        part = next(part for part in whole.parts() if part.dimension is None)
-        scales.append(whole.second_scale(part, torch.ones(8, dtype=torch.bool)))
-    assert torch.allclose(*scales, rtol=0.5)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from in_process import matrices, measured, said
+from in_process import matrices
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -18,7 +18,7 @@ from kbench.contract.tensor import integers
 from kbench.measure.correctness.check import compared
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.elements import Accuracy
-from kbench.measure.correctness.expected import KEPT_BYTES, KEPT_MOST, Expected, keep_bytes
+from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 
@@ -142,21 +142,6 @@ def test_a_gradient_without_rows_is_the_sum_over_all_of_them(monkeypatch: pytest
     assert torch.allclose(dw.double(), parts[1].reference, atol=1e-5)
 
 
-def test_an_operator_without_rows_is_never_sliced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 1)
-    centred = matrices("slices-none", lambda x: x - x.mean(0), gradients=("x",))
-    centred.provider("right")(lambda x: x - x.mean(0))
-    for mode in ("forward", "full"):
-        assert said(measured(centred, M=8, N=8, mode=mode)["right"]) == "ok"
-
-
-def test_a_weight_that_slices_do_not_make_smaller_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row at a time would compute the reference with a large weight thousands of times."""
-    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 64)
-    definition, inputs, _ = OPERATORS["linear"].drawn("forward", M=4, N=16)
-    assert [(part.start, part.stop) for part in Expected(definition, inputs).parts()] == [(0, 0)]
-
-
 def test_a_reference_whose_shape_depends_on_the_rows_of_large_cases_is_at_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -165,9 +150,3 @@ def test_a_reference_whose_shape_depends_on_the_rows_of_large_cases_is_at_fault(
     expected = Expected(Definition(cut, cut.case(M=8, N=8)), [torch.ones(8, 8)])
     with pytest.raises(OperatorFault, match=r"shape \(3, 8\) for y when it was given 4 rows .* leave out rows='M'"):
         expected.compute()
-
-
-def test_expected_values_are_kept_if_they_fit() -> None:
-    assert keep_bytes(None) == keep_bytes(10) == KEPT_BYTES
-    assert keep_bytes(30 * 10**9) == 35 * 10**8
-    assert keep_bytes(10**12) == KEPT_MOST

@@ -4,24 +4,19 @@ test_timer_cupti_on_a_device.py has a real one."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from in_process import measured
 
-import kbench
 from kbench.measure.timing.cupti import (
     LostActivities,
     activities_of,
     call_times,
-    record_activities,
 )
-from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.timer import Samples
 
 BEGIN, END = "kbench_call_begins", "kbench_call_ends"
 
@@ -133,28 +128,3 @@ def test_the_launch_decides_and_not_the_moment() -> None:
 def test_the_reason_says_what_is_missing(made: Sequence[Any], calls: int, said: str) -> None:
     with pytest.raises(LostActivities, match=said):
         times(made, calls)
-
-
-@pytest.mark.parametrize("at", ["start", "stop"])
-def test_a_failure_of_the_profiler_is_not_blamed_on_the_call(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    def fails() -> None:
-        raise AssertionError("No activities specified for the profiler")
-
-    profile = SimpleNamespace(**{"start": lambda: None, "stop": lambda: None, "profiler": None, at: fails})
-    monkeypatch.setattr(torch.profiler, "profile", lambda activities: profile)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    with pytest.raises(LostActivities, match="No activities specified"):
-        record_activities(lambda: None)
-
-
-def test_a_row_has_the_gaps_between_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(timer: BenchTimer, call: Callable[[], Any], *budget: Any) -> Samples:
-        call()
-        return Samples([0.02, 0.03, 0.04], [0.001, 0.002, 0.009])
-
-    monkeypatch.setattr(BenchTimer, "_samples", read)
-    [row] = measured(kbench.operator("softmax"), ["torch-native"], M=4, N=8, rounds=3).values()
-    assert (row.ms, row.gap_ms) == (0.03, 0.002)
-    monkeypatch.undo()
-    [row] = measured(kbench.operator("softmax"), ["torch-native"], M=4, N=8).values()
-    assert row.ms and row.gap_ms is None, "other timers do not see them"

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from in_process import matrices, measured, said
 
 import kbench
 from kbench.contract.registry import operator
 from kbench.measure.timing import do_bench
 from kbench.measure.timing.do_bench import BenchTimer, flush_bytes
-from kbench.measure.timing.graph import GraphTimer
 from kbench.measure.timing.timer import Samples
-
-WORK_MS = 3.0
-
-
-class Busy:
-    """A device that, like a real one, takes a call at once and works on it later: until somebody waits for it."""
-
-    accelerated = True
-    cache_bytes = 1024
-    torch_device = torch.device("cpu")
-
-    def __init__(self) -> None:
-        self.queued = 0
-
-    def synchronize(self) -> None:
-        time.sleep(self.queued * WORK_MS * 1e-3)
-        self.queued = 0
-
-
-def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(do_bench, "find_spec", lambda name: None)
-    device: Any = Busy()
-    bench = BenchTimer(device, "cold")
-
-    def call() -> None:
-        device.queued += 1
-
-    samples = bench.ready([call], None)(1, 5).ms
-    assert samples and min(samples) >= WORK_MS
 
 
 @pytest.mark.parametrize(("launch_ms", "flush_ms"), [(0.01, 0.06), (0.3, 1.0), (50.0, 0.06)])
@@ -101,13 +69,6 @@ def test_the_empty_kernel_itself_is_not_what_events_cost(
     samples = BenchTimer(device(accelerated), "cold").empty()(1, 5).ms
     expected = EVENTS_MS + KERNEL_MS - own_ms
     assert samples == pytest.approx([expected] * 3 + [expected + 5e-3])
-
-
-def test_every_call_of_a_graph_has_buffers_of_its_own_if_memory_allows() -> None:
-    device = SimpleNamespace(type="cuda", cache_bytes=50 * 2**20)
-    cold = GraphTimer(device, "cold")  # type: ignore[arg-type]
-    assert [cold.sets(mb * 2**20) for mb in (1, 10, 50, 100, 1000)] == [151, 20, 20, 3, 2]
-    assert GraphTimer(device, "warm").sets(2**20) == 1  # type: ignore[arg-type]
 
 
 @pytest.mark.gpu
