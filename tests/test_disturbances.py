@@ -60,33 +60,6 @@ def test_an_unpinned_process_is_told_the_cores_near_the_device(machine: Host) ->
     assert "NUMA" not in found.why and found.command == "taskset --cpu-list 60-63 kbench run CONFIG"
 
 
-def test_a_pinned_process_gets_a_warning_of_slow_cores_only_if_it_may_run_there(machine: Host) -> None:
-    for core in range(64):
-        governor = "performance" if core > 7 else "powersave"
-        machine.write(f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor", governor)
-    machine.allow(range(8, 16), "0-63")
-    assert machine.found("0000:1a:00.0") == []
-    machine.allow(range(6, 14), "0-63")
-    [slow] = machine.found()
-    assert slow.what == "The CPU governor is powersave on 2 of 8 cores."
-
-
-@pytest.mark.parametrize(
-    ("cores", "online", "quota", "says"),
-    [
-        (range(2), "0-63", "max 100000", "kbench may run on 2 cores of 64."),
-        (range(1), "0", "max 100000", "This machine has 1 core."),
-        (range(8), "0-63", "150000 100000", "A quota limits this process to 1.5 cores."),
-        (range(8), "", "800000 100000", None),
-    ],
-)
-def test_few_cores(machine: Host, cores: range, online: str, quota: str, says: str | None) -> None:
-    machine.allow(cores, online)
-    machine.write("fs/cgroup/cpu.max", quota)
-    found = [each.what for each in machine.found() if "pinned" not in each.what]
-    assert found == ([says] if says else [])
-
-
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """An environment without a profiler."""
@@ -121,18 +94,10 @@ def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> nvml_devices.Dev
 @pytest.mark.parametrize(
     ("different", "says", "command"),
     [
-        (
-            {"pids": [12, 34]},
-            "2 other processes compute on this device: 12, 34.",
-            "nvidia-smi -i GPU-0 --query-compute-apps",
-        ),
+        ({"pids": [12, 34]}, "2 other processes compute on this device: 12, 34.", "--query-compute-apps"),
         ({"persistence": 0}, "Persistence mode is off.", "sudo nvidia-smi -i GPU-0 --persistence-mode=1"),
         ({"ecc": [0, 0]}, "ECC is off.", "sudo nvidia-smi -i GPU-0 --ecc-config=1"),
-        (
-            {"ecc": [1, 0]},
-            "ECC is on and will be off after the next restart.",
-            "sudo nvidia-smi -i GPU-0 --ecc-config=1",
-        ),
+        ({"ecc": [1, 0]}, "ECC is on and will be off after the next restart.", "--ecc-config=1"),
         (
             {"application": [1095, 1980]},
             "The application clock is 1095 MHz; the default is",

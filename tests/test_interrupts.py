@@ -50,13 +50,3 @@ def test_the_first_signal_counts_and_the_rest_waits_until_the_run_has_ended() ->
             wound_down = True
     assert wound_down
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_signals_that_are_only_noted_interrupt_nothing() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with interrupts.noted() as came:
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.01)
-    assert came == [signal.SIGINT, signal.SIGINT]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from types import ModuleType
 
 from common import ROOT
 
 from kbench.comparison.exports import FORMATS
+from kbench.comparison.model import schema
 from kbench.version import __version__
 
 
@@ -35,6 +37,11 @@ def test_the_help_of_export_names_every_format() -> None:
     page = (ROOT / "docs" / "reference" / "cli.md").read_text()
     [line] = {line for line in page.splitlines() if line.startswith("| `--export ")}  # of compare and ab
     assert [name for name in FORMATS if not re.search(rf"\b{name}\b", line)] == []
+
+
+def test_the_published_schema_of_comparisons_is_that_of_the_code() -> None:
+    published = json.loads((ROOT / "docs" / "compare.schema.json").read_text())
+    assert published == schema(), "write it anew: kbench schema compare"
 
 
 def test_the_citation_names_this_version() -> None:

@@ -93,17 +93,6 @@ def test_the_workflow_measures_base_and_head_in_turn(repository: Path, tmp_path:
         assert workflow.step("Measure and compare", repository, **given).returncode != 0
 
 
-def test_the_first_pull_request_has_nothing_to_compare_with(repository: Path, tmp_path: Path) -> None:
-    commit(repository, "base")
-    git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
-    workflow = Workflow(repository)
-    commit(repository, "head")
-    log = tmp_path / "log"
-    done = workflow.step("Measure and compare", repository, LOG=str(log), BASE="origin/main")
-    assert done.returncode == 0 and "::notice::the base has no rownorm.yaml yet" in done.stdout
-    assert not log.exists(), "nothing is measured"
-
-
 @pytest.mark.parametrize("earlier", ["", "17", "17\n23"])
 def test_the_workflow_writes_into_its_own_comment(repository: Path, tmp_path: Path, earlier: str) -> None:
     """Other workflows comment under the same name; the last comment of that name may be theirs."""

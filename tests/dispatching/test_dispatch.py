@@ -112,16 +112,6 @@ def test_a_provider_is_not_chosen_where_it_did_not_run(tmp_path: Path, outcome: 
     assert dispatched.held_out and all(math.isfinite(loss.regret) for loss in dispatched.held_out)
 
 
-def test_a_failure_amid_the_sizes_is_a_hole_for_all_shapes_around_it(tmp_path: Path) -> None:
-    speeds = {n: "wrong" if n == 4096 else n / 2000 for n in NS}
-    path = written(
-        tmp_path / "a.csv", [rows(n, {"torch": n / 1000, "fast": speeds[n]}, m) for n in NS for m in (8, 64)]
-    )
-    choose = emitted(dispatch([path], DispatchOptions(holdout=0)), tmp_path)
-    assert {choose(64, n, "float32") for n in range(2049, 8192)} == {"torch"}
-    assert choose(64, 2048, "float32") == choose(64, 8192, "float32") == "fast"
-
-
 @pytest.mark.parametrize("both", [True, False])
 def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: Path, both: bool) -> None:
     half = [rows(n, {"torch": 1.0, "fast": 0.5}, m, "float16") for n in (256, 512, 1024) for m in (8, 64)]
@@ -135,31 +125,4 @@ def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: 
     assert both or choose(64, 512, "float16") == "fast"
 
 
-@pytest.mark.parametrize("outcome", ["crashed", "suspect"])
-def test_a_provider_that_failed_in_one_of_the_sessions_is_not_chosen(tmp_path: Path, outcome: str) -> None:
-    first = [rows(n, {"torch": 1.0, "fast": 0.5}) for n in NS]
-    second = [rows(n, {"torch": 1.0, "fast": outcome if n == 128 else 0.5}, session=1) for n in NS]
-    dispatched = dispatch([written(tmp_path / "a.csv", first + second)], DispatchOptions(holdout=0))
-    choose = emitted(dispatched, tmp_path)
-    assert [choose(64, n, "float32") for n in (128, 1024, 262144)] == ["torch", "fast", "fast"]
-
-
 # ---- words and scalars, and what is refused
-
-
-def test_modes_and_booleans_are_arguments_and_a_single_eps_is_not(tmp_path: Path) -> None:
-    def times(mode: str, causal: bool) -> dict[str, float]:
-        return {"torch": 1.0, "mine": 0.5 if mode == "backward" and causal else 2.0}
-
-    cases = [
-        rows(n, times(mode, causal), axes={"eps": 1e-5, "causal": causal, "mode": mode})
-        for n in NS
-        for mode in ("forward", "backward")
-        for causal in (True, False)
-    ]
-    dispatched = dispatch([written(tmp_path / "a.csv", cases, ("M", "N", "eps", "causal", "mode"))], DispatchOptions())
-    choose = emitted(dispatched, tmp_path)
-    assert choose(M=64, N=512, causal=True, mode="backward", dtype="float32") == "mine"
-    assert choose(M=64, N=512, causal=False, mode="backward", dtype="float32") == "torch"
-    assert choose(M=64, N=512, causal=True, mode="sideways", dtype="float32") == "torch"
-    assert "only eps=1e-05" in (tmp_path / "dispatch.py").read_text()

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 
-from kbench.contract.provider import Unsupported
 from kbench.contract.registry import operator
-from kbench.kernels.libraries import quack_matrix, quack_rows
 
 FORWARD_ONLY, WEIGHTS = "has no backward pass", "takes weights in the dtype of x only"
 # fmt: off
@@ -39,27 +36,3 @@ def test_a_reason_to_decline(name: str, provider: str, dtype: str, values: dict[
     case = definition.case(dtype, **({"M": 4} | ({} if "V" in values else {"N": 64}) | values))
     reason = definition.providers[provider].declines(case)
     assert reason is None if says is None else (reason or "").startswith(says)
-
-
-def test_providers_in_place_say_where_they_write() -> None:
-    add = operator("add_rmsnorm").providers
-    assert add["flashinfer"].mutates == add["vllm"].mutates == {"x": "y", "residual": "h"}
-    for name in ("rmsnorm", "add_rmsnorm"):
-        backward = operator(name).providers["liger-in-place"].backward
-        assert backward is not None and backward.mutates == {"gradient of y": "x"}
-    swiglu = operator("swiglu").providers["liger-in-place"].backward
-    assert swiglu is not None and swiglu.mutates == {"gate": "gate", "up": "up"}
-
-
-def test_quack_declines_rows_that_it_cannot_read() -> None:
-    x = torch.zeros(4, 24, dtype=torch.bfloat16)
-    assert quack_matrix(x) is x
-    odd = x[:, :21].contiguous()
-    assert quack_rows(odd) is odd, "the norms and cross-entropy read as much at once as divides a row"
-    for bad in (odd, x[:, 1:17], x.t()):
-        with pytest.raises(
-            Unsupported, match="multiple of 16 bytes, and the elements of a row to be next to each other"
-        ):
-            quack_matrix(bad)
-    with pytest.raises(Unsupported, match="multiple of 16 bytes"):
-        quack_rows(x[:, 1:17])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.kernels import triton_launch, whole_rows
+from kbench.kernels import triton_launch
 from kbench.kernels.triton_launch import KeptLaunch, Launch, Launcher, Matrix, Processors
 from kbench.operators.cross_entropy.triton_launches import divide_both, divide_losses
 from kbench.operators.softmax.triton_launches import divide, divide_gradients
@@ -143,25 +143,6 @@ def test_programs_that_wait_start_together_or_take_tickets(
 
 def test_nothing_is_chosen_for_empty_tensors() -> None:
     Launcher(lambda *tensors: pytest.fail("there is nothing to launch"))((), (torch.empty(3, 0), None))
-
-
-class OnDevice(torch.Tensor):
-    """A tensor of the host for which code of devices runs."""
-
-    is_cuda = True
-
-
-@pytest.mark.parametrize("x", [
-    torch.ones(3, 5), torch.ones(3, 8)[:, :5], torch.ones(5, 3).t(), torch.ones(4, 1)[:1], torch.ones(0, 5), torch.ones(5, 0),
-], ids=lambda x: f"{tuple(x.shape)}:{x.stride()}")  # fmt: skip
-def test_new_tensors_have_no_gaps(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In both ways to allocate them."""
-    monkeypatch.setattr(whole_rows, "new_on_device", torch._C._dynamo.guards._empty_strided_cpu)
-    for matrix in (x, x.bfloat16().as_subclass(OnDevice)):
-        like, rows = whole_rows.dense_like(matrix), whole_rows.new_rows(matrix, 2, len(x))
-        assert like.is_contiguous() and (like.shape, like.dtype) == (x.shape, matrix.dtype)
-        assert rows.is_contiguous() and (rows.shape, rows.dtype) == ((2, len(x)), torch.float32)
-        assert whole_rows.new_rows(matrix, 7, dtype=torch.int8).stride() == (1,)
 
 
 class Slow(dict[Any, Any]):

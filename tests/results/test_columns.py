@@ -9,7 +9,6 @@ from common import ROOT
 
 import kbench
 from kbench.results.row import COLUMNS, csv_header
-from kbench.results.vocabulary import Flag, Role, Status
 
 
 def test_a_frame_of_an_older_file_has_all_columns_in_their_order(tmp_path: Path) -> None:
@@ -19,8 +18,3 @@ def test_a_frame_of_an_older_file_has_all_columns_in_their_order(tmp_path: Path)
     assert [name for name in frame.columns if name in COLUMNS] == csv_header()
     assert frame["sol"].isna().all()
     assert kbench.compare(frame, frame).rows  # the frame becomes a file that kbench reads
-
-
-def test_explanations_name_every_word_of_their_cells() -> None:
-    for name, words in (("status", Status), ("flags", Flag), ("role", Role)):
-        assert all(word in COLUMNS[name].explanation for word in words)

@@ -51,36 +51,11 @@ def test_no_value_and_no_type_of_a_scalar_is_lost(tmp_path: Path, name: str, val
     pd.testing.assert_series_equal(pd.read_csv(tmp_path / "a.csv")[name], pd.Series(values, name=name))
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "what"),
-    [
-        ("0.5", "0 6", "s is '0 6', not a finite number"),
-        ("0.5", "1e999", "s is '1e999', not a finite number"),
-        ("0.5", "", "s is '', not a finite number"),
-        ("true", "Tru", "s is 'Tru', neither True nor False"),
-        ("-1", "-", "s is '-', not a size"),
-    ],
-)
-def test_the_other_cells_of_a_column_say_what_a_cell_should_be(
-    tmp_path: Path, right: str, wrong: str, what: str
-) -> None:
-    rows = [Row(Case("norm", {"s": value}, "float32"), "mine", ms=1.0) for value in ("S", right)]
-    Writer(tmp_path / "a.csv", ("s",)).write(rows)
-    edit(tmp_path / "a.csv", ",S,", f",{wrong},")
-    refuses(tmp_path / "a.csv", ":2:", what)
-
-
 def test_what_a_spreadsheet_saves_is_read_alike(csv: Path) -> None:
     before = read_results(csv)
     empty_rows = b"," * (len(before.header) - 1) + b"\r\n \r\n\r\n"
     csv.write_bytes(b"\xef\xbb\xbf" + csv.read_bytes().replace(b"\n", b"\r\n") + empty_rows)
     assert read_results(csv) == before
-
-
-def test_spellings_of_the_same_value_are_one(csv: Path) -> None:
-    edit(csv, "64,256,tanh,float32", "64.0,256,tanh,fp32")
-    first, second = read_results(csv).rows
-    assert first.case.axes["M"] == 64 and first.case.dtype == second.case.dtype == "float32"
 
 
 def test_columns_that_older_files_lack_are_not_known_and_those_of_others_are_left_out(csv: Path) -> None:
@@ -136,20 +111,6 @@ def test_a_stray_quote_takes_no_rows_with_it(tmp_path: Path, column: str) -> Non
 def test_a_file_of_something_else(tmp_path: Path, content: bytes, words: list[str]) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     refuses(tmp_path / "a.csv", *words)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        (",build_ms,", ",build,", ["it has no column build_ms, because it was edited", "restore the column or run"]),
-        ("M,N,approximate", "M,M,approximate", ["one is there twice"]),
-        ("provider,params,", "params,provider,", ["in another order"]),
-        ("approximate,dtype,role", "approximate,role,dtype", ["in another order"]),
-    ],
-)
-def test_a_header_that_was_edited(csv: Path, old: str, new: str, words: list[str]) -> None:
-    edit(csv, old, new)
-    refuses(csv, ":1:", *words)
 
 
 @pytest.mark.parametrize(

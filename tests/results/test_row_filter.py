@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -113,44 +112,6 @@ def test_wrong_conditions(results: Results, text: str, words: list[str]) -> None
     assert message.startswith('"') and len(message.splitlines()) == 1
     for word in words:
         assert word in message
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("eps<=1e-5", 8),
-        ("eps=0.000001,1e-05", 8),
-        ("eps>1e-6,causal=true", 4),
-        ("causal!=TRUE", 6),
-        ("causal=maybe", 0),
-        ("mode=full|back*", 6),
-        ("mode!=forward,eps=0.1,causal=true", 1),
-    ],
-)
-def test_scalars_and_modes(tmp_path: Path, text: str, count: int) -> None:
-    points = itertools.product((1e-6, 1e-5, 0.1), (True, False), ("forward", "backward"))
-    cases = [Case("norm", dict(zip(("eps", "causal", "mode"), point, strict=True)), "float32") for point in points]
-    Writer(tmp_path / "a.csv", ("eps", "causal", "mode")).write([Row(case, "mine", ms=1.0) for case in cases])
-    assert len(chosen(read_results(tmp_path / "a.csv"), text)) == count
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("N>1G", "no row has N>1G; N is one of 256, 4096, 1048576"),
-        (
-            "N=256,provider=tritn,dtype=bf16",
-            "no row has provider=tritn among those with N=256; provider is one of cuda, triton, ",
-        ),
-        ("params=x", "params is one of empty, num_warps=4, num_warps=8,num_stages=2"),
-        ("role=control", "no row of any provider with role=control"),
-        ("weight>3", "no row has weight>3; weight is empty in all of them"),
-    ],
-)
-def test_why_nothing_is_left(results: Results, text: str, what: str) -> None:
-    where = RowFilter.parse(text)
-    assert not where.select(results).provider_rows
-    assert where.nothing(results).startswith(f"{results.path}: ") and what in where.nothing(results)
 
 
 def test_a_file_without_modes_has_forward_rows(results: Results) -> None:

@@ -83,20 +83,6 @@ def test_the_copy_that_is_measured_has_the_files_of_the_working_tree(repository:
     assert {(tmp_path / "copy" / name).read_text() for name in ("changed", "staged")} == {"after!"}
 
 
-def test_a_detached_head_and_a_hook_with_its_own_index(
-    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    git(repository, "checkout", "-q", "--detach", "old")
-    hook = repository / ".git" / "hooks" / "post-checkout"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
-    hook.chmod(0o755)
-    monkeypatch.setenv("GIT_INDEX_FILE", str(repository / ".git" / "index"))  # as in a pre-commit hook
-    done = ab(repository, "slow", CONFIG)
-    assert done.returncode == 0 and "-4.8%" in done.stdout, done.stdout
-    assert not (tmp_path / "ran").exists()
-
-
 def test_modules_come_from_the_side_also_with_an_editable_install(
     repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,12 +117,6 @@ def test_configs_and_plug_ins_are_those_of_each_revision_and_shapes_are_the_same
 
 
 # ---- when it ends
-
-
-def test_a_budget_that_is_too_short_says_so(repository: Path, machine: Machine) -> None:
-    done = ab(repository, "slow", CONFIG, "--budget", "0.001s", "--margin", "0.01%")
-    assert "1 session of base and 1 session of head: the budget is spent, before each side had 3" in done.stderr
-    assert "unclear rows may need more sessions: give a larger --budget than 0.001s" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (-9, "", 3)])

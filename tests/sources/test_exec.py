@@ -98,28 +98,6 @@ def test_what_the_results_of_a_command_are_called(command: str, name: str) -> No
     assert program_name(command.split(" ")) == name
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "words"),
-    [
-        (["my bench.py", "--size", "8"], 2, "run it with Python: kbench exec -- python 'my bench.py' --size 8"),
-        (["python bench.py 'a"], 2, "give the program and its arguments as separate words, not as one word in quotes"),
-        ([""], 2, "'': cannot be started"),
-        ([sys.executable, "-c", "pass"], 3, "do_bench"),
-        (
-            [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"],
-            128 + 15,
-            "ended with signal 15",
-        ),
-    ],
-)
-def test_a_program_that_measures_nothing_is_told_why(
-    kbench: Kbench, tmp_path: Path, command: list[str], code: int, words: str
-) -> None:
-    (tmp_path / "my bench.py").write_text("import kbench")
-    run = kbench("exec", "--", *command)
-    assert run.returncode == code and words in run.stderr
-
-
 @pytest.mark.slow
 def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> None:
     fn, provider, other = torch.relu, "torch", 3

@@ -16,7 +16,6 @@ from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, La
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 from kbench.why.facts import find_facts
-from kbench.why.page import kernel_lines
 from kbench.why.reasons import find_reasons
 
 H200 = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
@@ -62,34 +61,17 @@ def reasons(path: Path) -> list[tuple[str, str]]:
     return [(each.kind, each.sentence) for each in find_reasons(facts)]
 
 
+GAPS = {"timer": "cupti", "gap_ms": 0.007, "sol": 0.1}
+
+
 @pytest.mark.parametrize(
     ("call", "fields", "kind", "said"),
     [
-        (
-            FULL,
-            {},
-            "inside-the-kernel",
-            "and 32% of the speed of a copy of the same bytes, and its launches do not explain its time",
-        ),
-        (
-            launched(4, registers=255, local_bytes=512),
-            {},
-            "spills",
-            "512 bytes of each thread in local memory, beside 255",
-        ),
+        (FULL, {}, "inside-the-kernel", "and 32% of the speed of a copy of the same bytes, and its launches do not"),
+        (launched(4, registers=255, local_bytes=512), {}, "spills", "512 bytes of each thread in local memory"),
         (launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "shared memory allow no more blocks"),
-        (
-            launched(times=8),
-            {"timer": "cupti", "gap_ms": 0.007, "sol": 0.1},
-            "many-kernels",
-            "8 kernels. In 7.00 of the 100.0 us none of them runs, and what one kernel writes",
-        ),
-        (
-            launched(grid=132 * 16 + 1),
-            {},
-            "last-wave",
-            "has 2113 blocks, and the device holds 2112 at a time: in the last of 2 passes",
-        ),
+        (launched(times=8), GAPS, "many-kernels", "8 kernels. In 7.00 of the 100.0 us none of them runs, and what one"),
+        (launched(grid=132 * 16 + 1), {}, "last-wave", "has 2113 blocks, and the device holds 2112 at a time"),
         (None, {}, "unknown", "What its calls launch is not known"),
     ],
 )
@@ -112,17 +94,3 @@ def test_a_kernel_at_full_speed_is_still_told_that_the_host_is_slower(results: W
     assert [kind for kind, _ in found] == ["at-speed", "host-bound"]
     found = reasons(results(timed(sol=0.97, launch_ms=1.5)))
     assert [kind for kind, _ in found] == ["host-bound", "at-speed"], "it would wait most of the time"
-
-
-def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) -> None:
-    path = results(timed())
-    kernels = path.with_suffix(".kernels.jsonl")
-
-    def said() -> str:
-        [facts], _ = find_facts(path, "")
-        return next(kernel_lines(facts))
-
-    kernels.write_text(kernels.read_text()[:-30])  # as a run that was killed leaves it
-    assert said().endswith(f"softmax.kernels.jsonl has no entry with the digest {FULL.code}, which this row names")
-    kernels.unlink()
-    assert said().endswith("softmax.kernels.jsonl is missing; copy it to the folder of the results file")
