@@ -38,7 +38,11 @@ PROVIDERS = [
     if provider.name != "torch-compile" and not provider.unavailable(DEVICE.type)
 ]
 SIZES = [(1, 1, 1), (3, 33, 3), (9, 130, 40)]
-SIZES_OF = {"attention": [(1, 1, 1, 1, 8), (1, 2, 1, 33, 16), (1, 2, 2, 70, 40)]}
+SIZES_OF = {
+    "attention": [(1, 1, 1, 1, 8), (1, 2, 1, 33, 16), (1, 2, 2, 70, 40)],
+    "attention_decode": [(1, 1, 1, 1, 8), (3, 4, 2, 33, 16), (2, 4, 1, 300, 40)],
+    "grouped_matmul": [(1, 1, 1, 1), (33, 3, 17, 5), (60, 4, 40, 80)],
+}
 
 every_provider = pytest.mark.parametrize("name, provider", PROVIDERS)
 

@@ -26,7 +26,7 @@ from kbench.contract.registry import operator
 from kbench.kernels import triton_launch
 from kbench.kernels.norms import launch as norms
 from kbench.kernels.triton_launch import Launch, Processors
-from kbench.operators import matmul, quantize_fp8
+from kbench.operators import grouped_matmul, matmul, quantize_fp8
 from kbench.operators.attention import providers_triton as attention
 from kbench.operators.cross_entropy import triton_launches as losses
 from kbench.operators.gelu import providers_triton as gelu
@@ -201,13 +201,19 @@ def build_of(chosen: Chosen, dtype: torch.dtype, target: str, processors: Proces
 
 
 def of_matmul() -> Iterator[Build]:
-    """The tile kernel, which has no table."""
+    """The tile kernels, which have no table."""
     for target in TARGETS:
         for dtype in (torch.bfloat16, torch.float32)[: 2 if target == "sm_90" else 1]:
             x = tensor(8192, 8192, dtype=dtype)
             numbers = (8192, 8192, 8192, *x.stride(), *x.stride())
             blocks = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4}
             yield Build(f"matmul {dtype} {target}", target, matmul.tile, (x, x, x, *numbers), blocks, False)
+        x, w, ends = (tensor(*sizes, dtype=torch.bfloat16) for sizes in ((8192, 2048), (32, 2048, 1536), (32,)))
+        numbers = (2048, 1536, 32, *x.stride(), *w.stride())
+        arguments = (x, x, w, ends.to(torch.int32), *numbers)
+        blocks = {"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 32, "num_warps": 4, "num_stages": 3}
+        name = f"grouped_matmul {target}"
+        yield Build(name, target, grouped_matmul.grouped_tiles, arguments, blocks, False)
 
 
 def of_attention() -> Iterator[Build]:

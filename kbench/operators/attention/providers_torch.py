@@ -25,22 +25,23 @@ BACKENDS = {
 def torch_native(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, backend: str = "auto"
 ) -> torch.Tensor:
+    return attended(q, k, v, causal, backend)
+
+
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, backend: str) -> torch.Tensor:
+    """torch's function with a backend. Raises Unsupported if that cannot compute it."""
+    grouped = q.shape[1] != k.shape[1]
     if backend == "auto":
-        return attended(q, k, v, causal)
+        return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
     if backend not in BACKENDS:
         raise Unsupported(f"backend={backend}; choose from auto, {', '.join(BACKENDS)}")
     with sdpa_kernel(BACKENDS[backend]):
         try:
-            return attended(q, k, v, causal)
+            return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
         except RuntimeError as error:
-            if "No available kernel" not in str(error):
+            if "No available kernel" not in str(error) and "No viable backend" not in str(error):
                 raise
             raise Unsupported(f"torch has no {backend} kernel for this device, these sizes or this dtype") from None
-
-
-def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    grouped = q.shape[1] != k.shape[1]
-    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
 
 
 def _flex_declines(case: Case) -> str | None:

@@ -1,0 +1,51 @@
+"""Products by expert: the routing is drawn, each draw is the same work, and another routing is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from judged_outputs import DEVICE, random_inputs
+from torch import Tensor
+
+from kbench.contract.registry import operator
+from kbench.measure.correctness.check import accuracy
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+from kbench.operators.grouped_matmul import loads, torch_loop
+
+SIZES = {"T": 90, "E": 8, "K": 32, "N": 16}
+
+
+@pytest.mark.parametrize(("routing", "used"), [("balanced", 8), ("zipf", 8), ("one-expert", 1)])
+def test_draws_route_in_other_ways_and_are_the_same_work(routing: str, used: int) -> None:
+    grouped = operator("grouped_matmul")
+    definition = Definition(grouped, grouped.case("bfloat16", **SIZES, routing=routing))
+    drawn = [Inputs(definition, Device(), 0).draw(name) for name in ("timed", "second", "last")]
+    assert len({tuple(ends.tolist()) for _, _, ends in drawn}) > 1
+    assert {int(ends[-1]) for _, _, ends in drawn} == {90} == {sum(loads(definition.case))}
+    elements = 90 * (32 + 16) + used * 32 * 16
+    assert {definition.work(inputs) for inputs in drawn} == {(elements * 2 + 8 * 4, 2 * 90 * 32 * 16)}
+
+
+def test_zipf_gives_the_second_expert_half_of_the_first() -> None:
+    case = operator("grouped_matmul").case(T=2500, E=4, K=1, N=1, routing="zipf")
+    assert loads(case) == [1200, 600, 400, 300]
+
+
+FAULTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "another routing": lambda x, w, ends: torch_loop(x, w, torch.cat([ends[:1] + 1, ends[1:]])),
+    "other experts": lambda x, w, ends: torch_loop(x, w.roll(1, 0), ends),
+    "drops the last block": lambda x, w, ends: torch_loop(torch.cat([x[:64], x[64:] * 0]), w, ends),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_beyond_the_tolerance(fault: str) -> None:
+    grouped = operator("grouped_matmul")
+    case = grouped.case("bfloat16", **SIZES, routing="zipf")
+    inputs = random_inputs(case)
+    assert accuracy(grouped, case, inputs, torch_loop(*inputs).to(DEVICE)).wrong is None
+    assert accuracy(grouped, case, inputs, FAULTS[fault](*inputs)).wrong
