@@ -18,6 +18,7 @@ from kbench.protocol import RANDOM
 from kbench.results.case import Case, Value
 from kbench.results.row import Row, WrongElement
 from kbench.results.vocabulary import CHECKED_REASON, EdgeInput, Flag, Status
+from kbench.why.reasons import Reason
 
 TIMING = "timing"
 """Stands for an input where a provider failed when it was measured."""
@@ -263,15 +264,6 @@ class Gap(_Model):
     """Whether --min-speedup cannot pass without this comparison."""
 
 
-class Cause(_Model):
-    """A reason for its time, as `kbench why` gives it."""
-
-    kind: str
-    weight: float
-    """About which share of the time it explains."""
-    sentence: str
-
-
 class Profile(_Model):
     """What a call does in the case in which the provider is slowest beside a baseline. Numbers that are not known are null."""
 
@@ -285,8 +277,8 @@ class Profile(_Model):
     """The largest number of registers of a thread."""
     spilled_bytes: int | None
     """The largest local memory of a thread: spilled registers, and arrays that are not in registers."""
-    causes: list[Cause]
-    """The most important one first."""
+    causes: list[Reason]
+    """The reasons of `kbench why` for its time, the most important one first. `weight` is about the share of the time."""
 
 
 class Contest(Speed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.judging.answer import BaselineSpeed, Cause, Profile
+from kbench.judging.answer import BaselineSpeed, Profile
 from kbench.launches.kernels_file import read_kernels
 from kbench.results.environment import read_environment
 from kbench.results.row import Row
@@ -35,5 +35,5 @@ def profile_of(provider: str, rows: Sequence[Row], baselines: Sequence[BaselineS
         launches=facts.row.kernels,
         registers=max((kernel.registers for kernel in kernels), default=None),
         spilled_bytes=max((kernel.local_bytes for kernel in kernels), default=None),
-        causes=[Cause(kind=cause.kind, weight=cause.weight, sentence=cause.sentence) for cause in find_reasons(facts)],
+        causes=find_reasons(facts),
     )
