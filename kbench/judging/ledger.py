@@ -18,7 +18,7 @@ from kbench.analysis.pairwise import uncertainty
 from kbench.execute.lock import hold, results_lock
 from kbench.execute.prepare import Resolvable, prepare
 from kbench.execute.run import RunOptions, execute
-from kbench.judging.answer import Contest
+from kbench.judging.answer import DISTRUSTED, Contest
 from kbench.judging.promotion import SCREEN_SESSIONS, Decision, confirmed, evidence, level, screened
 from kbench.results.row import Row
 
@@ -47,7 +47,8 @@ class Stage:
         return self.folder / f"{self.name}.csv"
 
     def measure(self) -> bool:
-        """Add a session. Returns False if no case has a time of both that counts. Raises KeyboardInterrupt after Ctrl-C."""
+        """Add a session. Returns False if the candidate has failed or cannot be trusted in a case, or if no case has a time of
+        both that counts. Raises KeyboardInterrupt after Ctrl-C."""
         options = RunOptions(self.folder, name=self.name, continuing="append" if self.rows else None)
         with prepare(self.config, options, self.note) as prepared:
             result = execute(prepared, options, self.note)
@@ -55,7 +56,11 @@ class Stage:
         if result.interrupted:
             raise KeyboardInterrupt
         session = max((row.session for row in self.rows), default=0)
-        analysis = analyse([row for row in self.rows if row.session == session], None)
+        rows = [row for row in self.rows if row.session == session]
+        for row in rows:
+            if row.configuration_name == self.candidate and (row.status.failed or {*row.flags} & {*DISTRUSTED}):
+                return False
+        analysis = analyse(rows, None)
         both = [key for key, timed in analysis.cases.items() if self.candidate in timed and self.champion in timed]
         if both:
             pairs = [analysis.compare_pair(key, self.champion, self.candidate) for key in both]

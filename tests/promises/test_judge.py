@@ -257,12 +257,14 @@ def mine(x):
 
 @pytest.fixture
 def ledger(made_once: MadeOnce) -> Path:
-    """The judgements of a candidate that is faster than the champion, and then of one that is slower."""
+    """The judgements of a candidate that is faster than the champion, of one that is slower, and of torch's own function."""
 
     def make(folder: Path) -> None:
         for name, sleep_s in {"best": 0.01, "faster": 0.0, "slower": 0.02}.items():
             (folder / f"{name}.py").write_text(CHAMPION.replace("@SLEEP_S@", str(sleep_s)))
-        for name in ("faster", "slower"):
+        disguised = CHAMPION[: CHAMPION.index("    time")] + "    return torch.softmax(x, -1)\n"
+        (folder / "disguised.py").write_text(disguised)
+        for name in ("faster", "slower", "disguised"):
             against = ("--against", "softmax", "--champion", "best.py", "--ledger", "ledger")
             options = (*against, *QUICK, *CASE, "--shapes", 1, "--json")
             keep(run_kbench("judge", f"{name}.py", *options, folder=folder), folder, name)
@@ -291,9 +293,15 @@ def test_a_slower_candidate_stops_after_one_session_and_is_not_better(ledger: Pa
     assert verdict["contest"]["alpha"] is None and len(verdict["contest"]["files"]) == 1
 
 
+def test_a_candidate_that_is_not_trusted_is_not_promoted_however_fast(ledger: Path) -> None:
+    verdict = verdicts(kept(ledger, "disguised"))["mine"]
+    assert kept(ledger, "disguised").code == 1 and verdict["reasons"] == ["same-ops"]
+    assert verdict["verdict"] == "not-trusted" and verdict["contest"] is None and verdict["baselines"][0]["speedup"] > 2
+
+
 def test_a_ledger_is_a_folder_of_results_files(ledger: Path) -> None:
     files = sorted((ledger / "ledger").glob("*.csv"))
-    assert len(files) == 3
+    assert [file.stem for file in files] == ["0001-confirm", "0001-screen", "0002-screen", "0003-screen"]
     for file in files:
         assert {"mine", "mine@best"} <= {row["provider"] for row in rows_of(file) if row["status"] == "ok"}
 
