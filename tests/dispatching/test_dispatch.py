@@ -89,8 +89,8 @@ def test_a_product_of_sizes_is_used_where_it_decides(tmp_path: Path) -> None:
 @pytest.mark.parametrize("files", [SOFTMAX, GELU, [H200 / "softmax-backward.csv"]])
 def test_the_regret_is_small_and_the_file_picks_what_the_decision_says(files: list[Path], tmp_path: Path) -> None:
     dispatched = dispatch(files, DispatchOptions())
-    assert fmean(loss.regret for loss in dispatched.held_out) < 0.01
-    assert max(loss.regret for loss in dispatched.measured) < 0.05
+    for losses in (dispatched.held_out, dispatched.measured):
+        assert fmean(loss.regret for loss in losses) < 0.01
     choose = emitted(dispatched, tmp_path)
     assert [choose(**point) for point in dispatched.evidence.points] == [loss.provider for loss in dispatched.measured]
 
@@ -110,19 +110,3 @@ def test_a_provider_is_not_chosen_where_it_did_not_run(tmp_path: Path, outcome: 
     assert {choose(m, n, "float32") for n in range(65537, 400_000, 97) for m in (8, 30, 64)} == {"torch"}
     assert choose(64, 100, "float32") == choose(64, 10**9, "float32") == "torch"  # outside of where it was seen to run
     assert dispatched.held_out and all(math.isfinite(loss.regret) for loss in dispatched.held_out)
-
-
-@pytest.mark.parametrize("both", [True, False])
-def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: Path, both: bool) -> None:
-    half = [rows(n, {"torch": 1.0, "fast": 0.5}, m, "float16") for n in (256, 512, 1024) for m in (8, 64)]
-    none = {"torch": 1.0, "fast": "unsupported"}
-    beside = [
-        rows(n, none, m, dtype) for n in (64, 128, 4096, 8192) for m in (8, 64) for dtype in ("float16", "float32")
-    ]
-    path = written(tmp_path / "a.csv", half + [case for case in beside if case[0].case.dtype == "float32" or both])
-    choose = emitted(dispatch([path], DispatchOptions(holdout=0)), tmp_path)
-    assert choose(64, 512, "float32") == "torch"
-    assert both or choose(64, 512, "float16") == "fast"
-
-
-# ---- words and scalars, and what is refused
