@@ -35,7 +35,6 @@ PROVIDERS = (
     "quack",
 )
 
-
 PROFILED_REGISTERS = 16
 """The profiler reported 16 registers for the one kernel (of torch.jit, on an H200) for which the driver reports fewer: 13."""
 

@@ -150,6 +150,3 @@ def test_a_clock_is_waited_for_until_it_has_settled(readings_mhz: tuple[float | 
         work_s.clear()
         clock.settle(work_s.append)
         assert work_s == [telemetry.WINDOW_S] * count
-
-
-# -- other load

@@ -41,13 +41,3 @@ def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, 
     [nothing] = [line for line in findings if "runs nothing on the device" in line]
     assert nothing.startswith("last ") and not any("times the bytes" in line for line in findings), findings
     assert not any(line.startswith(("triton ", "torch ")) for line in findings), findings
-
-
-@pytest.mark.gpu
-def test_on_a_device_a_line_that_crashes_costs_its_own_rows_only(kbench: Kbench, tmp_path: Path) -> None:
-    arguments = ("--set", "rounds=1", "--set", "rep_ms=5", "--no-plot", "--", "crash")
-    run = kbench("run", SCRIPTS / "on_a_device.py", *arguments)
-    assert run.returncode == 1
-    statuses = {(row["provider"], row["status"] == "ok") for row in rows_of(tmp_path, "rows")}
-    right = {(line, True) for line in ("torch", "triton", "slow-host", "fallback", "last", "graph")}
-    assert statuses == {*right, ("crash", False)}

@@ -14,9 +14,6 @@ import pytest
 
 Build = Callable[..., subprocess.CompletedProcess[str]]
 
-# ---- offered or not
-
-
 # ---- building: with a C++ source, which torch builds the same way and needs no device for
 
 
