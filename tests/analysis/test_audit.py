@@ -87,7 +87,3 @@ def test_an_output_that_cannot_be_compared_names_the_closure_to_change() -> None
     assert advice("the baseline") == "Let the baseline's closure return a tensor, or a tuple of tensors only."
     [sentence] = audit([line("a", agreement="not comparable: it returns 2 tensors, and the baseline 1")])
     assert sentence.endswith("and the baseline 1.")
-
-
-def test_rows_of_a_config_get_no_audit() -> None:
-    assert audit([row(provider="a", counted=1.0), row(provider="b", counted=2.0)]) == []

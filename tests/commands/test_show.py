@@ -42,20 +42,6 @@ def printed(rows: list[Row], out: Out, **how: Any) -> list[str]:
     return out.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("width", [60, 80])
-@pytest.mark.parametrize("name", ["softmax-peers", "softmax-warps"])
-def test_tables_fit_the_width_that_is_asked_for(
-    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Out
-) -> None:
-    """With COLUMNS in a pipe. In less than 80 columns nothing is cropped either."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    assert show(str(RESULTS / f"{name}.csv"), "", details=False) == 0
-    text = capsys.readouterr().out
-    if width >= 80:
-        assert max(map(len, text.splitlines()[:-1])) <= width  # the last line has the path
-    assert " torch-n " not in text
-
-
 def test_a_sweep_of_a_parameter_shows_the_time_of_every_configuration(
     monkeypatch: pytest.MonkeyPatch, capsys: Out
 ) -> None:

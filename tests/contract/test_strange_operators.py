@@ -13,7 +13,6 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.contract.tensor import integers
 from kbench.results.case import Case
 
 
@@ -69,35 +68,6 @@ def test_attention_with_gradients_that_cancel(causal: bool, in_steps: bool) -> N
     assert ", all in [:, 1 to 2, :, :]; first at [0, 1, 0, 0]" in said(rows["heads-in-another-order"])
     assert said(rows["detached-keys"]).startswith("wrong gradient of k: every element" if causal else "ok")
     assert checked_edges(attention, "sdpa", **sizes)["S=1"] == "checked"
-
-
-embedding = Operator(
-    "strange-embedding",
-    axes=("T", "V", "D"),
-    inputs={
-        "ids": Declared("T", dtype="int64", fill=integers("V")),
-        "table": Declared("V", "D", ulps=4),  # torch rounds each sum of duplicates to the dtype of the table
-    },
-    outputs={"y": Declared("T", "D")},
-    reference=lambda ids, table: table[ids],
-    gradients=["table"],
-    rows="T",
-)
-embedding.provider("torch")(lambda ids, table: F.embedding(ids, table))
-embedding.provider("last-duplicate-wins")(lambda ids, table: table[ids])
-
-
-@embedding.backward("last-duplicate-wins")
-def last_duplicate_wins(d_y: Tensor, ids: Tensor, table: Tensor) -> Tensor:
-    found = torch.zeros_like(table)
-    found[ids] = d_y
-    return found
-
-
-def test_the_gradient_of_a_table_adds_up_duplicates() -> None:
-    rows = measured(embedding, T=64, V=20, D=4, mode="backward", dtype="bfloat16")
-    assert said(rows["torch"]) == "ok"
-    assert said(rows["last-duplicate-wins"]).startswith("wrong gradient of table: ")
 
 
 search = Operator(

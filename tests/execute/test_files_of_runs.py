@@ -51,9 +51,6 @@ def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monke
     assert sizes(writer.path) == [1, 2, 4] and notes == []
 
 
-# -- locks
-
-
 # -- what is recorded of the code
 
 

@@ -43,13 +43,6 @@ def measure(stand_in: StandIn) -> Iterator[Measure]:
     supervisor.stop()
 
 
-def test_the_calls_of_a_case_come_with_its_rows(measure: Measure) -> None:
-    finished, _ = measure("a", "b")
-    assert [call.launched.launches[0].grid for call in finished.calls] == [(1, 1, 1), (2, 1, 1)]
-    again, _ = measure("c")
-    assert len(again.calls) == 1, "those of the case before do not come again"
-
-
 @pytest.mark.parametrize(("name", "fault"), [("dies", "killed by SIGSEGV"), ("hangs", "took longer than 0.3 s")])
 def test_a_provider_that_fails_only_while_kbench_records_it_keeps_its_row(
     measure: Measure, name: str, fault: str

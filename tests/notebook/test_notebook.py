@@ -33,9 +33,6 @@ def test_what_is_wrong_with_a_frame_is_told_by_its_name(write: Write) -> None:
         kbench.compare({"a=b": frame})
 
 
-# ---- comparisons
-
-
 # ---- mappings
 
 

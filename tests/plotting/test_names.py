@@ -37,10 +37,3 @@ def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(
     assert len(shown) <= LONGEST_SHOWN_NAME and shown.startswith("very-") and shown.endswith("a")
     alike = [f"{long}{i}{long}" for i in (1, 2)]
     assert shorten(alike) == {name: name for name in alike}
-
-
-@pytest.mark.parametrize("kind", ["bars", "heatmap"])
-@pytest.mark.parametrize("sizes", [(256,), NS])
-def test_odd_names_and_many_providers_fit_every_kind(draw: Draw, kind: str, sizes: tuple[int, ...]) -> None:
-    for figure in draw(*sweep(*ODD, *(f"provider-{place}" for place in range(30)), "z" * 300, ns=sizes), kind=kind):
-        figure.draw_without_rendering()
