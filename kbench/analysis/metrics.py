@@ -88,11 +88,17 @@ METRICS = {
         Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", COLUMNS["achieved_gbps"].heading(), drifts=True),
         Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True),
         Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True),
+        Metric(
+            "peak_bytes", "peak_bytes", "memory", "MiB", "memory that a call takes at most (MiB)", lower_is_better=True,
+            scale=2**-20, may_be_zero=True, timed=False,
+        ),
     )
 }  # fmt: skip
 """By name."""
 
-DRAWN = {name: METRICS[name] for name in ("gbps", "ms", "speedup", "copy_fraction", "tflops", "sol", "ulp")}
+DRAWN = {
+    name: METRICS[name] for name in ("gbps", "ms", "speedup", "copy_fraction", "tflops", "sol", "ulp", "peak_bytes")
+}
 """The metrics of `plot` and `report`. `default_metric` chooses among them."""
 
 COMPARED = {
