@@ -109,6 +109,8 @@ def judge(
             raise UsageError(f"{path}: not a Python file; its name must end in .py")
     if (champion is None) is not (ledger is None):
         raise UsageError("--champion and --ledger belong together: the ledger counts the candidates that were tried")
+    if champion and out:
+        raise UsageError("--out and --champion cannot be combined: the results are kept in the folder of --ledger")
     if champion and champion.resolve() == file.resolve():
         raise UsageError(f"--champion {champion}: this is the file that is judged")
     options = JudgeOptions(

@@ -311,6 +311,10 @@ def test_a_champion_needs_a_ledger_and_one_candidate(kbench: Kbench, write: Writ
     write("best.py", CHAMPION.replace("@SLEEP_S@", "0"))
     alone = kbench("judge", "mine.py", "--against", "softmax", "--champion", "best.py")
     assert alone.code == 2 and "--ledger" in alone.err
+    elsewhere = kbench(
+        "judge", "mine.py", "--against", "softmax", "--champion", "best.py", "--ledger", "l", "--out", "o"
+    )
+    assert elsewhere.code == 2 and "--out" in elsewhere.err
     several = kbench("judge", "mine.py", "--against", "softmax", "--champion", "best.py", "--ledger", "ledger")
     assert several.code == 2 and "--provider" in several.err and "honest" in several.err
     assert not (folder / "ledger").exists()
