@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.measure.timing.cupti import (
-    LostActivities,
-    activities_of,
-    call_times,
-)
+from kbench.measure.timing.cupti import LostActivities, activities_of, call_times
 
 BEGIN, END = "kbench_call_begins", "kbench_call_ends"
 

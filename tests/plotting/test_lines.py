@@ -6,15 +6,7 @@ import itertools
 import math
 
 import pytest
-from drawing import (
-    NS,
-    Draw,
-    case,
-    curves,
-    drawn_row,
-    marks,
-    sweep,
-)
+from drawing import NS, Draw, case, curves, drawn_row, marks, sweep
 
 
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cuda_checks import (
-    NORMS,
-    PRECISIONS,
-    dense_inputs,
-    matrices_of,
-    norm_inputs,
-    norm_kernel,
-    randn,
-    wrong_norm,
-)
+from cuda_checks import NORMS, PRECISIONS, dense_inputs, matrices_of, norm_inputs, norm_kernel, randn, wrong_norm
 
 from kbench.contract.provider import Unsupported
 
