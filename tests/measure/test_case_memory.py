@@ -43,7 +43,8 @@ def test_no_tensor_of_providers_that_fail_is_left(no_collection: None) -> None:
     @operator.provider("raises")
     def raises(x: Tensor) -> Tensor:
         y = torch.ones_like(x)
-        raise RuntimeError(f"not for {tuple(y.shape)}")
+        error = RuntimeError(f"not for {tuple(y.shape)}")
+        raise error  # it holds this frame, which holds it
 
     before = large_tensors()
     run = case_run(operator, ["right", "wrong", "raises"], dtype="float32", M=8, N=1000)
