@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kbench.errors import Busy
 from kbench.execute.environment_record import find_revision
+from kbench.execute.lock import hold, results_lock
 from kbench.execute.writer import Writer
 from kbench.results.case import Case
 from kbench.results.environment import Environment, Git
@@ -49,6 +51,20 @@ def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monke
     assert sizes(writer.path) == [1, 2]
     writer.write([row(4)])
     assert sizes(writer.path) == [1, 2, 4] and notes == []
+
+
+def test_a_results_file_has_one_lock_for_all_links_and_where_none_can_be_taken_the_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    notes: list[str] = []
+    one, other = (
+        hold(results_lock(folder / "s.csv"), "s.csv", wait=False, note=notes.append)
+        for folder in (tmp_path, tmp_path / "link")
+    )
+    with one, pytest.raises(Busy, match=f"s.csv is in use by process {os.getpid()}"), other:
+        pass
+    with hold(tmp_path, "the host", wait=False, note=notes.append):
+        pass
+    assert [note.partition(" (")[0] for note in notes] == ["cannot tell whether another run uses the host"]
 
 
 # -- what is recorded of the code

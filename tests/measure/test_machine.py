@@ -12,7 +12,7 @@ import torch
 from nvml_devices import Devices
 from nvml_devices import device as card
 
-from kbench.measure.machine import telemetry
+from kbench.measure.machine import other_load, telemetry
 from kbench.measure.machine.device import VISIBLE, Device, devices, out_of_memory
 from kbench.measure.machine.telemetry import SettledClock, Telemetry, find_telemetry, telemetry_columns
 
@@ -86,6 +86,10 @@ def test_an_exception_that_reports_too_little_memory(error: BaseException, out: 
     assert out_of_memory(error) is out
 
 
+def test_memory_that_is_too_large_to_be_poisoned_is_left_as_it_is() -> None:
+    Device().poison((2**50,), torch.float32)
+
+
 # -- telemetry
 
 
@@ -150,3 +154,21 @@ def test_a_clock_is_waited_for_until_it_has_settled(readings_mhz: tuple[float | 
         work_s.clear()
         clock.settle(work_s.append)
         assert work_s == [telemetry.WINDOW_S] * count
+
+
+@pytest.mark.parametrize(
+    ("seconds", "busy_s", "own_s", "cores"),
+    [
+        (2.0, 3.0, 1.0, 1.0),
+        (2.0, 1.0, 1.1, 0.0),
+        (2.0, 0.0, 1.0, None),  # a sandbox counts nothing
+        (0.1, 1.0, 0.0, None),  # a few ticks only
+    ],
+)
+def test_other_load_is_what_kept_cores_busy_besides_this_process(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, busy_s: float, own_s: float, cores: float | None
+) -> None:
+    monkeypatch.setattr(other_load, "_busy_s", iter([5.0, 5.0 + busy_s, 5.0 + busy_s]).__next__)
+    monkeypatch.setattr(other_load, "_own_s", iter([1.0, 1.0 + own_s]).__next__)
+    monkeypatch.setattr(other_load, "time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
+    assert other_load.OtherLoad().cores() == cores

@@ -6,12 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from in_process import matrices, measured, said
 
 import kbench
 from kbench.contract.registry import operator
+from kbench.measure.machine.device import Device
 from kbench.measure.timing import do_bench
 from kbench.measure.timing.do_bench import BenchTimer, flush_bytes
+from kbench.measure.timing.graph import GraphTimer
 from kbench.measure.timing.timer import Samples
 
 
@@ -84,3 +87,14 @@ def test_on_a_device_it_agrees_with_events_and_refuses_a_call_that_waits() -> No
     assert "cannot be captured in a CUDA graph" in graph["waits"].reason
     assert events["waits"].ms and events["honest"].ms and graph["honest"].ms
     assert events["honest"].ms * 0.8 < graph["honest"].ms < events["honest"].ms * 1.05
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("timer", [BenchTimer, GraphTimer])
+def test_what_kernels_asked_the_cache_to_keep_is_let_go_before_every_cold_sample(timer: Any) -> None:
+    device, calls = Device(), list[str]()
+    forget = device.drop_kept_lines
+    device.__dict__["drop_kept_lines"] = lambda: calls.append("forgets") or forget()
+    x = torch.zeros(1024, device=device.torch_device)
+    samples = timer(device, "cold").ready([lambda: x + 1] * 2, 0.05)(1, 1)
+    assert len(calls) >= len(samples.ms)
