@@ -54,7 +54,7 @@ ROWS_KEPT, WHOLE_KEPT = 4, 2
 """How many timed calls of a provider are judged: if some rows of the reference are enough for that, and if it takes the
 whole reference."""
 
-LARGEST_KEPT = 2**26
+LARGEST_KEPT = 2**28
 """Outputs without rows, and outputs that the operator judges itself, are kept whole, unless they take more bytes than this."""
 
 Index = tuple[slice, ...]

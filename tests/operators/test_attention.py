@@ -11,7 +11,10 @@ from torch import Tensor
 
 from kbench.contract.registry import operator
 from kbench.measure.correctness.check import accuracy
-from kbench.operators.attention import operator as definition
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+from kbench.operators.attention import operator as attention_operator
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -35,8 +38,8 @@ def test_the_reference_in_blocks_of_queries_is_the_whole_one(causal: bool, monke
     case = operator("attention").case("float32", **SIZES, causal=causal, mode="backward")
     inputs = [x.double().requires_grad_() for x in random_inputs(case)]
     results = []
-    for scores in (definition.SCORES, 2 * 70 * 16):
-        monkeypatch.setattr(definition, "SCORES", scores)
+    for scores in (attention_operator.SCORES, 2 * 70 * 16):
+        monkeypatch.setattr(attention_operator, "SCORES", scores)
         o = operator("attention").reference(*inputs[:3], causal=causal)
         assert isinstance(o, Tensor)
         results.append([o, *torch.autograd.grad(o, inputs[:3], inputs[3])])
@@ -66,6 +69,40 @@ def test_a_fault_is_beyond_the_tolerance(fault: str, dtype: str) -> None:
     inputs = [x.cpu() for x in random_inputs(case)]
     assert accuracy(attention, case, inputs, attended(*inputs)).wrong is None
     assert accuracy(attention, case, inputs, FAULTS[fault](*inputs)).wrong
+
+
+RAGGED = {"B": 4, "heads": 2, "kv_heads": 2, "T": 500, "D": 32}
+
+
+@pytest.mark.parametrize(("lengths", "longest"), [("equal", 125), ("uniform", 219), ("zipf", 240)])
+def test_sequences_are_drawn_in_another_order_and_count_the_same_work(lengths: str, longest: int) -> None:
+    varlen = operator("attention_varlen")
+    definition = Definition(varlen, varlen.case("bfloat16", **RAGGED, lengths=lengths))
+    drawn = [Inputs(definition, Device(), 0).draw(name)[3] for name in ("timed", "second", "last", "random")]
+    assert {int(ends[-1]) for ends in drawn} == {500} and {int(ends.diff().max()) for ends in drawn} == {longest}
+    assert len({definition.work([*[torch.empty(0)] * 3, ends]).flops for ends in drawn}) == 1
+    assert (len({tuple(ends.tolist()) for ends in drawn}) > 1) == (lengths != "equal")
+
+
+def of_sequences(q: Tensor, k: Tensor, v: Tensor, ends: Tensor) -> Tensor:
+    function: Callable[..., Tensor] = operator("attention_varlen").providers["torch-native"].function
+    return function(q, k, v, ends, causal=True)
+
+
+FAULTS_OF_SEQUENCES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "one sequence": lambda q, k, v, ends: of_sequences(q, k, v, ends[[0, -1]]),
+    "other lengths": lambda q, k, v, ends: of_sequences(q, k, v, torch.cat([ends[:1], ends[1:-1] + 1, ends[-1:]])),
+    "drops the last block": lambda q, k, v, ends: torch.cat([of_sequences(q, k, v, ends)[:-64], q[-64:] * 0]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_SEQUENCES)
+def test_a_fault_in_the_sequences_is_beyond_the_tolerance(fault: str) -> None:
+    varlen = operator("attention_varlen")
+    case = varlen.case("bfloat16", **RAGGED, lengths="zipf")
+    inputs = random_inputs(case)
+    assert accuracy(varlen, case, inputs, of_sequences(*inputs)).wrong is None
+    assert accuracy(varlen, case, inputs, FAULTS_OF_SEQUENCES[fault](*inputs)).wrong
 
 
 @pytest.mark.slow

@@ -22,36 +22,38 @@ HEADS = "heads/kv_heads*kv_heads"
 
 
 def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: int, causal: bool) -> torch.Tensor:
-    """Some queries (B, group, rows, D) that share a head of keys (B, S, D). The first of them has this position.
+    """Some queries (B, heads of keys, group, rows, D) of some heads of keys (B, heads of keys, S, D). The first of the queries
+    has this position.
 
     The sum is divided last, as kernels do it: where one weight is almost 1, the gradient of its score is a difference of two
     nearly equal numbers, of which kernels compute one from the rounded output.
     """
-    scores = q @ k[:, None].mT * k.shape[-1] ** -0.5
+    scores = q @ k[:, :, None].mT * k.shape[-1] ** -0.5
     if causal:
         rows, keys = (torch.arange(size, device=q.device) for size in scores.shape[-2:])
         scores = scores.masked_fill(keys > first + rows[:, None], -math.inf)
     weights = (scores - scores.detach().amax(-1, keepdim=True)).exp()
-    output: torch.Tensor = weights @ v[:, None] / weights.sum(-1, keepdim=True)
+    output: torch.Tensor = weights @ v[:, :, None] / weights.sum(-1, keepdim=True)
     return output
 
 
-def _reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:
-    """Head by head of the keys, and in blocks of queries where their scores are many. A backward pass computes the scores
-    again."""
+def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:
+    """Some heads of the keys at a time, and where their scores are many, one, in blocks of queries. A backward pass computes
+    the scores again."""
+    if not q.numel():
+        return q.clone()
     groups = q.unflatten(1, (k.shape[1], -1))
     B, _, group, S, _ = groups.shape
-    step = max(1, SCORES // max(1, B * group * S))
+    heads = max(1, SCORES // max(1, B * group * S * S))
+    step = max(1, SCORES // max(1, B * group * S * heads))
     outputs = []
-    for queries, keys, values in zip(groups.unbind(1), k.unbind(1), v.unbind(1), strict=True):
+    for queries, keys, values in zip(*(x.split(heads, 1) for x in (groups, k, v)), strict=True):
         blocks = [
-            checkpoint(
-                attend, block, keys, values, number * step, causal, use_reentrant=False, preserve_rng_state=False
-            )
-            for number, block in enumerate(queries.split(step, 2))
+            checkpoint(attend, x, keys, values, number * step, causal, use_reentrant=False, preserve_rng_state=False)
+            for number, x in enumerate(queries.split(step, 3))
         ]
-        outputs.append(torch.cat(blocks, 2))
-    return torch.cat(outputs, 1)
+        outputs.append(torch.cat(blocks, 3))
+    return torch.cat(outputs, 1).flatten(1, 2)
 
 
 def pairs(case: Case) -> int:
@@ -82,7 +84,7 @@ attention = Operator(
     },
     outputs={"o": Tensor("B", HEADS, "S", "D")},
     scalars={"causal": True},
-    reference=_reference,
+    reference=reference,
     gradients=("q", "k", "v"),
     rows="B",
     flops=_flops,
