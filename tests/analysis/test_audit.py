@@ -5,7 +5,6 @@ from __future__ import annotations
 from making import row
 
 from kbench.analysis.audit import audit
-from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import NO_TENSORS
 
@@ -24,17 +23,6 @@ def test_do_bench_that_times_the_host_is_named_with_by_how_much() -> None:
     )
 
 
-def test_calls_that_only_their_order_makes_comparable_are_said_to_be_so() -> None:
-    def call(provider: str, number: int) -> Row:
-        return Row(Case("bench", {"order": number}, "float32"), provider, ms=0.1, flags=("unchecked",))
-
-    [sentence] = audit([call("bench.py:3 relu", 1), call("bench.py:3 relu", 2), call("bench.py:9 sum", 2)])
-    assert sentence.startswith(
-        "kbench does not know which calls of timers do the same work. It compares the first calls of"
-    )
-    assert audit([call("bench.py:3 relu", 1), call("bench.py:9 sum", 2)]) == [], "there is nothing to compare"
-
-
 def test_a_small_difference_to_do_bench_is_jitter() -> None:
     assert audit([line("a", ms=0.007, script_ms=0.0085, launch_ms=0.01)]) == []  # 1.5 us
     assert audit([line("a", ms=1.0, script_ms=1.1, launch_ms=0.01)]) == []  # 10 %
@@ -51,18 +39,6 @@ def test_counts_that_differ_by_rounding_are_equal() -> None:
     assert audit([line("a", counted=100_000), line("b", counted=100_900)]) == []
     [sentence] = audit([line("a", counted=100_000), line("b", counted=102_000, tflops=1.0)])
     assert "it counts 100,000 FLOP per call for a; 102,000 for b" in sentence
-
-
-def test_bytes_that_the_tensors_do_not_have_are_named_with_their_factor_once_for_all_lines() -> None:
-    rows = [
-        line(name, n, counted=1000 * n, noticed=f"waits;tensor-bytes {n}", ms=1.0) for n in (8, 16) for name in "ab"
-    ]
-    first, waits, _ = audit([*rows, line("c", counted=5, ms=1.0)][:4])
-    assert waits.startswith("a waits for the device")
-    assert "For a, b, the script counts 1,000 times the bytes of the tensors" in first
-    assert "16,000 for 16 bytes at M=4096 N=16" in first
-    some = [line("a", n, counted=n, ms=1.0, noticed=f"tensor-bytes {2 * n}" if n == 1 else "") for n in (1, 2, 3)]
-    assert audit(some) == []  # small sizes only
 
 
 def test_a_rate_that_is_a_millionth_of_what_the_device_reaches_is_named() -> None:

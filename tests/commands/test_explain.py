@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kbench.contract import registry
-from kbench.contract.origin import shipped
-from kbench.explain import KINDS, find_explanation
+from kbench.explain import KINDS
 from kbench.measure import flags
-from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.timing.do_bench import MAX_PREFILL_MS
-from kbench.results.case import MODES
-
-
-def test_every_edge_input_of_an_operator_of_kbench_has_a_paragraph() -> None:
-    operators = [registry.operator(name) for name in shipped()]
-    names = {name for operator in operators for mode in MODES for name in edge_names(operator, mode)}
-    assert {name for name in names if not find_explanation(name)} == set()
-    assert set(KINDS["edge input"]) - names == {"smallest integers", "largest integers"}  # of operators of a user
-
 
 MARGINS = [flags.MARGIN, flags.COPY_SHARE, flags.HOST_COPY_SHARE, flags.COMPUTE_MARGIN, flags.SHORTER_MARGIN]
 TICKS_NS, JITTER_US = flags.ROUND_TICKS * flags.TICK_MS * 1e6, flags.SAMPLE_JITTER_MS * 1e3

@@ -107,31 +107,6 @@ def test_every_code_of_a_run_that_is_continued_is_in_the_file_once(run: Kbench, 
     assert known(aside) == (set(codes), codes)
 
 
-# -- files that cannot be continued
-
-OLDER = "operator,provider,params,M,N,dtype,role,session,status\nsoftmax,triton,,16,64,float32,provider,0,ok\n"
-
-
-@pytest.mark.parametrize("how", ["--resume", "--append"])
-def test_a_file_that_cannot_be_continued_is_named_and_stays(run: Kbench, csv: Path, how: str) -> None:
-    assert run().returncode == 0
-    whole = csv.read_text()
-    lines = whole.splitlines(keepends=True)
-    says = {
-        OLDER: "results/sweep.csv:1: ",
-        "a,b\n1,2\n": "results/sweep.csv:1: ",
-        "": "results/sweep.csv: ",
-        whole + lines[1]: f"results/sweep.csv:{len(lines) + 1}: ",
-    }
-    if how == "--append":
-        says[whole[:-20]] = "finish the run with --resume"
-    for text, words in says.items():
-        csv.write_text(text)
-        done = run(how)
-        assert done.returncode == 2 and words in done.stderr, done.stderr
-        assert csv.read_text() == text
-
-
 # -- models and weights
 
 TRACE = "model,tokens,weight\nllama-3-8b,1,100\nqwen3-8b,1,50\ngemma-2-9b,8,2.5\n"
