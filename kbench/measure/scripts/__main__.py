@@ -5,6 +5,7 @@ The arguments are the number of the session and the settings as JSON, the script
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -19,8 +20,11 @@ from kbench.text.exception_text import location, message
 
 def run(number: str, settings: str, path: Path, arguments: list[str]) -> int:
     """Measure a script. What it raises, and why there is nothing to measure, goes to the parent. Returns the exit code."""
+    gc.disable()  # as a worker does
     from kbench.measure.scripts.session import NUMBER, SETTINGS, this_session  # imports torch
 
+    gc.freeze()
+    gc.enable()
     os.environ |= {NUMBER: number, SETTINGS: settings}
     session = this_session()
     session.done = {(line.plot, line.label, line.line): line for line in _lines_done()}

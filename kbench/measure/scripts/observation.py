@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
+from torch.autograd.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.measure.correctness.call import values_of
@@ -57,6 +57,11 @@ class _Copies(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self._held, self.noticed = _places(tensors), set[Noticed]()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """To skip it, torch would import its compiler, which takes a second."""
+        return False
+
     def __torch_dispatch__(
         self, function: Any, kinds: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None
     ) -> Any:
@@ -96,19 +101,19 @@ def lies_in(returned: Any, tensors: Iterable[Tensor]) -> bool:
 def observe(closure: Callable[[], Any], tensors: Iterable[Tensor], device: Device) -> Observation:
     """Call a closure under torch's profiler, and look at what it did. `tensors` are those that it holds. An empty
     observation if the profiler cannot run, as where the program profiles itself."""
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs each start and stop to stderr
-    profiler = profile(activities=activities, acc_events=True)  # without it, torch warns that it keeps one cycle only
+    # what torch.profiler is made of: that would import torch's compiler, which takes a second
+    profiler = profile(use_device="cuda" if device.type == "cuda" else None, use_kineto=True, acc_events=True)
     try:
-        profiler.start()
+        profiler.__enter__()
     except RuntimeError:
         return Observation()
     try:
         closure()
         device.synchronize()
     finally:
-        profiler.stop()
-    events = profiler.events() or []
+        profiler.__exit__(None, None, None)
+    events = profiler.function_events or []
     operations = [event.name for event in events if event.name.startswith("aten::")]
     noticed = []
     if any(name in COPY_OPERATIONS for name in operations) or (device.accelerated and "aten::_to_copy" in operations):
