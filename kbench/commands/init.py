@@ -1,4 +1,4 @@
-"""`kbench init`: writes a config, a plug-in and a workflow to start from."""
+"""`kbench init`: writes a config, a plug-in and a workflow to start from, or a section of AGENTS.md."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ EXAMPLE = "my_operator"
 """The operator's name in the templates."""
 
 WORKFLOW = "kbench-workflow.yml"
+AGENTS = "AGENTS.md"
+BEGIN, END = "<!-- kbench init --agent: begin -->", "<!-- kbench init --agent: end -->"
+"""The lines around the section of AGENTS.md."""
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 
@@ -30,6 +34,14 @@ def init(
         typer.Argument(metavar="OPERATOR", help="A name for an operator of your own, or one of kbench."),
     ] = EXAMPLE,
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder for the files.")] = Path(),
+    agent: Annotated[
+        bool,
+        typer.Option(
+            "--agent",
+            help="Write only a section of AGENTS.md, which tells a coding agent how to make a kernel of the operator faster. "
+            "It replaces the section that is there, and nothing else of the file.",
+        ),
+    ] = False,
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
@@ -45,6 +57,8 @@ def init(
             f"kbench init: {operator!r} cannot be an operator's name; use at most 40 letters, digits and underscores, and "
             "begin with a letter"
         )
+    if agent:
+        return _write_agents(folder / AGENTS, operator, operator if operator in shipped() else f"{operator}.yaml")
     plugin = folder / f"my_{operator}.py"
     if operator in shipped():
         _write({plugin: _template("provider.py", operator)})
@@ -68,6 +82,24 @@ def init(
     if near := nearest(operator, shipped()):
         terminal.warn(f'"{operator}" is a new operator; if you meant "{near}", run: kbench init {near}')
     _print_next([str(config)])
+    return ExitStatus.OK
+
+
+def _write_agents(path: Path, operator: str, config: str) -> ExitStatus:
+    """Write the section, or replace the one between the marks. Raises UsageError if only one mark is there."""
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    head, begin, rest = before.partition(f"{BEGIN}\n")
+    _, end, tail = rest.partition(f"{END}\n")
+    if bool(begin) is not bool(end) or (not begin and END in before):
+        raise UsageError(
+            f"{path}: has one of the lines {BEGIN} and {END} without the other; put it back, or remove it and the section"
+        )
+    if head and not begin:
+        head = head.rstrip("\n") + "\n\n"
+    section = _template("agents.md", operator).replace("@CONFIG@", config)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{head}{BEGIN}\n{section}{END}\n{tail}", encoding="utf-8")
+    print(f"{'replaced' if begin else 'wrote'} the section on kbench in {path}")
     return ExitStatus.OK
 
 

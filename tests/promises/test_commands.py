@@ -223,10 +223,17 @@ def test_what_compare_exports_to_stdout_is_a_document_of_its_schema_and_nothing_
     assert ended.code == 1
 
 
-def test_every_command_of_the_readme_and_of_the_docs_exists_with_its_options(kbench: Kbench) -> None:
+def test_every_command_of_the_readme_and_of_the_docs_exists_with_its_options(kbench: Kbench, folder: Path) -> None:
     """Of the lines `kbench COMMAND ...` in blocks of code."""
     helps: dict[str, str] = {}
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "docs" / "reference" / "config.md"]:
+    kbench("init", "--agent")
+    pages = [
+        folder / "AGENTS.md",
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "docs" / "reference" / "config.md",
+    ]
+    for page in pages:
         for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):
             for line in re.findall(r"^(?:\$ )?kbench ([a-z][^#|\n]*)", block, re.MULTILINE):
                 words = line.split()

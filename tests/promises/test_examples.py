@@ -160,3 +160,24 @@ def test_init_writes_no_file_if_one_of_them_exists(kbench: Kbench, write: Write,
     assert ended.code == 2 and "my_rownorm.py" in ended.err
     assert [path.name for path in folder.iterdir()] == ["my_rownorm.py"]
     assert (folder / "my_rownorm.py").read_text() == "# mine\n"
+
+
+def test_init_agent_writes_a_section_of_agents_md_and_replaces_only_this_section(
+    kbench: Kbench, write: Write, folder: Path
+) -> None:
+    agents = write("AGENTS.md", "# Rules\n\nBe kind.\n")
+    ended = kbench("init", "softmax", "--agent")
+    first = agents.read_text()
+    assert ended.code == 0 and "AGENTS.md" in ended.out and [path.name for path in folder.iterdir()] == ["AGENTS.md"]
+    assert first.startswith("# Rules\n\nBe kind.\n") and 50 < len(first.splitlines()) < 110
+    for command in ("kbench check softmax", "kbench judge my_kernel.py", "kbench why judged", "--champion best.py"):
+        assert command in first
+    agents.write_text(first.replace("How to make", "Old words of") + "\nThe end.\n")
+    assert kbench("init", "rownorm", "--agent").code == 0
+    second = agents.read_text()
+    assert second.startswith("# Rules\n\nBe kind.\n") and second.endswith("\nThe end.\n")
+    assert "rownorm.yaml" in second and "Old words of" not in second and second.count("How to make") == 1
+    [begin] = [line for line in second.splitlines() if "begin" in line and line.startswith("<!--")]
+    agents.write_text(second.replace(begin, ""))
+    ended = kbench("init", "softmax", "--agent")
+    assert ended.code == 2 and "AGENTS.md" in ended.err and "end" in ended.err
