@@ -55,6 +55,12 @@ class RowFacts:
         return replace(timed[0], **medians, flags=flags, code=next((row.code for row in timed if row.code), ""))
 
     @property
+    def light(self) -> float | None:
+        """The share of the speed of light. None if that is the speed of the memory, and the cache was warm: what lies in the
+        cache is read faster."""
+        return self.row.sol if self.row.bound_by_arithmetic or self.row.cache != "warm" else None
+
+    @property
     def empty_ms(self) -> float | None:
         """What the timer adds, from the control `empty`; None if it is not known."""
         empty = [

@@ -49,7 +49,7 @@ def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
     row = facts.row
     yield "time", _us(row.ms)
     yield "of which between its kernels", _us(row.gap_ms)
-    yield "share of the speed of light", _share(row.sol)
+    yield "share of the speed of light", _share(facts.light)
     yield "share of a copy's speed", _share(row.copy_fraction)
     yield "algorithmic bytes", _counted(facts.call_bytes)
     yield "floating-point operations", _counted(facts.flops)

@@ -58,7 +58,7 @@ def find_reasons(facts: RowFacts) -> list[Reason]:
         why = facts.row.reason or (CHECKED_REASON if facts.row.status == Status.CHECKED else "")
         return [Reason("no-time", 1.0, f"It has no time ({': '.join(filter(None, [facts.row.status, why]))}).")]
     reasons = [reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING]
-    if max(_light(facts) or 0.0, facts.row.copy_fraction or 0.0) >= AT_SPEED:
+    if max(facts.light or 0.0, facts.row.copy_fraction or 0.0) >= AT_SPEED:
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.
         reasons = [reason for reason in reasons if reason.kind == "host-bound"]
         reasons.append(Reason("at-speed", 0.5, f"It reaches {_reached(facts)}: there is little left to gain."))
@@ -206,17 +206,10 @@ def _unexplained(facts: RowFacts) -> tuple[str, float, str]:
     )
 
 
-def _light(facts: RowFacts) -> float | None:
-    """The share of the speed of light. None if that is the speed of the memory, and the cache was warm: what lies in the cache
-    is read faster."""
-    row = facts.row
-    return row.sol if row.bound_by_arithmetic or row.cache != "warm" else None
-
-
 def _reached(facts: RowFacts) -> str:
     """How near a row is to what is possible: `49% of the speed of light, and 88% of the speed of a copy of the same bytes`. At
     small sizes a copy, too, is far from the speed of light."""
-    sol, copy = _light(facts), facts.row.copy_fraction
+    sol, copy = facts.light, facts.row.copy_fraction
     shares = [
         "" if sol is None else f"{sol:.0%} of the speed of light",
         "" if copy is None else f"{copy:.0%} of the speed of a copy of the same bytes",

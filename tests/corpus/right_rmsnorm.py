@@ -81,7 +81,11 @@ if triton:
         scale = 1 / tl.sqrt(tl.sum(values * values, 0) / N + eps)
         tl.store(out + row * N + columns, values * scale * factors, mask=mask)
 
-    @rmsnorm.provider("triton_row", requires="triton")
+    def many_rows(case):
+        """The interpreter needs milliseconds for a program."""
+        return "M > 64 on a host" if case.M > 64 and not torch.cuda.is_available() else None
+
+    @rmsnorm.provider("triton_row", requires="triton", supports=many_rows)
     def triton_row(x, weight, *, eps):
         """One program for each row, with the strides of the input."""
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)

@@ -1,8 +1,8 @@
-"""What `kbench judge` must accept and what it must not, by name: 20 candidates that are right and 20 with an honest mistake (both
-in tests/corpus), and 20 cheats of tests/cheats.
+"""What `kbench judge` must accept and what it must not, by name.
 
-Without a choice, one seed and few random shapes; test_judge judges all cheats. KBENCH_CORPUS_SEEDS=1,2,3 judges all sixty, with
-each of these seeds and with as many random shapes as for a user.
+tests/corpus has 20 candidates that are right and 20 with an honest mistake, tests/cheats has 20 cheats. Without a choice, one
+seed and few random shapes, and test_judge judges all cheats. KBENCH_CORPUS_SEEDS=1,2,3 judges all sixty, with each of these
+seeds and with as many random shapes as for a user.
 """
 
 from __future__ import annotations

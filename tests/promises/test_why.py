@@ -123,6 +123,16 @@ def test_a_small_kernel_beside_a_large_one_does_not_explain_a_time(kbench: Kbenc
     assert large["reasons"][0]["kind"] == "many-kernels"
 
 
+def test_the_speed_of_the_memory_is_no_limit_for_what_lies_in_the_cache(kbench: Kbench, folder: Path) -> None:
+    measured = {"ms": 0.1, "gbps": 13.4, "ceiling_gbps": 14, "sol": 0.96, "copy_fraction": 0.1}
+    kinds = {}
+    for cache in ("warm", "cold"):
+        path = write_results(folder / f"{cache}.csv", [{"provider": "mine", "cache": cache, **measured}])
+        [row] = json.loads(kbench("why", path, "--row", "provider=mine", "--json").out)["rows"]
+        kinds[cache] = row["reasons"][0]["kind"]
+    assert kinds == {"warm": "unknown", "cold": "at-speed"}
+
+
 def test_code_is_shown_from_the_folder_kernels_beside_the_results(kbench: Kbench, folder: Path) -> None:
     [row] = why(kbench, "provider=triton,M=4096,N=4096,dtype=fp32")
     kernel = row["launches"][0]["kernel"]
