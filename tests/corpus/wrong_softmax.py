@@ -81,18 +81,16 @@ def online_without_guard(x):
     return ((x.float() - top).exp() / total).to(x.dtype)
 
 
-@softmax.provider("race", factory=True)
-def race(case):
+CHANCE = random.Random(1)
+
+
+@softmax.provider("race")
+def race(x):
     """Non-determinism: in one call of forty, the last row is read before it is written."""
-    chance = random.Random(1)
-
-    def call(x):
-        y = plain(x)
-        if chance.random() < 1 / 40:
-            y[-1:] = 0
-        return y
-
-    return call
+    y = plain(x)
+    if CHANCE.random() < 1 / 40:
+        y[-1:] = 0
+    return y
 
 
 PADDED = {}
