@@ -18,7 +18,7 @@ from promises.test_judge import verdicts
 
 CORPUS, CHEATS = ROOT / "tests" / "corpus", ROOT / "tests" / "cheats"
 CHOSEN_SEEDS = [int(seed) for seed in os.environ.get("KBENCH_CORPUS_SEEDS", "").split(",") if seed]
-SHAPES = 20 if CHOSEN_SEEDS else 6
+SHAPES = 20 if CHOSEN_SEEDS else 5
 
 SWEEPS = {
     "softmax": "[{M: 5, N: 24, dtype: bfloat16}, {M: 20, N: 130, dtype: float32}]",
