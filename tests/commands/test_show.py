@@ -10,7 +10,6 @@ import pytest
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands.show import show
-from kbench.execute.writer import Writer
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -63,12 +62,3 @@ def test_a_long_table_is_cut_on_a_terminal_and_says_how_to_see_the_rest(
     shown = printed(rows, capsys, most_cases=30, more="kbench show x.csv")
     assert sum(line.lstrip()[:1].isdigit() for line in shown) == 30
     assert "... and 70 more: kbench show x.csv" in shown
-
-
-def test_a_file_with_controls_only_says_so(tmp_path: Path, capsys: Out) -> None:
-    path = tmp_path / "a.csv"
-    Writer(path, ("M", "N")).write([row("repeat", 1.0)])
-    show(path)
-    out = capsys.readouterr().out
-    assert out.split("\n\n")[0].strip() == "No provider was timed."
-    assert "time in us" not in out and f"no rows of providers: {path}" in out

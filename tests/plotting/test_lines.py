@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from drawing import NS, Draw, case, curves, drawn_row, marks, sweep
+from drawing import NS, Draw, case, curves, drawn_row, sweep
 
 
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
@@ -26,15 +26,6 @@ def test_a_gap_where_a_provider_has_no_value(draw: Draw) -> None:
     [figure] = draw(*rows, *sweep("triton"))
     gaps = [[n for n, y in line if math.isnan(y)] for line in curves(figure.axes[0])]
     assert sorted(gaps) == [[], [1024]]
-
-
-def test_a_long_line_has_few_markers_but_one_on_every_lonely_point(draw: Draw) -> None:
-    ns = range(128, 128 * 60, 128)
-    rows = [drawn_row(case(n), "cuda", status="timeout" if n == 128 * 32 or n > 128 * 33 else "ok") for n in ns]
-    [figure] = draw(*rows, *sweep("triton", ns=ns))
-    circles, squares = marks(figure.axes[0], "o"), marks(figure.axes[0], "s")
-    assert 128 * 33 in circles[0].get_xdata()  # cuda's, between two gaps
-    assert 5 < len(squares[0].get_xdata()) < 20
 
 
 @pytest.mark.parametrize(

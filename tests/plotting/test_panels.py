@@ -22,24 +22,6 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
     assert panels(winners) == [f"{field}-1", f"{field}-2"]
 
 
-def test_speeds_that_grow_a_lot_are_logarithmic_and_slow_curves_are_no_reason(draw: Draw) -> None:
-    def speed(n: int, of: float) -> dict[str, float]:
-        return {"gbps": of, "gbps_p20": of, "gbps_p80": of}
-
-    growing = [
-        drawn_row(case(n), name, **speed(n, n * share))
-        for n in (10, 100, 1000)
-        for name, share in (("a", 1), ("b", 0.5))
-    ]
-    assert draw(*growing)[0].axes[0].get_yscale() == "log"
-    apart = [
-        drawn_row(case(n), name, **speed(n, of))
-        for n in (10, 100, 1000)
-        for name, of in (("a", 4000.0), ("naive", 40.0))
-    ]
-    assert draw(*apart)[0].axes[0].get_yscale() == "linear"
-
-
 def test_an_axis_that_goes_with_x_makes_no_panels(draw: Draw) -> None:
     """Sizes whose product is constant make one line, and the caption says so."""
     rows = [drawn_row(case(n, 2**20 // n)) for n in (256, 512, 1024, 2048)]
