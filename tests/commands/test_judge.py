@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from common import Kbench
+
+from kbench.commands.judge import judge
+from kbench.errors import ExitStatus
 
 FIRST = """
 import torch
@@ -36,3 +40,15 @@ def test_sizes_that_the_reference_refuses_only_together_are_no_fault_of_a_provid
         assert provider["correct"] and not provider["failures"]
     left_out = [line for line in done.stderr.splitlines() if line.startswith("left out first N=")]
     assert left_out and json.loads(done.stdout)["random_shapes"] + len(left_out) == 30
+
+
+def test_ctrl_c_says_that_there_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "mine.py").touch()
+    monkeypatch.setattr("kbench.judging.judge.judge", interrupted)
+    assert judge(tmp_path / "mine.py", "rmsnorm") == ExitStatus.INTERRUPTED
+    assert "interrupted; kbench judge gives its verdict at the end, so there is none" in capsys.readouterr().err

@@ -101,6 +101,11 @@ def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(
     assert all(row.max_ulp is None for row in rows.values()), "no error against float64 is claimed"
 
 
+def test_one_file_may_hold_the_problem_and_its_solution(tmp_path: Path) -> None:
+    load(write(tmp_path / "problem", both=PROBLEM + RIGHT) / "both.py")
+    assert list(registered["both"].providers) == ["reference", "ModelNew"]
+
+
 FAULTS = {
     "no inputs": (PROBLEM.replace("def get_inputs", "def inputs"), "mlp.py: `get_inputs` is not defined"),
     "code that exits": (
