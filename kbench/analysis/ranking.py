@@ -65,6 +65,7 @@ class Standing:
     copy_fraction   median share of the copy control's GB/s
     tflops          largest TFLOP/s of the cases that arithmetic bounds; None if there are none
     sol             median share of the speed of light
+    peak_bytes      largest memory of a call; None if it is not known
     max_ulp         largest error in units in the last place, without wrong results
     """
 
@@ -79,6 +80,7 @@ class Standing:
     copy_fraction: float | None
     tflops: float | None
     sol: float | None
+    peak_bytes: int | None
     max_ulp: float | None
 
     def count(self, outcome: Outcome) -> int:
@@ -162,6 +164,7 @@ class Analysis:
                     median(copies) if copies else None,
                     max(speeds, default=None),
                     median(lights) if lights else None,
+                    max((row.peak_bytes for row in rows if row.peak_bytes is not None), default=None),
                     max(errors, default=None),
                 )
             )

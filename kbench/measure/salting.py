@@ -55,7 +55,8 @@ ROWS_KEPT, WHOLE_KEPT = 4, 2
 whole reference."""
 
 LARGEST_KEPT = 2**28
-"""Outputs without rows, and outputs that the operator judges itself, are kept whole, unless they take more bytes than this."""
+"""An output without rows is kept whole, unless it takes more bytes than this. A judge of the operator's own sees all outputs or
+none: these are kept unless they take more bytes together."""
 
 Index = tuple[slice, ...]
 
@@ -195,7 +196,7 @@ class SpotCheck:
         self._dimensions = [None if definition.operator.check else dimension for dimension in expected.row_dimensions]
         self._limit = ROWS_KEPT if None not in self._dimensions else WHOLE_KEPT
         self._extra_rows = self._draw_rows(other[0].device)
-        self._keeps_whole = self._whole_bytes() <= LARGEST_KEPT
+        self._keeps_whole = self._kept_whole()
         self._calls: Sequence[Call] = ()
         self._returned: list[Any] = []
         self._times: list[int] = []  # how often each call was made since the inputs were written
@@ -213,10 +214,12 @@ class SpotCheck:
         most = max(1, min(OTHER_ROWS, MOST_ELEMENTS // max(longest, 1)))
         return torch.tensor(self._random.sample(range(count), min(count, most)), dtype=torch.int64, device=device)
 
-    def _whole_bytes(self) -> int:
-        """The bytes of the outputs without rows."""
-        outputs = zip(self._expected.shapes, self._dimensions, self._expected.definition.outputs, strict=True)
-        return sum(prod(shape) * output.dtype.itemsize for shape, d, output in outputs if d is None)
+    def _kept_whole(self) -> list[bool]:
+        """Which outputs are kept whole if they have no rows."""
+        pairs = zip(self._expected.shapes, self._expected.definition.outputs, strict=True)
+        sizes = [prod(shape) * output.dtype.itemsize for shape, output in pairs]
+        together = self._expected.definition.operator.check is not None
+        return [(sum(sizes) if together else size) <= LARGEST_KEPT for size in sizes]
 
     def use(self, calls: Sequence[Call]) -> list[Callable[[], Any]]:
         """Watch these calls from now on, one on each set of the inputs. Returns what a timer calls in place of their `run`."""
@@ -290,12 +293,13 @@ class SpotCheck:
         inputs, outputs = self._shared.sets[number], self._calls[number].outputs(self._returned[number])
         if fault := malformed(self._expected, inputs, outputs):
             return KeptCall(self._call_count, self._written, rows, fault=fault)
-        copies = [self._copied(x.detach(), d, rows) for x, d in zip(outputs, self._dimensions, strict=True)]
+        places = zip(outputs, self._dimensions, self._keeps_whole, strict=True)
+        copies = [self._copied(x.detach(), dimension, rows, whole) for x, dimension, whole in places]
         return KeptCall(self._call_count, self._written, rows, copies)
 
-    def _copied(self, output: Tensor, dimension: int | None, rows: Tensor) -> Tensor | None:
+    def _copied(self, output: Tensor, dimension: int | None, rows: Tensor, whole: bool) -> Tensor | None:
         if dimension is None:
-            return output.clone() if self._keeps_whole else None
+            return output.clone() if whole else None
         return select_rows(output, dimension, rows)
 
     def _wrong(self, kept_call: KeptCall) -> str | None:

@@ -4,20 +4,27 @@ cross-entropy and its gradients. The logits would take more memory than all else
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from kbench.contract.operator import Operator
+from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor, integers, normal
 from kbench.kernels import torch_fused
+from kbench.kernels.libraries import any_of, only_dtypes
+from kbench.kernels.whole_rows import dense_like, new_rows
+from kbench.operators.cross_entropy.providers_triton import BOTH, LOSSES
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 from kbench.results.vocabulary import EdgeInput
 
 LOGITS = 2**26
 """The most logits that the reference holds at once, and about as many as `torch-chunks` does."""
+
+CHUNK_BYTES = 2**29
+"""Of the logits of a chunk of `triton`. Each chunk reads and writes the gradient of the weight, so few take less time."""
 
 MOST_CHUNKS = 8
 """Chunks of `torch-chunks`, which adds up their gradients of the weight in its dtype. With 8, the worst of 10^6 is off by 5.2
@@ -71,6 +78,20 @@ linear_cross_entropy = Operator(
     edges={
         EdgeInput.WIDE_RANGE: lambda case, hidden, weight, labels: (hidden * 30, weight, labels),
         EdgeInput.ZEROS: lambda case, hidden, weight, labels: (torch.zeros_like(hidden), weight, labels),
+        EdgeInput.NAN: lambda case, hidden, weight, labels: (
+            hidden.index_fill(0, labels[:1] * 0, math.nan),
+            weight,
+            labels,
+        ),
+        EdgeInput.LARGEST_INTEGERS: lambda case, hidden, weight, labels: (
+            hidden,
+            weight,
+            torch.full_like(labels, len(weight) - 1),
+        ),
+        EdgeInput.TRANSPOSED: lambda case, hidden, weight, labels: (
+            *(x.t().contiguous().t() for x in (hidden, weight)),
+            labels,
+        ),
         EdgeInput.STRIDED_ROWS: lambda case, hidden, weight, labels: (
             *(functional.pad(x, (0, 8))[:, :-8] for x in (hidden, weight)),
             labels,
@@ -127,6 +148,57 @@ def torch_chunks_full(
     return torch.stack(sums).sum() / len(labels), (d_hidden, d_weight)
 
 
+def _chunks(
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, rows: int | None
+) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """The tokens of each chunk, their logits in memory that all chunks share, their labels, and room for their losses."""
+    T, V = len(hidden), len(weight)
+    size = min(T, rows or max(1, CHUNK_BYTES // (V * hidden.element_size())))
+    memory = hidden.new_empty(size, V)
+    for start in range(0, T, size):
+        part = slice(start, min(start + size, T))
+        logits = torch.mm(hidden[part], weight.T, out=memory[: part.stop - start])
+        yield part, logits, labels[part].contiguous(), new_rows(hidden, len(logits))
+
+
+@linear_cross_entropy.provider("triton", label="Triton (in chunks)", requires="triton")
+def triton(
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+) -> torch.Tensor:
+    """Products of torch, and the Triton kernel of cross-entropy for the logits of `rows` tokens at a time."""
+    losses = []
+    for _, logits, labels_of_part, losses_of_part in _chunks(hidden, weight, labels, rows):
+        LOSSES((losses_of_part, new_rows(hidden, 2, len(logits))), (logits, labels_of_part), 0.0)
+        losses.append(losses_of_part)
+    return torch.cat(losses).mean()
+
+
+@linear_cross_entropy.full("triton")
+def triton_full(
+    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """The kernel writes the gradients of the logits over the logits."""
+    losses, d_hidden, d_weight = [], dense_like(hidden), dense_like(weight)
+    d_losses = (d_loss / len(hidden)).expand(len(hidden)).contiguous()
+    for part, logits, labels_of_part, losses_of_part in _chunks(hidden, weight, labels, rows):
+        BOTH((losses_of_part,), (logits, d_losses[: len(logits)], logits, labels_of_part), 0.0)
+        losses.append(losses_of_part)
+        torch.mm(logits, weight, out=d_hidden[part])
+        if part.start == 0:
+            torch.mm(logits.T, hidden[part], out=d_weight)
+        else:
+            d_weight.addmm_(logits.T, hidden[part])
+    return torch.cat(losses).mean(), (d_hidden, d_weight)
+
+
+@linear_cross_entropy.backward("triton")
+def triton_backward(
+    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes the logits again."""
+    return triton_full(d_loss, hidden, weight, labels, rows=rows)[1]
+
+
 def _needs_full(case: Case) -> str | None:
     if case.mode == BACKWARD:
         return "computes the gradients with the loss: measure it in mode full"
@@ -142,11 +214,35 @@ def liger(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> t
 
 
 @linear_cross_entropy.provider(
-    "cut-cross-entropy", label="Cut Cross-Entropy", requires="cut_cross_entropy", devices=("cuda",)
+    "cut-cross-entropy",
+    label="Cut Cross-Entropy",
+    requires="cut_cross_entropy",
+    devices=("cuda",),
+    supports=only_dtypes("Cut Cross-Entropy", "bfloat16"),
 )
-def cut_cross_entropy(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Logits stay on the chip. It computes them again in the backward pass."""
+def cut_cross_entropy(
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, impl: str = "cce"
+) -> torch.Tensor:
+    """Logits stay on the chip. It computes them again in the backward pass. `cce` leaves out gradients that are too small
+    for 16 bits, `cce_exact` does not."""
     from cut_cross_entropy import linear_cross_entropy as fused
 
-    loss: torch.Tensor = fused(hidden, weight, labels)
+    loss: torch.Tensor = fused(hidden, weight, labels, impl=impl)
     return loss.float()
+
+
+@linear_cross_entropy.provider(
+    "quack",
+    label="QuACK",
+    requires="quack",
+    devices=("cuda",),
+    supports=any_of(only_dtypes("QuACK", "bfloat16"), _needs_full),
+)
+def quack(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int = 4096) -> torch.Tensor:
+    """In chunks of `rows` tokens, whose gradients of the weight are added up in float32."""
+    from quack.linear_cross_entropy import chunked_linear_cross_entropy
+
+    if len(hidden) % 8 or not (hidden.is_contiguous() and weight.is_contiguous()):
+        raise Unsupported("QuACK needs a multiple of 8 tokens, and matrices without gaps")
+    loss: torch.Tensor = chunked_linear_cross_entropy(hidden, weight, labels, chunk_size=rows)
+    return loss

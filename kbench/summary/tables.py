@@ -29,6 +29,9 @@ LEAST_OF_CASES = ("weight", "model")
 DEFAULT_CONDITIONS = {"timer": DEFAULT_TIMER, "cache": "cold"}
 """Conditions that titles do not mention."""
 
+UNEQUAL_PEAKS = 4
+"""The memory of calls is shown if the largest of two providers differ by more than this factor."""
+
 WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
 
 MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
@@ -40,8 +43,8 @@ MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
 def standings_table(analysis: Analysis, width: int | None = None) -> Table:
     """A line for each provider: its mean speed-up over the baseline, the numbers of cases in which it is faster, ties and is
     slower, the number of cases in which it is the fastest, its share of the copy control (if arithmetic bounds a
-    case: the largest TFLOP/s and the share of the speed of light), and its largest error. The least important columns
-    are left out if the table is wider than `width`."""
+    case: the largest TFLOP/s and the share of the speed of light), the largest memory of a call if that differs much, and its
+    largest error. The least important columns are left out if the table is wider than `width`."""
     lines = [line for line in analysis.standings if line.timed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
     if analysis.baseline is not None and not analysis.noise.too_noisy:
@@ -60,10 +63,15 @@ def standings_table(analysis: Analysis, width: int | None = None) -> Table:
         columns["sol"] = lambda line: light_share([] if line.sol is None else [line.sol])
     else:
         columns["of copy"] = lambda line: copy_share([] if line.copy_fraction is None else [line.copy_fraction])
+    peaks = [line.peak_bytes for line in lines if line.peak_bytes]
+    if peaks and max(peaks) > UNEQUAL_PEAKS * min(peaks):
+        columns["peak MiB"] = lambda line: NO_VALUE if line.peak_bytes is None else speed(line.peak_bytes / 2**20)
     columns["ulp"] = lambda line: ulps(line.max_ulp)
     rows = [[cell(line) for cell in columns.values()] for line in lines]
     table = Table(tuple(columns), rows, right=set(columns) - {"provider"})
-    return table.without_empty(("of copy", "ulp")).without(("cases", "ulp", "?", "tied", "of copy", "sol"), width)
+    return table.without_empty(("of copy", "ulp")).without(
+        ("cases", "ulp", "?", "tied", "of copy", "sol", "peak MiB"), width
+    )
 
 
 def _mean(line: Standing, analysis: Analysis) -> str:

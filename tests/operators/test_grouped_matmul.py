@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from judged_outputs import DEVICE, random_inputs
+from judged_outputs import DEVICE, judged, random_inputs
 from torch import Tensor
 
 from kbench.contract.registry import operator
@@ -14,7 +14,7 @@ from kbench.measure.correctness.check import accuracy
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
-from kbench.operators.grouped_matmul import loads, torch_loop
+from kbench.operators.grouped_matmul.operator import by_expert, loads
 
 SIZES = {"T": 90, "E": 8, "K": 32, "N": 16}
 
@@ -36,9 +36,9 @@ def test_zipf_gives_the_second_expert_half_of_the_first() -> None:
 
 
 FAULTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "another routing": lambda x, w, ends: torch_loop(x, w, torch.cat([ends[:1] + 1, ends[1:]])),
-    "other experts": lambda x, w, ends: torch_loop(x, w.roll(1, 0), ends),
-    "drops the last block": lambda x, w, ends: torch_loop(torch.cat([x[:64], x[64:] * 0]), w, ends),
+    "another routing": lambda x, w, ends: by_expert(x, w, torch.cat([ends[:1] + 1, ends[1:]])),
+    "other experts": lambda x, w, ends: by_expert(x, w.roll(1, 0), ends),
+    "drops the last block": lambda x, w, ends: by_expert(torch.cat([x[:64], x[64:] * 0]), w, ends),
 }
 
 
@@ -47,5 +47,19 @@ def test_a_fault_is_beyond_the_tolerance(fault: str) -> None:
     grouped = operator("grouped_matmul")
     case = grouped.case("bfloat16", **SIZES, routing="zipf")
     inputs = random_inputs(case)
-    assert accuracy(grouped, case, inputs, torch_loop(*inputs).to(DEVICE)).wrong is None
+    assert accuracy(grouped, case, inputs, by_expert(*inputs).to(DEVICE)).wrong is None
     assert accuracy(grouped, case, inputs, FAULTS[fault](*inputs)).wrong
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="a device decides by itself")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_kernels_with_pointers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on devices without a tensor memory accelerator. Strides and sizes are any."""
+    providers_triton = pytest.importorskip("kbench.operators.grouped_matmul.providers_triton")
+    monkeypatch.setattr(providers_triton, "describable", lambda *tensors: False)
+    for routing in ("balanced", "zipf", "one-expert"):
+        case = operator("grouped_matmul").case("bfloat16", T=70, E=3, K=40, N=48, routing=routing, mode="full")
+        x, w, ends, d_y = random_inputs(case)
+        spread = [torch.nn.functional.pad(matrix, (1, 2))[..., 1:-2] for matrix in (x, w)]
+        assert judged(case, "triton", [*spread, ends, d_y]) is None

@@ -41,8 +41,10 @@ def test_a_part_of_the_vocabulary_or_of_the_tokens_that_is_left_out_is_wrong(dty
     assert "loss" in str(accuracy(losses, case, inputs, last, d_hidden, d_weight).wrong)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("provider", ["torch-chunks", "triton"])
 @pytest.mark.parametrize("mode", ["forward", "full"])
-def test_the_size_of_a_chunk_does_not_matter(mode: str) -> None:
+def test_the_size_of_a_chunk_does_not_matter(mode: str, provider: str) -> None:
     case = operator("linear_cross_entropy").case("bfloat16", **SIZES, mode=mode)
     for rows in (1000, 40, 7):
-        assert judged(case, "torch-chunks", rows=rows) is None
+        assert judged(case, provider, rows=rows) is None

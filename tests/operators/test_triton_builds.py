@@ -26,10 +26,11 @@ from kbench.contract.registry import operator
 from kbench.kernels import triton_launch
 from kbench.kernels.norms import launch as norms
 from kbench.kernels.triton_launch import Launch, Processors
-from kbench.operators import grouped_matmul, matmul, quantize_fp8
+from kbench.operators import matmul, quantize_fp8
 from kbench.operators.attention import providers_triton as attention
 from kbench.operators.cross_entropy import triton_launches as losses
 from kbench.operators.gelu import providers_triton as gelu
+from kbench.operators.grouped_matmul import providers_triton as grouped
 from kbench.operators.softmax import triton_launches as softmax
 from kbench.operators.swiglu import providers_triton as swiglu
 
@@ -182,7 +183,8 @@ def builds() -> dict[str, Build]:
                     settings = sorted(build.keywords.items())
                     different[repr((build.kernel.__name__, target, types, aligned, settings))] = build
     of_target = {build.name: build for build in different.values()}
-    return of_target | {build.name: build for build in (*of_matmul(), *of_attention())}
+    products = (*of_matmul(), *of_grouped_matmul(), *of_attention())
+    return of_target | {build.name: build for build in products}
 
 
 def build_of(chosen: Chosen, dtype: torch.dtype, target: str, processors: Processors) -> Build:
@@ -201,19 +203,36 @@ def build_of(chosen: Chosen, dtype: torch.dtype, target: str, processors: Proces
 
 
 def of_matmul() -> Iterator[Build]:
-    """The tile kernels, which have no table."""
+    """The tile kernel, which has no table."""
     for target in TARGETS:
         for dtype in (torch.bfloat16, torch.float32)[: 2 if target == "sm_90" else 1]:
             x = tensor(8192, 8192, dtype=dtype)
             numbers = (8192, 8192, 8192, *x.stride(), *x.stride())
             blocks = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4}
             yield Build(f"matmul {dtype} {target}", target, matmul.tile, (x, x, x, *numbers), blocks, False)
-        x, w, ends = (tensor(*sizes, dtype=torch.bfloat16) for sizes in ((8192, 2048), (32, 2048, 1536), (32,)))
-        numbers = (2048, 1536, 32, *x.stride(), *w.stride())
-        arguments = (x, x, w, ends.to(torch.int32), *numbers)
-        blocks = {"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 32, "num_warps": 4, "num_stages": 3}
-        name = f"grouped_matmul {target}"
-        yield Build(name, target, grouped_matmul.grouped_tiles, arguments, blocks, False)
+
+
+def of_grouped_matmul() -> Iterator[Build]:
+    """Both kernels, with descriptors or with pointers."""
+    x, d_y, w, ends = (
+        tensor(*sizes, dtype=torch.bfloat16) for sizes in ((8192, 2048), (8192, 1536), (32, 2048, 1536), (32,))
+    )
+    ends = ends.to(torch.int32)
+    for target in TARGETS:
+        descriptors = target == "sm_90"
+        for transposed in (False, True):
+            tiles = grouped.tiles_of("products", x, None, descriptors)
+            of_matrix = (tiles.N, tiles.K) if transposed else (tiles.K, tiles.N)
+            left, right = grouped.tiled(x, tiles.T, tiles.K, descriptors), grouped.tiled(w, *of_matrix, descriptors)
+            arguments, keywords = (x, left, right, ends, 32, 2048, 1536), {"TRANSPOSED": transposed, **tiles.launch}
+            name = f"grouped_matmul products transposed={transposed} {target}"
+            yield Build(name, target, grouped.kernels.products, arguments, keywords, False)
+        tiles = grouped.tiles_of("gradients", x, None, descriptors)
+        tokens = grouped.tiled(x, tiles.T, tiles.K, descriptors)
+        received = grouped.tiled(d_y, tiles.T, tiles.N, descriptors)
+        arguments = (w, tokens, received, ends, 2048, 1536)
+        name = f"grouped_matmul gradients {target}"
+        yield Build(name, target, grouped.kernels.matrix_gradients, arguments, dict(tiles.launch), False)
 
 
 def of_attention() -> Iterator[Build]:
@@ -259,7 +278,7 @@ def test_aligned_rows_move_16_bytes_at_a_time(binaries: dict[str, dict[str, Any]
 
 
 def test_every_operator_with_a_kernel_in_triton_is_built(binaries: dict[str, dict[str, Any]]) -> None:
-    short = {"quantize_fp8": "quantize", "cross_entropy": "losses"}
+    short = {"quantize_fp8": "quantize", "cross_entropy": "losses", "linear_cross_entropy": "both"}
     for name in shipped():
         if any("triton" in provider.requires for provider in operator(name).providers.values()):
             assert any(build.startswith(short.get(name, name)) for build in binaries), name
