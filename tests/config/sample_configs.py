@@ -19,20 +19,32 @@ from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, PluginError, Prov
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 
-def entry(axes: list[str], choices: dict[str, tuple[str, ...]], providers: dict[str, list[str]]) -> OperatorInfo:
-    described = {name: ProviderInfo(name, dict.fromkeys(parameters)) for name, parameters in providers.items()}
-    matrix = {"t": Layout(tuple(axes))}
-    dtypes = ("float32", "float16", "bfloat16")
-    return OperatorInfo(tuple(axes), choices, dtypes, {}, described, inputs=matrix, outputs=matrix)
+def operator(*axes: str, models: tuple[dict[str, str], ...] = (), **fields: Any) -> OperatorInfo:
+    """An operator of matrices with these axes. `models` are the shapes that models have in it."""
+    matrix = {"x": Layout(axes)}
+    declared = {"choices": {}, "inputs": matrix, "outputs": matrix, "providers": {"torch": ProviderInfo("torch")}}
+    return OperatorInfo(axes, dtypes=("float32", "float16", "bfloat16"), model_axes=models, **(declared | fields))
 
 
-def catalog(device: str = "cuda", failures: tuple[PluginError, ...] = ()) -> Catalog:
-    softmax = {"triton": [], "torch-native": [], "cuda": ["threads"], "triton-row": ["num_warps", "num_stages"]}
-    operators = {
-        "softmax": entry(["M", "N"], {}, softmax),
-        "gelu": entry(["M", "N"], {"approximate": ("tanh", "none")}, {"triton": [], "torch-native": []}),
-    }
-    return Catalog(DeviceInfo(device, "a device"), (), operators, failures, machine_info())
+PROVIDERS = {"triton": [], "torch-native": [], "cuda": ["threads"], "triton-row": ["num_warps", "num_stages"]}
+OPERATORS = {
+    "softmax": operator(
+        "M", "N", providers={name: ProviderInfo(name, dict.fromkeys(words)) for name, words in PROVIDERS.items()}
+    ),
+    "norm": operator(
+        "M", "N", models=({"M": "tokens", "N": "hidden"},), scalars={"eps": 1e-6, "causal": False, "window": -1}
+    ),
+    "halves": operator("M", "N", inputs={"x": Layout(("M", "2*N"))}, outputs={"y": Layout(("M", "N/2"))}),
+    "gate": operator(
+        "M",
+        "N",
+        models=(
+            {"M": "tokens", "N": "intermediate"},
+            {"M": "tokens*active_experts", "N": "expert_intermediate"},
+        ),
+    ),
+    "scores": operator("tokens", "S", "D", models=({"tokens": "tokens", "D": "heads*head_dim"},)),
+}
 
 
 BROKEN = PluginError("mine (my.kernels)", "my.py:3", "NameError: name 'x' is not defined")
@@ -62,8 +74,9 @@ def load(text: str | bytes, **options: Any) -> Config:
     return configs.load_config(path, **options)
 
 
-def resolve(text: str | bytes, device: str = "cuda", failures: tuple[PluginError, ...] = (), **options: Any) -> Sweep:
-    return load(text, **options).resolve(catalog(device, failures))
+def resolve(text: str | bytes, failures: tuple[PluginError, ...] = (), **options: Any) -> Sweep:
+    catalog = Catalog(DeviceInfo("cuda", "a device"), (), OPERATORS, failures, machine_info())
+    return load(text, **options).resolve(catalog)
 
 
 def errors(text: str | bytes, **options: Any) -> list[str]:

@@ -6,61 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from making import machine_info
+import sample_configs
+from sample_configs import errors, minimal
 
-from kbench.config import load as configs
 from kbench.config.resolve import Sweep
-from kbench.contract.tensor import Layout
-from kbench.errors import ConfigError
-from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
 
-def operator(*axes: str, shapes: tuple[dict[str, str], ...] = (), **fields: Any) -> OperatorInfo:
-    matrix = {"x": Layout(axes)}
-    tensors = {"inputs": matrix, "outputs": matrix}
-    providers = {"torch": ProviderInfo("torch"), "mine": ProviderInfo("mine", {"block": 8})}
-    dtypes = ("float32", "bfloat16")
-    return OperatorInfo(
-        axes, **{"choices": {}, "dtypes": dtypes, **tensors, **fields}, providers=providers, model_axes=shapes
-    )
-
-
-OPERATORS = {
-    "norm": operator(
-        "M",
-        "N",
-        choices={"order": ("up", "down"), "mode": ("forward", "backward", "full")},
-        scalars={"eps": 1e-6, "causal": False, "window": -1},
-        gradients=("x",),
-        shapes=({"M": "tokens", "N": "hidden"},),
-    ),
-    "halves": operator("M", "N", inputs={"x": Layout(("M", "2*N"))}, outputs={"y": Layout(("M", "N/2"))}),
-    "gate": operator(
-        "M",
-        "N",
-        shapes=(
-            {"M": "tokens", "N": "intermediate"},
-            {"M": "tokens*active_experts", "N": "expert_intermediate"},
-        ),
-    ),
-    "scores": operator("tokens", "S", "D", shapes=({"tokens": "tokens", "D": "heads*head_dim"},)),
-    "counted": operator("tokens", "N"),
-}
-
-
-def resolve(sweep: str | dict[str, Any], name: str = "norm", profiles: str = "{}", **options: Any) -> Sweep:
-    catalog = Catalog(DeviceInfo("cuda", ""), (), OPERATORS, (), machine_info())
-    config: Any = {"operator": name, "sweep": sweep, "providers": ["torch"]}
-    if isinstance(sweep, str):
-        config = Path("x.yaml")
-        config.write_text(f"operator: {name}\nsweep: {sweep}\nproviders: [torch]\nprofiles: {profiles}\n")
-    return configs.load_config(config, **options).resolve(catalog)
-
-
-def errors(sweep: str | dict[str, Any], name: str = "norm", **options: Any) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        resolve(sweep, name, **options)
-    return str(caught.value).split("\n")
+def resolve(sweep: str, name: str = "norm", profiles: str = "{}", **options: Any) -> Sweep:
+    return sample_configs.resolve(minimal(sweep, "[torch]", f"profiles: {profiles}\n", name), **options)
 
 
 def values(sweep: Sweep, name: str) -> list[Any]:
@@ -134,7 +87,7 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
     ],
 )
 def test_a_mistake_in_a_model_is_told_with_its_place(sweep: str, name: str, told: str) -> None:
-    [error] = errors(sweep, name)
+    [error] = errors(minimal(sweep, "[torch]", operator=name))
     assert error.startswith(f"x.yaml:{told}")
 
 

@@ -148,13 +148,18 @@ def kept(folder: Path, name: str = "ended") -> Ended:
     return Ended(**json.loads((folder / f"{name}.json").read_text()))
 
 
-def folder_of(made_once: MadeOnce, name: str, files: Mapping[str, str], *arguments: object) -> Path:
-    """The folder in which `kbench ARGUMENTS` has run once, among these files. `kept` tells how it ended."""
+def folder_of(
+    made_once: MadeOnce, name: str, files: Mapping[str, str], *arguments: object, run: Kbench = run_kbench
+) -> Path:
+    """The folder in which `kbench ARGUMENTS` has run once, among these files. `kept` tells how it ended: what other processes
+    print is in it if `run` is `run_process`."""
 
     def make(folder: Path) -> None:
         for file, text in files.items():
-            (folder / file).write_text(text)
-        keep(run_kbench(*arguments, folder=folder), folder)
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        keep(run(*arguments, folder=folder), folder)
 
     return made_once(name, make)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, MadeOnce, Rows, keep, kept, lines_with, providers_of, run_kbench
+from promises.outside import QUICK, MadeOnce, Rows, folder_of, kept, lines_with, providers_of
 
 SIZES = [16 * factor for factor in range(1, 13)]
 BEYOND_LIMIT = SIZES[8:]
@@ -99,12 +99,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run(made_once: MadeOnce) -> Path:
-    def make(folder: Path) -> None:
-        (folder / "mine.py").write_text(PLUGIN)
-        (folder / "sizes.yaml").write_text(CONFIG)
-        keep(run_kbench("run", "sizes.yaml", "--no-plot", folder=folder), folder)
-
-    return made_once("compiled", make)
+    return folder_of(made_once, "compiled", {"mine.py": PLUGIN, "sizes.yaml": CONFIG}, "run", "sizes.yaml", "--no-plot")
 
 
 def flagged(rows: Rows, provider: str, flag: str, axis: str = "N") -> list[int]:
@@ -149,11 +144,7 @@ def test_inputs_begin_with_their_memory_so_that_torch_compile_takes_them_for_ali
 
 
 def test_a_line_of_a_script_is_flagged_as_a_provider_is(made_once: MadeOnce) -> None:
-    def make(folder: Path) -> None:
-        (folder / "bench.py").write_text(SCRIPT)
-        keep(run_kbench("run", "bench.py", "--no-plot", *QUICK, folder=folder), folder)
-
-    folder = made_once("compiled-lines", make)
+    folder = folder_of(made_once, "compiled-lines", {"bench.py": SCRIPT}, "run", "bench.py", "--no-plot", *QUICK)
     rows = providers_of(folder / "results" / "lines.csv")
     assert flagged(rows, "static", "eager") == BEYOND_LIMIT
     assert flagged(rows, "default", "dynamic-shapes") == SIZES[1:]
@@ -162,11 +153,8 @@ def test_a_line_of_a_script_is_flagged_as_a_provider_is(made_once: MadeOnce) -> 
 
 
 def test_a_closure_of_a_program_is_flagged_as_a_provider_is(made_once: MadeOnce) -> None:
-    def make(folder: Path) -> None:
-        (folder / "bench.py").write_text(PROGRAM)
-        keep(run_kbench("exec", "--", sys.executable, "bench.py", folder=folder), folder)
-
-    folder = made_once("compiled-program", make)
+    command = ("exec", "--", sys.executable, "bench.py")
+    folder = folder_of(made_once, "compiled-program", {"bench.py": PROGRAM}, *command)
     rows = providers_of(folder / "results" / "bench.csv")
     static, default = dict.fromkeys(row["provider"] for row in rows)
     assert flagged(rows, static, "eager", "order") == [9, 10, 11, 12]

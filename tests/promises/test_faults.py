@@ -15,6 +15,7 @@ from promises.outside import (
     MadeOnce,
     Rows,
     Write,
+    folder_of,
     keep,
     kept,
     providers_of,
@@ -193,13 +194,8 @@ measure: {{rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm, build_timeout_s: 3}}
 @pytest.fixture
 def faults(made_once: MadeOnce) -> Path:
     """The folder of one run of all these providers in three small cases."""
-
-    def make(folder: Path) -> None:
-        (folder / "faults.py").write_text(PLUGIN)
-        (folder / "faults.yaml").write_text(CONFIG)
-        keep(run_process("run", "faults.yaml", "--no-plot", folder=folder), folder)
-
-    return made_once("faults", make)
+    files = {"faults.py": PLUGIN, "faults.yaml": CONFIG}
+    return folder_of(made_once, "faults", files, "run", "faults.yaml", "--no-plot", run=run_process)
 
 
 @pytest.fixture

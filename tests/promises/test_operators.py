@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,41 +13,23 @@ from promises.outside import ROOT, Ended, Kbench, MadeOnce, Rows, Write, folder_
 OPERATORS = Path(__file__).with_name("operators")
 
 
-def rows_of_run(made_once: MadeOnce, name: str) -> Rows:
-    """The rows of one run of the config `operators/NAME.yaml`."""
-    folder = folder_of(made_once, name, {}, "run", OPERATORS / f"{name}.yaml", "--no-plot")
-    assert kept(folder).code == 1, "every plug-in has providers that are wrong"
-    return rows_of(folder / "results" / f"{name}.csv")
+def fixture_of_run(name: str) -> Any:
+    """A fixture of the rows of one run of the config `operators/NAME.yaml`. Every plug-in has providers that are wrong."""
+
+    @pytest.fixture(name=name)
+    def rows(made_once: MadeOnce) -> Rows:
+        folder = folder_of(made_once, name, {}, "run", OPERATORS / f"{name}.yaml", "--no-plot")
+        assert kept(folder).code == 1
+        return rows_of(folder / "results" / f"{name}.csv")
+
+    return rows
 
 
-@pytest.fixture
-def pairs(made_once: MadeOnce) -> Rows:
-    """Several inputs and outputs, one of them integer, a scalar and a choice."""
-    return rows_of_run(made_once, "pairs")
-
-
-@pytest.fixture
-def axpy(made_once: MadeOnce) -> Rows:
-    """In place, and into a buffer."""
-    return rows_of_run(made_once, "axpy")
-
-
-@pytest.fixture
-def scale(made_once: MadeOnce) -> Rows:
-    """Gradients of two inputs."""
-    return rows_of_run(made_once, "scale")
-
-
-@pytest.fixture
-def dropout(made_once: MadeOnce) -> Rows:
-    """A check of its own."""
-    return rows_of_run(made_once, "dropout")
-
-
-@pytest.fixture
-def ragged(made_once: MadeOnce) -> Rows:
-    """Segments whose lengths are drawn, with two distributions."""
-    return rows_of_run(made_once, "ragged")
+pairs_run = fixture_of_run("pairs")  # several inputs and outputs, one of them integer, a scalar and a choice
+axpy_run = fixture_of_run("axpy")  # in place, and into a buffer
+scale_run = fixture_of_run("scale")  # gradients of two inputs
+dropout_run = fixture_of_run("dropout")  # a check of its own
+ragged_run = fixture_of_run("ragged")  # segments whose lengths are drawn, with two distributions
 
 
 @pytest.fixture

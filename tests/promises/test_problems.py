@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, Kbench, MadeOnce, Row, keep, kept, providers_of, run_kbench
+from promises.outside import QUICK, Kbench, MadeOnce, Row, folder_of, kept, providers_of
 
 RUN = (*QUICK, "--no-plot")
 
@@ -74,20 +74,18 @@ def workload(rows: int, a: float) -> dict[str, object]:
     return {"uuid": f"of-{rows}-rows", "axes": {"M": rows}, "inputs": inputs}
 
 
+WORKLOAD = f"{json.dumps(workload(3, 2.0))}\n{json.dumps(workload(40, 0.5))}\n"
+
+
 @pytest.fixture(scope="module")
 def trace_run(made_once: MadeOnce) -> Path:
     """The folder of one `kbench run problem` of a definition with two workloads and its solutions."""
-
-    def make(folder: Path) -> None:
-        problem = folder / "problem"
-        problem.mkdir()
-        (problem / "definition.json").write_text(json.dumps(DEFINITION))
-        (problem / "workload.jsonl").write_text("".join(json.dumps(workload(*w)) + "\n" for w in ((3, 2.0), (40, 0.5))))
-        for name, (language, buffers, files) in SOLUTIONS.items():
-            (problem / f"{name}.json").write_text(solution("scale_n8", name, files, language, buffers))
-        keep(run_kbench("run", "problem", *RUN, folder=folder), folder)
-
-    return made_once("trace", make)
+    files = {
+        f"problem/{name}.json": solution("scale_n8", name, files, language, buffers)
+        for name, (language, buffers, files) in SOLUTIONS.items()
+    }
+    files |= {"problem/definition.json": json.dumps(DEFINITION), "problem/workload.jsonl": WORKLOAD}
+    return folder_of(made_once, "trace", files, "run", "problem", *RUN)
 
 
 def rows(folder: Path, provider: str) -> list[dict[str, str]]:
@@ -135,7 +133,6 @@ def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(folder: Pa
     assert ended.code == 0 and "2 cases x 2 providers" in ended.out and "wrong: will run" in ended.out
 
 
-WORKLOAD = json.dumps(workload(3, 2.0)) + "\n"
 NO_FUNCTION = solution("scale_n8", "mine", {"main.py": ""}).replace("main.py::run", "main.py")
 UNKNOWN_KIND = {"axes": {"M": {"type": "vary"}}}
 NO_PYTHON = {"reference": "def run(x, a, weight)\n    return x\n"}
@@ -146,7 +143,7 @@ NO_PYTHON = {"reference": "def run(x, a, weight)\n    return x\n"}
     [
         ("definition.json", json.dumps(DEFINITION | UNKNOWN_KIND, indent=2), ("definition.json:", "vary")),
         ("definition.json", json.dumps(DEFINITION | NO_PYTHON, indent=2), ("reference:1:",)),
-        ("workload.jsonl", WORKLOAD + '{"axes": {"M": -1}, "inputs": {}}', ("jsonl:2", "axes.M")),
+        ("workload.jsonl", WORKLOAD + '{"axes": {"M": -1}, "inputs": {}}', ("jsonl:3", "axes.M")),
         ("mine.json", NO_FUNCTION, ("entry_point",)),
     ],
 )
@@ -188,19 +185,15 @@ ENDS = {
 @pytest.fixture
 def scaled(made_once: MadeOnce) -> dict[tuple[str, int], Row]:
     """The row of each solution and size."""
-
-    def make(folder: Path) -> None:
-        drawn = {"x": {"type": "random"}}
-        share = {"tolerance": {"required_matched_ratio": 0.99}}
-        work = [{"axes": {"N": n}, "inputs": drawn, **(share if n == SHARE else {})} for n in (STRICT, SHARE, TINY)]
-        (folder / "definition.json").write_text(json.dumps(SCALED))
-        (folder / "workload.jsonl").write_text("\n".join(map(json.dumps, work)))
-        for name, end in ENDS.items():
-            code = f"import torch\n\ndef run(x):\n    {FACTOR}\n    {end}\n"
-            (folder / f"{name}.json").write_text(solution("scaled", name, {"main.py": code}))
-        run_kbench("run", ".", *RUN, "--out", "results", folder=folder)
-
-    [results] = (made_once("scaled", make) / "results").glob("*.csv")
+    drawn = {"x": {"type": "random"}}
+    share = {"tolerance": {"required_matched_ratio": 0.99}}
+    work = [{"axes": {"N": n}, "inputs": drawn, **(share if n == SHARE else {})} for n in (STRICT, SHARE, TINY)]
+    files = {"definition.json": json.dumps(SCALED), "workload.jsonl": "\n".join(map(json.dumps, work))}
+    for name, end in ENDS.items():
+        code = f"import torch\n\ndef run(x):\n    {FACTOR}\n    {end}\n"
+        files[f"{name}.json"] = solution("scaled", name, {"main.py": code})
+    folder = folder_of(made_once, "scaled", files, "run", ".", *RUN, "--out", "results")
+    [results] = (folder / "results").glob("*.csv")
     return {(row["provider"], int(row["N"])): row for row in providers_of(results)}
 
 
@@ -268,25 +261,21 @@ class ModelNew(nn.Module):
     def forward(self, x):
         {body}
 """
-IMPORTS = "from beside import imported\n        return imported(self.linear(x))"
+BODIES = {
+    "right": "return torch.softmax(self.linear(x), 1)",
+    "zeros": "return torch.zeros_like(self.linear(x))",
+    "imports": "from beside import imported\n        return imported(self.linear(x))",
+    "raises": "return x.nothing()",
+}
+BESIDE = "import torch\n\ndef imported(x):\n    return torch.softmax(x, 1)\n"
 
 
 @pytest.fixture(scope="module")
 def model_run(made_once: MadeOnce) -> Path:
     """The folder of one `kbench run problem` of a KernelBench problem with its solutions."""
-
-    def make(folder: Path) -> None:
-        problem = folder / "problem"
-        problem.mkdir()
-        (problem / "1_Softmax.py").write_text(MODEL)
-        (problem / "right.py").write_text(NEW.format(body="return torch.softmax(self.linear(x), 1)"))
-        (problem / "zeros.py").write_text(NEW.format(body="return torch.zeros_like(self.linear(x))"))
-        (problem / "imports.py").write_text(NEW.format(body=IMPORTS))
-        (problem / "beside.py").write_text("import torch\n\ndef imported(x):\n    return torch.softmax(x, 1)\n")
-        (problem / "raises.py").write_text(NEW.format(body="return x.nothing()"))
-        run_kbench("run", "problem", *RUN, folder=folder)
-
-    return made_once("model", make)
+    files = {f"problem/{name}.py": NEW.format(body=body) for name, body in BODIES.items()}
+    files |= {"problem/1_Softmax.py": MODEL, "problem/beside.py": BESIDE}
+    return folder_of(made_once, "model", files, "run", "problem", *RUN)
 
 
 def test_each_modelnew_is_a_provider_with_the_weights_of_the_model(model_run: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, MadeOnce, Row, keep, kept, providers_of, rows_of, run_process
+from promises.outside import QUICK, MadeOnce, Row, folder_of, kept, providers_of, rows_of, run_process
 
 SCRIPT = """
 import ctypes
@@ -140,13 +140,8 @@ print("torch at 8:", frame.iloc[0, 1], "builds at 16:", frame.iloc[1, 2])
 
 @pytest.fixture(scope="module")
 def measured(made_once: MadeOnce) -> Path:
-    """The folder of one `kbench run` of the script."""
-
-    def make(folder: Path) -> None:
-        (folder / "bench.py").write_text(SCRIPT)
-        keep(run_process("run", "bench.py", *QUICK, "--no-plot", folder=folder), folder)
-
-    return made_once("script-lines", make)
+    command = ("run", "bench.py", *QUICK, "--no-plot")
+    return folder_of(made_once, "script-lines", {"bench.py": SCRIPT}, *command, run=run_process)
 
 
 def own_table(folder: Path, plot: str) -> list[Row]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, MadeOnce, keep, kept, providers_of, rows_of, run_kbench
+from promises.outside import QUICK, MadeOnce, folder_of, kept, providers_of, rows_of, run_kbench
 
 LINES = ["none", "default-dtype", "default-device", "threads", "seed", "deterministic"]
 LINES += ["no-grad", "inference", "autocast", "sdpa-kernel"]
@@ -110,13 +110,8 @@ decorated.run()
 
 @pytest.fixture(scope="session")
 def measured(made_once: MadeOnce) -> Path:
-    """The results folder of `kbench run` on the script."""
-
-    def make(folder: Path) -> None:
-        (folder / "bench.py").write_text(SCRIPT.replace("@LINES@", repr(LINES)))
-        keep(run_kbench("run", "bench.py", *QUICK, "--no-plot", folder=folder), folder)
-
-    return made_once("script-switches", make) / "results"
+    files = {"bench.py": SCRIPT.replace("@LINES@", repr(LINES))}
+    return folder_of(made_once, "script-switches", files, "run", "bench.py", *QUICK, "--no-plot") / "results"
 
 
 def test_a_line_of_a_script_is_timed_with_its_own_switches_and_modes_and_none_is_noted_as_a_fault(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, MadeOnce, Rows, keep, kept, providers_of, run_process
+from promises.outside import QUICK, MadeOnce, Rows, folder_of, kept, providers_of, run_process
 
 FILES = {
     "flashinfer/__init__.py": "",
@@ -205,15 +205,8 @@ PROGRAMS = {"flashinfer": FLASHINFER, "torch": TORCH, "tilelang": TILELANG, "oth
 
 def made(made_once: MadeOnce, name: str) -> Path:
     """The folder of one `kbench exec` of a program."""
-
-    def make(folder: Path) -> None:
-        for file, text in FILES.items():
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_text(text)
-        (folder / "bench.py").write_text(BEGIN + PROGRAMS[name])
-        keep(run_process("exec", "--", sys.executable, "bench.py", folder=folder), folder)
-
-    return made_once(f"timers-{name}", make)
+    files = FILES | {"bench.py": BEGIN + PROGRAMS[name]}
+    return folder_of(made_once, f"timers-{name}", files, "exec", "--", sys.executable, "bench.py", run=run_process)
 
 
 def rows_of_program(folder: Path) -> Rows:
@@ -302,11 +295,8 @@ bench.run(save_path=".")
 
 @pytest.fixture(scope="module")
 def units(made_once: MadeOnce) -> Path:
-    def make(folder: Path) -> None:
-        (folder / "bench.py").write_text(UNITS)
-        keep(run_process("run", "bench.py", *QUICK, "--no-plot", folder=folder), folder)
-
-    return made_once("script-units", make)
+    command = ("run", "bench.py", *QUICK, "--no-plot")
+    return folder_of(made_once, "script-units", {"bench.py": UNITS}, *command, run=run_process)
 
 
 def test_where_a_script_divides_a_time_by_the_number_of_calls_the_row_is_the_time_of_one(units: Path) -> None:

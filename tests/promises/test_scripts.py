@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, Kbench, MadeOnce, keep, kept, providers_of, rows_of, run_kbench, run_process
+from promises.outside import QUICK, Kbench, MadeOnce, folder_of, kept, providers_of, rows_of, run_kbench, run_process
 
 SCRIPT = """
 import argparse
@@ -121,13 +121,7 @@ sys.exit(int(sys.argv[1]))
 
 @pytest.fixture(scope="module")
 def script_run(made_once: MadeOnce) -> Path:
-    """The folder of one `kbench run bench.py -- --rows 4`."""
-
-    def make(folder: Path) -> None:
-        (folder / "bench.py").write_text(SCRIPT)
-        keep(run_kbench("run", "bench.py", *QUICK, "--", "--rows", "4", folder=folder), folder)
-
-    return made_once("script", make)
+    return folder_of(made_once, "script", {"bench.py": SCRIPT}, "run", "bench.py", *QUICK, "--", "--rows", "4")
 
 
 def lines(folder: Path, provider: str) -> list[dict[str, str]]:
@@ -355,15 +349,8 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def unusual(made_once: MadeOnce) -> Path:
-    """The folder of one `kbench run folder/unusual.py -- --x`."""
-
-    def make(folder: Path) -> None:
-        (folder / "folder").mkdir()
-        (folder / "folder" / "unusual.py").write_text(UNUSUAL)
-        (folder / "folder" / "beside.py").write_text("NAME = 'beside'\n")
-        keep(run_kbench("run", "folder/unusual.py", *QUICK, "--no-plot", "--", "--x", folder=folder), folder)
-
-    return made_once("unusual", make)
+    files = {"folder/unusual.py": UNUSUAL, "folder/beside.py": "NAME = 'beside'\n"}
+    return folder_of(made_once, "unusual", files, "run", "folder/unusual.py", *QUICK, "--no-plot", "--", "--x")
 
 
 def test_a_script_with_generators_processes_and_another_working_folder_runs_as_python_would_run_it(
@@ -391,14 +378,9 @@ def test_each_plot_of_a_script_has_a_file_and_objects_are_words_and_flops_give_t
 
 @pytest.fixture(scope="module")
 def program_run(made_once: MadeOnce) -> Path:
-    """The folder of one `kbench exec` of a program that ends with exit code 7."""
-
-    def make(folder: Path) -> None:
-        (folder / "loop.py").write_text(PROGRAM)
-        (folder / "helper.py").write_text("NAME = 'beside'\n")
-        keep(run_process("exec", "--", sys.executable, "loop.py", "7", folder=folder), folder)
-
-    return made_once("program", make)
+    """The program ends with exit code 7."""
+    files = {"loop.py": PROGRAM, "helper.py": "NAME = 'beside'\n"}
+    return folder_of(made_once, "program", files, "exec", "--", sys.executable, "loop.py", "7", run=run_process)
 
 
 def test_exec_runs_the_program_as_it_is_and_has_its_exit_code(program_run: Path) -> None:

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import torch
 from common import Kbench
-from measure.in_process import measured
 
 from kbench.contract.operator import registered
 from kbench.results.case import Case
@@ -49,15 +48,12 @@ from torch import nn
 class ModelNew(nn.Module):
     def __init__(self, features, bias):
         super().__init__()
-        {other}
         self.linear = nn.Linear(features, 2 * features)
         self.bias = nn.Parameter(torch.zeros(bias))
 
     def forward(self, x, shift, a):
-        return torch.addmm(shift[:, None].to(x.dtype) + a * self.bias, x, self.linear.weight.T, alpha=a){end}
+        return torch.addmm(shift[:, None].to(x.dtype) + a * self.bias, x, self.linear.weight.T, alpha=a)
 """
-RIGHT = NEW.format(other="self.first = torch.randn(3)", end=" + a * self.linear.bias")
-WRONG = NEW.format(other="pass", end="")
 
 pytestmark = pytest.mark.usefixtures("no_operators")
 
@@ -87,22 +83,8 @@ def test_the_reference_is_the_model_in_float64_with_the_same_weights(tmp_path: P
     assert 0 < (exact - rounded).abs().max() < 0.1
 
 
-def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(tmp_path: Path) -> None:
-    refuses = PROBLEM.replace("        return", "        assert x.dtype == torch.float32\n        return")
-    wrong = RIGHT.replace("a * self.linear.bias", "1.01 * a * self.linear.bias")
-    load(write(tmp_path / "problem", mlp=refuses, right=RIGHT, wrong=wrong))
-    rows = measured(registered["mlp"], dtype="float32")
-    assert {name: row.status.value for name, row in rows.items()} == {
-        "reference": "ok",
-        "right": "ok",
-        "wrong": "wrong",
-    }
-    assert "the problem's tolerance (atol 0.0001, rtol 0.0001)" in rows["wrong"].reason
-    assert all(row.max_ulp is None for row in rows.values()), "no error against float64 is claimed"
-
-
 def test_one_file_may_hold_the_problem_and_its_solution(tmp_path: Path) -> None:
-    load(write(tmp_path / "problem", both=PROBLEM + RIGHT) / "both.py")
+    load(write(tmp_path / "problem", both=PROBLEM + NEW) / "both.py")
     assert list(registered["both"].providers) == ["reference", "ModelNew"]
 
 
