@@ -13,7 +13,7 @@ import pytest
 from kbench.config import load
 from kbench.contract.tensor import Layout
 from kbench.errors import ResultsError
-from kbench.execute import existing_results
+from kbench.execute.existing_results import ExistingResults, ResumeMode, read_existing
 from kbench.execute.plan import Plan, make_plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
@@ -84,26 +84,16 @@ def write_finished(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
 
 
 def read(
-    path: Path,
-    layout: Plan,
-    machine: Machine = MACHINE,
-    how: existing_results.ResumeMode = "resume",
-    scope: str = "device",
-) -> existing_results.ExistingResults:
+    path: Path, layout: Plan, machine: Machine = MACHINE, how: ResumeMode = "resume", scope: str = "device"
+) -> ExistingResults:
     plan = dataclasses.replace(layout, catalog=dataclasses.replace(layout.catalog, machine=machine))
-    return existing_results.read_existing(path, plan, how, scope)
+    return read_existing(path, plan, how, scope)
 
 
-def refused(
-    path: Path,
-    layout: Plan,
-    machine: Machine = MACHINE,
-    how: existing_results.ResumeMode = "resume",
-    scope: str = "device",
-) -> str:
+def refused(path: Path, layout: Plan, machine: Machine = MACHINE, **how: Any) -> str:
     before = hashlib.sha256(path.read_bytes()).digest()
     with pytest.raises(ResultsError) as caught:
-        read(path, layout, machine, how, scope)
+        read(path, layout, machine, **how)
     assert hashlib.sha256(path.read_bytes()).digest() == before
     assert "\n" not in str(caught.value)
     return str(caught.value)

@@ -2,72 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from stand_in import Silent, StandIn, task
 
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, Task
+from kbench.protocol import CatalogRequest
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
-BAD = """
-open(LOG, "a").write(f"{os.getpid()} {' '.join(names())}\\n")
+EXITS = """
 for number, name in enumerate(names()):
-    for step in ("build", "check"):
-        begin(number, step, limit_s=0.3 if name.startswith("hangs") else 20)
-        if name.startswith("exits") and request["case"]["axes"]["M"] != 99:
-            os._exit(5)
-        if name.startswith("segfaults"):
-            os.kill(os.getpid(), signal.SIGSEGV)
-        if name.startswith("hangs"):
-            time.sleep(60)
-        say("StepEnded", index=number)
+    begin(number, "build", limit_s=20)
+    if name == "exits" and request["case"]["axes"]["M"] != 99:
+        os._exit(5)
+    say("StepEnded", index=number)
 say("Rows", rows=rows())
 """
 
-
-class Bad:
-    """A supervisor of stand-ins, whose name says what they do. `requests` are the providers of each request to a worker."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self.listener = Silent()
-        self.supervisor = WorkerSupervisor(CatalogRequest(()), self.listener.note)
-
-    def measure(self, todo: Task) -> dict[str, Row]:
-        return {row.provider: row for row in self.supervisor.measure(todo, self.listener).rows}
-
-    @property
-    def requests(self) -> list[str]:
-        return [line.partition(" ")[2] for line in self._log.read_text().splitlines()] if self._log.exists() else []
+Measure = Callable[..., dict[str, Row]]
 
 
 @pytest.fixture
-def bad(stand_in: StandIn, tmp_path: Path) -> Iterator[Bad]:
-    log = tmp_path / "requests"
-    stand_in(BAD.replace("LOG", repr(str(log))))
-    made = Bad(log)
-    yield made
-    made.supervisor.stop()
+def measure(stand_in: StandIn) -> Iterator[Measure]:
+    """Measure `mine` and `exits` in a case with this M: `exits` takes the worker down unless M is 99."""
+    stand_in(EXITS)
+    listener, todo = Silent(), task("mine", "exits")
+    supervisor = WorkerSupervisor(CatalogRequest(()), listener.note)
+
+    def measure(M: int, *, keep_trying: bool = False) -> dict[str, Row]:
+        case = replace(todo.case, axes={"M": M, "N": 64})
+        measured = supervisor.measure(replace(todo, case=case, keep_trying=keep_trying), listener)
+        return {row.provider: row for row in measured.rows}
+
+    yield measure
+    supervisor.stop()
 
 
-def case(number: int, *providers: str, keep_trying: bool = False, session: int = 0) -> Task:
-    made = task(*providers)
-    axes = {"M": number, "N": 64}
-    return replace(made, case=replace(made.case, axes=axes), keep_trying=keep_trying, session=session)
-
-
-def test_keep_trying_tries_it_in_every_case(bad: Bad) -> None:
-    rows = [bad.measure(case(number, "mine", "exits", keep_trying=True)) for number in (1, 2, 3, 4)]
+def test_keep_trying_tries_it_in_every_case(measure: Measure) -> None:
+    rows = [measure(M, keep_trying=True) for M in (1, 2, 3, 4)]
     assert {row["exits"].reason for row in rows} == {"the process exited with code 5 while building"}
     assert {row["mine"].status for row in rows} == {Status.OK}
 
 
-def test_a_case_that_it_survives_begins_the_count_anew(bad: Bad) -> None:
-    rows = [bad.measure(case(number, "mine", "exits")) for number in (1, 99, 2, 3, 4)]
+def test_a_case_that_it_survives_begins_the_count_anew(measure: Measure) -> None:
+    rows = [measure(M) for M in (1, 99, 2, 3, 4)]
     assert [row["exits"].status.value for row in rows] == ["crashed", "ok", "crashed", "crashed", "crashed"]
     assert [row["exits"].reason.startswith("not tried") for row in rows] == [False, False, False, False, True]

@@ -6,7 +6,9 @@ import itertools
 import math
 
 import pytest
-from drawing import NS, Draw, case, curves, drawn_row, sweep
+from drawing import H200, NS, Draw, case, curves, drawn_row, labels, sweep
+
+from kbench.plotting.scales import short
 
 
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
@@ -56,6 +58,25 @@ def test_labels_along_x_do_not_touch(draw: Draw, sizes: list[int]) -> None:
     names = [label for label in figure.axes[0].get_xticklabels() if label.get_text()]
     boxes = sorted((label.get_window_extent() for label in names), key=lambda box: box.x0)
     assert len(boxes) >= 3 and all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize(("speed", "near"), [(3000.0, True), (300.0, False)])
+def test_a_limit_of_the_device_is_in_the_picture_where_the_values_are_near(
+    draw: Draw, speed: float, near: bool
+) -> None:
+    [figure] = draw(*sweep("triton", gbps=speed, gbps_p20=speed, gbps_p80=speed), environment=H200)
+    assert ("theoretical 4814" in labels(figure.axes[0])) == near
+
+
+def test_the_sizes_that_fit_into_the_cache_are_shaded(draw: Draw) -> None:
+    [figure] = draw(*sweep("triton"), environment=H200)  # a call takes 20 kB for each N, and the cache has 60 MiB
+    [shade] = figure.axes[0].patches
+    assert shade.get_x() + shade.get_width() == pytest.approx(3145.7, abs=0.1)  # type: ignore[attr-defined]
+    assert "fits in L2 (60 MiB)" in labels(figure.axes[0])
+
+
+def test_sizes_along_x_are_short_where_they_are_whole_multiples() -> None:
+    assert [*map(short, (512, 4096, 5000, 2**20, 3 * 2**30))] == ["512", "4K", "5000", "1M", "3G"]
 
 
 def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Draw) -> None:

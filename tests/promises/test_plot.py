@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from promises.outside import ROOT, Ended, Kbench, MadeOnce, run_kbench, write_results
-from promises.planted import NOISE, SIZES, case, picture_words, write_planted, write_slower
+from promises.planted import NOISE, SIZES, case, picture_words, write_planted, write_sessions, write_slower
 
 H200 = ROOT / "results" / "h200"
 METRICS = {
@@ -259,6 +259,19 @@ def test_a_picture_of_changes_has_the_verdicts_of_compare(kbench: Kbench, folder
     [counts] = [line.split(", ") for line in lines if re.fullmatch(r"\d+ [a-z]+(, \d+ [a-z]+)*", line)]
     assert "4 slower" in counts
     assert set(counts) <= set(words(kbench("plot", *two, "--kind", "change", "--format", "svg"), folder))
+
+
+def test_changes_without_a_sweep_are_a_list_with_the_slowest_first(kbench: Kbench, folder: Path) -> None:
+    for name, factors in {"old": (1.0, 1.0, 1.0), "new": (1.0, 0.8, 1.2)}.items():
+        write_sessions(
+            folder / f"{name}.csv", {provider: {1024: ms} for provider, ms in zip("abc", factors, strict=True)}
+        )
+    drawn = words(kbench("plot", "old.csv", "new.csv", "--kind", "change", "--format", "svg"), folder)
+    assert [text for text in drawn if text in ("a", "b", "c")] == ["c", "a", "b"]
+    assert [text[:11] for text in drawn if text.startswith(("slower  ", "faster  \N{MINUS SIGN}"))] == [
+        "slower  +20",
+        "faster  \N{MINUS SIGN}20",
+    ]
 
 
 # -- mistakes
