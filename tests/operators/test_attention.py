@@ -62,13 +62,15 @@ def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool = True) -> Tensor:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_beyond_the_tolerance(fault: str, dtype: str) -> None:
+def test_faults_are_beyond_the_tolerance(dtype: str) -> None:
     attention = operator("attention")
-    case = attention.case(dtype, **SIZES | {"S": 1024, "heads": 2})
+    case = attention.case(dtype, **SIZES | {"S": 512, "heads": 2})
     inputs = [x.cpu() for x in random_inputs(case)]
     assert accuracy(attention, case, inputs, attended(*inputs)).wrong is None
-    assert accuracy(attention, case, inputs, FAULTS[fault](*inputs)).wrong
+    not_noticed = [
+        name for name, fault in FAULTS.items() if not accuracy(attention, case, inputs, fault(*inputs)).wrong
+    ]
+    assert not_noticed == []
 
 
 RAGGED = {"B": 4, "heads": 2, "kv_heads": 2, "T": 500, "D": 32}

@@ -72,7 +72,7 @@ def test_every_forward_kernel_is_right(name: str, M: int, N: int, dtype: str, we
 
 
 @pytest.mark.parametrize("M, N, dtype, weights", [
-    (9, 77, "float32", "same"), (7, 192, "bfloat16", "float32"), (40, 96, "float16", "same"),
+    (9, 77, "float32", "same"), (7, 192, "bfloat16", "float32"), (24, 96, "float16", "same"),
 ])  # fmt: skip
 @pytest.mark.parametrize("form", BACKWARD)
 @pytest.mark.parametrize("name", NORMS)
@@ -92,14 +92,14 @@ def test_rows_that_nothing_else_can_hold_are_right(name: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("form, first", [("rows and columns", 1), ("resident", 1), ("two programs share a row", 2)])
-@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("name", ["add_rmsnorm", "layernorm"])
 def test_tensors_of_16_bits_that_begin_anywhere_are_right(
     name: str, form: str, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All tensors, and the weight alone. A kernel that was compiled for aligned tensors is not used for others of the same
-    shape. `test_every_provider.py` has the launches of the table."""
+    shape. `test_every_provider.py` has the launches of the table, and rmsnorm, whose tensors add_rmsnorm has too."""
     monkeypatch.setattr(launch, "backward_way", BACKWARD[form])
-    case = operator(name).case("bfloat16", M=5, N=304, mode="full")
+    case = operator(name).case("bfloat16", M=3, N=304, mode="full")
     inputs, weight = random_inputs(case), [*operator(name).inputs].index("weight")
     moved = [
         x.new_empty(*x.shape[:-1], 312)[..., first : first + 304].copy_(x) if x.shape[-1] == 304 else x for x in inputs

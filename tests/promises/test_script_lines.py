@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, MadeOnce, Row, folder_of, kept, providers_of, rows_of, run_process
+from promises.outside import QUICK, Kbench, MadeOnce, Row, folder_of, kept, providers_of, rows_of, run_process
 
 SCRIPT = """
 import ctypes
@@ -279,7 +279,7 @@ def test_exec_measures_the_lines_of_a_plot_beside_each_other(folder: Path) -> No
 
 
 @pytest.mark.parametrize("option", ["--resume", "--dry-run", "--only=torch", "--set=N=3"])
-def test_an_option_that_needs_a_plan_is_refused_for_a_script(folder: Path, option: str) -> None:
+def test_an_option_that_needs_a_plan_is_refused_for_a_script(folder: Path, kbench: Kbench, option: str) -> None:
     (folder / "bench.py").write_text(HANGS)
-    ended = run_process("run", "bench.py", option, folder=folder)
+    ended = kbench("run", "bench.py", option)
     assert ended.code == 2 and "script" in ended.err and not (folder / "results").exists()
