@@ -22,27 +22,12 @@ def row(name: str, ms: float, role: str = Role.PROVIDER, **more: object) -> Row:
     return made(provider=name, role=role, ms=ms, **{"round_ms": (ms,) * 3} | more)
 
 
-def judged(
-    claimed_ms: float,
-    wall_ms: list[float],
-    timer: str = "do_bench",
-    launch_ms: float | None = None,
-    reason: str = "",
-    flags: tuple[str, ...] = (),
-) -> Row:
+def judged(claimed_ms: float, wall_ms: list[float], timer: str = "do_bench", **fields: object) -> Row:
     """A provider that claims `claimed_ms` per call, and whose rounds of 100 samples took `wall_ms` on the parent's clock.
     There are two honest rows beside it."""
     rounds = len(wall_ms)
     rows = (
-        row(
-            "mine",
-            claimed_ms,
-            timer=timer,
-            launch_ms=launch_ms,
-            reason=reason,
-            flags=flags,
-            round_ms=(claimed_ms,) * rounds,
-        ),
+        row("mine", claimed_ms, timer=timer, round_ms=(claimed_ms,) * rounds, **fields),
         row("other", HONEST_MS, timer=timer, round_ms=(HONEST_MS,) * rounds),
         row("copy", HONEST_MS, Role.CONTROL, timer=timer, round_ms=(HONEST_MS,) * rounds),
     )

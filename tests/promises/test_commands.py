@@ -84,7 +84,7 @@ def folders(folder: Path) -> Path:
         ]
         write_results(folder / name / "softmax.csv", rows)
         write_results(folder / "both" / f"{name}.csv", rows)
-    (folder / "base" / "softmax.20261120-100000.csv").write_text("a run that was moved aside\n")
+    write_results(folder / "base" / "softmax.20261120-100000.csv", rows)  # a run that was moved aside
     (folder / "none").mkdir()
     return folder
 

@@ -286,6 +286,7 @@ def test_each_modelnew_is_a_provider_with_the_weights_of_the_model(model_run: Pa
 def test_the_model_is_the_reference_and_the_baseline_and_its_bytes_include_the_weights(model_run: Path) -> None:
     [row] = rows(model_run, "reference")
     assert row["status"] == "ok" and float(row["speedup"]) == 1.0 and row["dtype"] == "float32"
+    assert 0 < float(row["max_ulp"]) < 100, "the reference computes in float64"
     call_bytes = float(row["gbps"]) * float(row["ms"]) * 1e6
     inputs_and_outputs, weights = 4 * (6 * 8 + 6 * 16), 4 * (8 * 16 + 16)
     assert call_bytes == pytest.approx(inputs_and_outputs + weights)

@@ -9,7 +9,16 @@ import pytest
 
 from promises.outside import Kbench, write_results
 
-NAMES = ("::add-mask::a", "=HYPERLINK(1)", "@SUM(1)", "a%0A::error::b", "##[error]c", "\x1b[2Jd", "<script>![x](y)")
+NAMES = (
+    "::add-mask::a",
+    "=HYPERLINK(1)",
+    "@SUM(1)",
+    "a%0A::error::b",
+    "##[error]c",
+    "\x1b[2Jd",
+    "<script>![x](y)",
+    "e|f",
+)
 
 
 @pytest.fixture
@@ -35,14 +44,15 @@ def test_an_annotation_of_github_is_one_line(kbench: Kbench, pair: tuple[str, st
     lines = kbench("compare", *pair, "--export", "github=-", "--fail-on", "slower").out.splitlines()
     begins = tuple(f"::{level} title=kbench compare" for level in ("error", "warning", "notice"))
     assert len(lines) > len(NAMES) and all(line.startswith(begins) for line in lines)
-    assert any(line.startswith("::error") for line in lines)
+    assert any(line.startswith("::error") for line in lines) and any("a%250A" in line for line in lines)
 
 
-def test_markdown_holds_no_html_and_no_picture_and_no_exported_cell_is_a_formula(
+def test_markdown_holds_no_html_no_picture_and_no_mention_and_no_exported_cell_is_a_formula(
     kbench: Kbench, pair: tuple[str, str], folder: Path
 ) -> None:
     written = kbench("compare", *pair, "--export", "markdown=-").out
     assert "<script>" not in written and "![x](" not in written and "script" in written
+    assert "@SUM" not in written and "e|f" not in written and "e\\|f" in written
     kbench("compare", *pair, "--export", "csv=c.csv")
     with (folder / "c.csv").open(newline="") as file:
         cells = [cell for row in csv.DictReader(file) for cell in (row["provider"], row["reason"])]

@@ -51,6 +51,11 @@ def test_no_value_and_no_type_of_a_scalar_is_lost(tmp_path: Path, name: str, val
     pd.testing.assert_series_equal(pd.read_csv(tmp_path / "a.csv")[name], pd.Series(values, name=name))
 
 
+def test_a_lone_carriage_return_in_a_reason_ends_no_line(tmp_path: Path) -> None:
+    [row] = read_results(write_gelu_rows(tmp_path / "a.csv", gelu_row(ms=None, status="error", reason="a\rb"))).rows
+    assert row.reason == "a\\rb"
+
+
 def test_what_a_spreadsheet_saves_is_read_alike(csv: Path) -> None:
     before = read_results(csv)
     empty_rows = b"," * (len(before.header) - 1) + b"\r\n \r\n\r\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import os
 import signal
@@ -14,16 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 from common import Kbench
+from promises.outside import rows_of
 
 from kbench.execute.program import program_name
 from kbench.measure.scripts.closures import label_of
 
 pytest.importorskip("triton")
-
-
-def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
-    with (folder / "results" / f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
 
 
 # With threads of torch's own, a fork can hang.
@@ -64,7 +59,7 @@ def test_calls_in_helpers_threads_and_forks_are_told_apart(kbench: Kbench, tmp_p
     (tmp_path / "calls.py").write_text(CALLS)
     run = kbench("exec", "--", sys.executable, "calls.py")
     assert run.returncode == 0, run.stderr
-    rows = rows_of(tmp_path, "calls")
+    rows = rows_of(tmp_path / "results" / "calls.csv")
     in_order = [(row["provider"], row["order"]) for row in rows if row["session"] == "0"]
     assert in_order[:5] == [(f"calls.py:{line}", order) for order in "12" for line in (10, 11)] + [
         ("calls.py:7 relu", "1")
@@ -136,5 +131,5 @@ def test_ctrl_c_ends_the_program_and_keeps_its_rows(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode == 130
-    assert len(rows_of(tmp_path, "sleepy")) == 1
+    assert len(rows_of(tmp_path / "results" / "sleepy.csv")) == 1
     assert '"interrupted": true' in (tmp_path / "results" / "sleepy.env.json").read_text()

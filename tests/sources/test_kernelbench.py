@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from common import Kbench
 
 from kbench.contract.operator import registered
-from kbench.results.case import Case
 from kbench.sources import SourceFault
 from kbench.sources.problems.kernelbench import load
 
@@ -63,24 +61,6 @@ def write(folder: Path, **files: str) -> Path:
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     return folder
-
-
-def inputs_of(case: Case, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    from kbench.measure.correctness.definition import Definition
-    from kbench.measure.correctness.inputs import Inputs
-    from kbench.measure.machine.device import Device
-
-    return Inputs(Definition(registered[case.operator], case), Device(), seed).draw("timed")
-
-
-def test_the_reference_is_the_model_in_float64_with_the_same_weights(tmp_path: Path) -> None:
-    load(write(tmp_path / "problem", mlp=PROBLEM))
-    operator, case = registered["mlp"], Case("mlp", {}, "bfloat16")
-    x, shift = inputs_of(case)
-    exact = operator.reference(x.double(), shift, dtype="bfloat16")
-    rounded = operator.providers["reference"].bind(case, {})(x, shift)
-    assert (exact.dtype, rounded.dtype) == (torch.float64, torch.bfloat16)
-    assert 0 < (exact - rounded).abs().max() < 0.1
 
 
 def test_one_file_may_hold_the_problem_and_its_solution(tmp_path: Path) -> None:

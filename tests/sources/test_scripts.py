@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
 from common import Kbench
+from promises.outside import providers_of
 
 pytest.importorskip("triton")
 
 SCRIPTS = Path(__file__).parent / "scripts"
-
-Cells = dict[str, str]
-
-
-def rows_of(folder: Path, name: str, role: str = "provider") -> list[Cells]:
-    with (folder / "results" / f"{name}.csv").open() as file:
-        return [row for row in csv.DictReader(file) if row["role"] == role]
 
 
 def findings_of(stdout: str) -> list[str]:
@@ -30,7 +23,7 @@ def findings_of(stdout: str) -> list[str]:
 def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, tmp_path: Path) -> None:
     run = kbench("run", SCRIPTS / "on_a_device.py", "--set", "rounds=2", "--set", "rep_ms=20", "--no-plot")
     assert run.returncode == 0, run.stderr
-    rows = {(row["provider"], row["N"]): row for row in rows_of(tmp_path, "rows")}
+    rows = {(row["provider"], row["N"]): row for row in providers_of(tmp_path / "results" / "rows.csv")}
     assert rows["triton", "1000"]["agreement"] == rows["triton", "4000"]["agreement"] == "agrees"
     findings = findings_of(run.stdout)
     assert any(

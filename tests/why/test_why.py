@@ -89,8 +89,15 @@ def test_a_clock_below_the_highest_is_a_reason(results: Write) -> None:
     assert reasons(path)[0] == ("slow-clock", "The device ran at 990 MHz. Its highest clock is 1980 MHz.")
 
 
+def test_the_time_of_the_timer_itself_is_a_reason(results: Write) -> None:
+    path = results(timed(ms=0.02), row(4096, 0.008, "empty", role="control"))
+    said = "Of the 20.00 us, the timer itself takes about 8.00 us (control empty)."
+    assert ("timer-overhead", said) in reasons(path), reasons(path)
+
+
 def test_a_kernel_at_full_speed_is_still_told_that_the_host_is_slower(results: Write) -> None:
-    found = reasons(results(timed(sol=0.97, launch_ms=0.15)))
-    assert [kind for kind, _ in found] == ["at-speed", "host-bound"]
+    several = launched(times=8)
+    found = reasons(results(timed(several, sol=0.97, launch_ms=0.15), calls=(several,)))
+    assert [kind for kind, _ in found] == ["at-speed", "host-bound"], "and not that it has several kernels"
     found = reasons(results(timed(sol=0.97, launch_ms=1.5)))
     assert [kind for kind, _ in found] == ["host-bound", "at-speed"], "it would wait most of the time"
