@@ -168,7 +168,8 @@ def test_every_format_says_how_many_rows_are_unclear(
     gate = json.loads((folder / "c.json").read_text())["gate"]
     assert gate["passed"] is False and said in gate["text"]
     assert json.loads((folder / "c.json").read_text())["summary"]["unclear"] == 4
-    assert any(said in line for line in (folder / "c.md").read_text().splitlines()[:3])
+    markdown = (folder / "c.md").read_text()
+    assert any(said in line for line in markdown.splitlines()[:3]) and "<details open><summary>4 unclear" in markdown
     assert said in (folder / "summary.md").read_text()
     assert any(line.startswith("::notice ") and said in line for line in done.out.splitlines())
     outputs = (folder / "outputs").read_text().splitlines()
