@@ -20,6 +20,7 @@ from making import failed, row, write_rows
 
 from kbench.comparison.verdict import Verdict
 from kbench.history.change_points import level_changes, own_noise, shared_noise
+from kbench.history.changes import MovedProperty
 from kbench.history.report import HistoryOptions, HistoryReport, judge_runs
 from kbench.history.report_text import report_lines
 from kbench.history.timeline import Run
@@ -48,6 +49,7 @@ class Night:
     fields: Mapping[str, Any] = field(default_factory=dict)
     mine: Mapping[str, Any] = field(default_factory=dict)
     sessions: int = 1
+    torch: str = "2.9.0"
 
 
 def rows_of(number: int, night: Night) -> list[Row]:
@@ -72,8 +74,9 @@ def rows_of(number: int, night: Night) -> list[Row]:
 
 def judged(nights: int, of: Callable[[int], Night], **options: Any) -> HistoryReport:
     """A judged history of so many nights."""
-    machine = Environment.model_validate(MACHINE)
-    runs = [Run(Path("nightly.csv"), rows_of(number, of(number)), machine) for number in range(nights)]
+    in_order = [of(number) for number in range(nights)]
+    machines = [Environment.model_validate(MACHINE | {"packages": {"torch": night.torch}}) for night in in_order]
+    runs = [Run(Path("nightly.csv"), rows_of(number, in_order[number]), machines[number]) for number in range(nights)]
     return judge_runs(Path("history"), runs, HistoryOptions(**options))
 
 
@@ -116,6 +119,21 @@ def test_a_step_of_the_copies_and_another_device_of_a_pool_are_named() -> None:
         assert change.moved.copies == pytest.approx(1.05, abs=0.01)
     text = r"device UUID GPU-1 -> GPU-2; machine: the copy control became [45]\.\d% slower, which is subtracted"
     assert re.search(text, text_of(report))
+
+
+def test_changes_are_in_the_order_of_time_and_a_new_package_is_one_of_the_stack() -> None:
+    def night(number: int) -> Night:
+        factors = {"torch": 1.2 if number >= STEP else 1.0, "mine": 1.2 if number >= STEP - 5 else 1.0}
+        return Night(factors, torch="2.10.0" if number >= STEP else "2.9.0")
+
+    report = judged(20, night, everything=True)
+    assert [change.series.key.provider for change in report.changes] == ["mine"] * 3 + ["torch"] * 3
+    stack = [[moved.text for moved in change.moved.properties["stack"]] for change in report.changes]
+    assert stack == [[]] * 3 + [["torch 2.9.0 -> 2.10.0"]] * 3
+
+
+def test_a_commit_is_cut_and_keeps_its_mark_of_uncommitted_changes() -> None:
+    assert MovedProperty("commit", "a" * 40, "b" * 40 + "+").text == "commit aaaaaaaaaa -> bbbbbbbbbb+"
 
 
 # -- changes of status

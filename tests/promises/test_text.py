@@ -51,7 +51,7 @@ def test_markdown_holds_no_html_no_picture_and_no_mention_and_no_exported_cell_i
     kbench: Kbench, pair: tuple[str, str], folder: Path
 ) -> None:
     written = kbench("compare", *pair, "--export", "markdown=-").out
-    assert "<script>" not in written and "![x](" not in written and "script" in written
+    assert "<script" not in written and "![x](" not in written and "script" in written
     assert "@SUM" not in written and "e|f" not in written and "e\\|f" in written
     kbench("compare", *pair, "--export", "csv=c.csv")
     with (folder / "c.csv").open(newline="") as file:
