@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "comparing_simulation.py"
-RUNS = 60
+RUNS = 40
 
 
 @pytest.fixture(scope="module")
