@@ -97,7 +97,7 @@ def judge(
     """
     from kbench.judging.answer_text import verdict_lines
     from kbench.judging.judge import JudgeOptions
-    from kbench.judging.judge import judge as find_out
+    from kbench.judging.judge import judge as judge_file
 
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
@@ -127,7 +127,7 @@ def judge(
         ledger=ledger,
     )
     try:
-        judged = find_out(file, options, terminal.note)
+        judged = judge_file(file, options, terminal.note)
     except KeyboardInterrupt:
         terminal.note("interrupted; kbench judge gives its verdict at the end, so there is none")
         return ExitStatus.INTERRUPTED
