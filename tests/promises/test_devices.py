@@ -131,6 +131,7 @@ def cluster(made_once: MadeOnce) -> Path:
             (folder / "other").mkdir()
             (folder / "other" / "kernels.py").write_text(f"{PLUGIN}# faster\n")
             dask.add_worker("--name", "other", folder=folder / "other")
+            wait_for(lambda: "differs there" in (folder / "dask.log").read_text())  # before a better worker is there
             dask.add_worker()
             wait_for(lambda: "32" in sizes_in(folder / "results" / "sweep.csv"))
             first_worker.kill()
