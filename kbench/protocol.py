@@ -148,7 +148,7 @@ class Measure(BaseModel):
 class CatalogRequest:
     """Import plug-ins, load a source, and answer with a `Catalog`. Every worker gets this request first.
 
-    plugins  files that the user names
+    plugins  files that the user names: plug-ins, or further solutions of the problem
     source   the absolute path of the problem to measure (see kbench/sources/); empty for a config
     """
 

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "files": "errors",
     "history": "comparison errors results text",
     "interrupts": "",
-    "judging": "analysis config contract errors execute interrupts launches protocol results text why",
+    "judging": "analysis config contract errors execute interrupts launches protocol results sources text why",
     "kernels": "contract results",
     "kernels/norms": "kernels",
     "launches": "files results",

@@ -54,7 +54,6 @@ def check(
     could be checked; 130 interrupted.
     """
     from kbench import interrupts
-    from kbench.config.load import load_config
     from kbench.execute.plan import find_extremes, make_plan
     from kbench.execute.prepare import try_operator
     from kbench.execute.progress import make_progress
@@ -62,11 +61,15 @@ def check(
     from kbench.judging.answer import CheckAnswer, check_provider, exit_status
     from kbench.judging.judge import command_again
     from kbench.protocol import CatalogRequest
+    from kbench.sources.source_config import load_source_or_config
 
-    loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    loaded = load_source_or_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
     rows: list[Row] = []  # of the cases that are complete
     interrupted = False
-    with interrupts.once(), WorkerSupervisor(CatalogRequest(loaded.plugins), terminal.note) as supervisor:
+    with (
+        interrupts.once(),
+        WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note) as supervisor,
+    ):
         catalog = supervisor.start()
         plan = make_plan(loaded.resolve(catalog), catalog, keep_trying=keep_trying)
         for failure in catalog.plugin_errors:

@@ -16,14 +16,20 @@ from kbench.text.words import plural, split_words
 
 def judge(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.py", help="A Python file that registers the providers to judge.")
+        Path,
+        typer.Argument(
+            metavar="FILE.py",
+            help="A Python file that registers the providers to judge, or a solution of the problem: a file with ModelNew, or "
+            "a JSON file of FlashInfer-Trace.",
+        ),
     ],
     against: Annotated[
         str,
         typer.Option(
             "--against",
             metavar="CONFIG",
-            help="A config with the operator, the cases and the baselines: a built-in one such as rmsnorm, or a YAML file.",
+            help="A config with the operator, the cases and the baselines: a built-in one such as rmsnorm, or a YAML file. Or "
+            "a problem of KernelBench or FlashInfer-Trace.",
         ),
     ],
     provider: Annotated[
@@ -105,8 +111,8 @@ def judge(
         if not path.is_file():
             problem = "not a regular file" if path.exists() else "no such file"
             raise UsageError(f"{path}: {problem}; name a Python file that registers a provider")
-        if path.suffix != ".py":
-            raise UsageError(f"{path}: not a Python file; its name must end in .py")
+        if path.suffix not in (".py", ".json"):
+            raise UsageError(f"{path}: neither a Python file nor a solution of FlashInfer-Trace; name one (.py, .json)")
     if (champion is None) is not (ledger is None):
         raise UsageError("--champion and --ledger belong together: the ledger counts the candidates that were tried")
     if champion and out:

@@ -103,10 +103,10 @@ def run(
     Exit code: 0 success; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing could be measured; 130
     interrupted.
     """
-    from kbench.config.load import load_config, measure_settings
+    from kbench.config.load import measure_settings
     from kbench.execute.run import RunOptions
     from kbench.sources import SourceKind, source_of
-    from kbench.sources.source_config import SourceConfig
+    from kbench.sources.source_config import load_source_or_config
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
@@ -134,18 +134,8 @@ def run(
             _refuse(config, of_plans, "a script, which says what it measures as it runs")
             settings = measure_settings(sets or (), sessions)
             return _measure_script(config, arguments or (), out, settings, plots=plots)
-        if kind is SourceKind.FOLDER:
-            of_configs = {
-                "--profile": profile,
-                "--plugin": plugin,
-                "--shapes": shapes,
-                "an argument after --": arguments,
-            }
-            _refuse(config, of_configs, "a benchmark problem")
-            source = SourceConfig(str(config.absolute()), sets=sets or (), only=only or (), sessions=sessions)
-            return _measure(source, options, dry_run=dry_run, plots=plots)
-        _check_config(config, arguments or ())
-        loaded = load_config(
+        _check_config(config, arguments or (), is_problem=kind is SourceKind.FOLDER)
+        loaded = load_source_or_config(
             config,
             sets=sets or (),
             only=only or (),
@@ -166,13 +156,14 @@ def _refuse(path: Path, options: Mapping[str, Any], kind: str) -> None:
         raise UsageError(f"{path}: {', '.join(refused)} cannot be used with {kind}; leave it out")
 
 
-def _check_config(config: Path, arguments: Sequence[str]) -> None:
-    """Raise UsageError for a folder that is no config, and for arguments."""
+def _check_config(config: Path, arguments: Sequence[str], *, is_problem: bool) -> None:
+    """Raise UsageError for a folder that is neither a config nor a problem, and for arguments."""
     if arguments:
-        message = f"{config}: a config takes no arguments, but got {shlex.join(arguments)}"
+        kind = "benchmark problem" if is_problem else "config"
+        message = f"{config}: a {kind} takes no arguments, but got {shlex.join(arguments)}"
         remedy = "if these are values of an option, repeat the option: --set N=64 --set M=32"
         raise UsageError(f"{message}; {remedy}")
-    if config.is_dir() and str(config) not in builtin.config_names():
+    if not is_problem and config.is_dir() and str(config) not in builtin.config_names():
         raise UsageError(f"{config}: is a folder without a benchmark problem that kbench can read; {PROBLEMS}")
 
 

@@ -65,6 +65,11 @@ class Config:
         """A config file needs no other source."""
         return ""
 
+    @property
+    def chooses_cases(self) -> bool:
+        """Whether the command line chooses what to measure, and not only how."""
+        return self.profile is not None or any("sweep" in change.entries for change in self.changes)
+
     def resolve(self, catalog: Catalog) -> Sweep:
         """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kbench import interrupts
 from kbench.analysis import analyse
-from kbench.config.load import Config, load_config
+from kbench.config.load import Config
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
@@ -34,6 +34,7 @@ from kbench.judging.speeds import against, gaps
 from kbench.protocol import Catalog, CatalogRequest, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
+from kbench.sources.source_config import SourceConfig, load_source_or_config
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -50,7 +51,7 @@ SEEDS = 10**12
 class JudgeOptions:
     """What the caller of a judgement chooses.
 
-    against      an operator whose built-in config is the shape set, or a config file
+    against      a built-in config, a config file, or a problem of another benchmark
     providers    the providers to judge; none: all that the file registers
     baselines    the providers to compare with; none: those of the config
     shapes       the number of random shapes
@@ -76,7 +77,7 @@ class JudgeOptions:
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
-    with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins), note) as supervisor:
+    with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins, config.source), note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog)
         sweep = plan.sweep
@@ -133,12 +134,15 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     )
 
 
-def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
+def _load(file: Path, options: JudgeOptions, seed: int) -> Config | SourceConfig:
     """The config with this seed, unless `--set seed=` gives another one, and with the files of the candidate and the
     champion."""
     files = [file, *filter(None, [options.champion])]
     sets = [f"seed={seed}", *options.sets]
-    config = load_config(options.against, sets=sets, profile=options.profile, plugins=[str(path) for path in files])
+    plugins = [str(path) for path in files]
+    config = load_source_or_config(Path(options.against), sets=sets, profile=options.profile, plugins=plugins)
+    if isinstance(config, SourceConfig):
+        return config
     places = {str(path.resolve()): SourceLocation(str(path)) for path in files}  # the user wrote no --plugin
     return replace(config, places={**config.places, **places})
 
@@ -250,15 +254,19 @@ def _check(
 
 
 def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) -> list[Task]:
-    """The tasks whose shapes the operator's own functions accept. A note names each of the others."""
-    allowed = []
+    """The tasks whose shapes the operator's own functions accept. A note names the first of the others."""
+    allowed, faults = [], []
     for task in tasks:
         try:
             supervisor.try_operator(task, whole=True)
         except ConfigError as fault:  # the reference has no value there: no fault of a provider
-            note(f"left out {task.case.label}: {fault}")
-            continue
-        allowed.append(task)
+            faults.append(f"{task.case.label}: {fault}")
+        else:
+            allowed.append(task)
+    if faults:
+        note(
+            f"left out {plural(len(faults), 'random shape')}, which the operator does not accept; the first is {faults[0]}"
+        )
     return allowed
 
 
@@ -267,7 +275,7 @@ class TimedConfig:
     """The configurations of a config that a judgement times, in its cases: all that the user chose, or some of them. Their
     order is drawn anew each time: what comes first may get better memory."""
 
-    config: Config
+    config: Config | SourceConfig
     names: Sequence[str]
     one_session: bool = False
 
@@ -285,8 +293,7 @@ class TimedConfig:
         sweep = replace(sweep, configurations=tuple(configurations))
         if self.one_session:
             sweep = replace(sweep, measure=sweep.measure.model_copy(update={"sessions": 1}))
-        chosen = self.config.profile is not None or any("sweep" in change.entries for change in self.config.changes)
-        return sweep if chosen else replace(sweep, cases=spread_cases(sweep, CASES))
+        return sweep if self.config.chooses_cases else replace(sweep, cases=spread_cases(sweep, CASES))
 
 
 def _time(config: TimedConfig, out: Path, note: Note) -> Timing:

@@ -45,7 +45,7 @@ def draw_shapes(info: OperatorInfo, cases: Sequence[Case], number: int, *, seed:
     generator = random.Random(f"{seed}/shapes")
     largest_bytes, largest_size = (DEVICE_BYTES, DEVICE_SIZE) if accelerated else (HOST_BYTES, HOST_SIZE)
     drawn: dict[Any, Case] = {}
-    for _ in range(number * ATTEMPTS):
+    for _ in range(number * ATTEMPTS if info.axes else 0):
         if len(drawn) == number:
             break
         like = generator.choice(cases)
@@ -83,6 +83,8 @@ def draw_beyond_int32(info: OperatorInfo, cases: Sequence[Case], memory_bytes: i
     the device has too little memory for it, or does not tell."""
     generator = random.Random(f"{seed}/beyond 2^31")
     like = min(cases, key=lambda case: (case.mode != FORWARD, case.itemsize))
+    if not info.axes:
+        return None
     first, *others = info.axes
     axes = {**like.axes, **{axis: 8 * generator.randint(128, 512) for axis in others}}
     tensors = [*info.inputs.values(), *info.outputs.values()]

@@ -99,11 +99,11 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
 
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
-            failures = load_plugins(request.plugins, running)
+            failures = load_plugins(() if request.source else request.plugins, running)
             sweep: SourceSweep | None = None
             if request.source:
                 with running("", "load", request.source):
-                    loaded = load_source(request.source)
+                    loaded = load_source(request.source, request.plugins)
                 if isinstance(loaded, PluginError):
                     failures.append(loaded)
                 else:

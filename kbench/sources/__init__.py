@@ -87,7 +87,7 @@ FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
     "kbench.sources.problems.kernelbench": model_files,
 }
 """The formats of problems: a module, and the files at a path that have its format. The parent asks this, so nothing is run or
-imported. The module has a function `load(path) -> SourceSweep`, which a worker calls."""
+imported. The module has a function `load(path, solutions) -> SourceSweep`, which a worker calls."""
 
 SCRIPT_SUFFIXES = (".py",)
 """The suffixes of scripts."""
@@ -108,15 +108,15 @@ def folder_format(path: Path) -> str | None:
     return next((module for module, fits in FOLDERS.items() if fits(path)), None)
 
 
-def load_source(source: str) -> SourceSweep | PluginError:
-    """In the worker: load a problem, which registers its operator. Returns what it asks to measure, or the reason why there is
-    nothing."""
+def load_source(source: str, solutions: Sequence[str] = ()) -> SourceSweep | PluginError:
+    """In the worker: load a problem, which registers its operator, and further solutions of it. Each solution belongs to its
+    file. Returns what the problem asks to measure, or the reason why there is nothing."""
     try:
         module = folder_format(Path(source))
         if module is None:
             raise SourceFault(source, "kbench does not know the format of this benchmark problem")
         with registering_for(source):
-            sweep: SourceSweep = import_module(module).load(Path(source))
+            sweep: SourceSweep = import_module(module).load(Path(source), [Path(file) for file in solutions])
             return sweep
     except SourceFault as fault:
         return PluginError(source, fault.where, str(fault))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,8 @@ def test_sizes_that_the_reference_refuses_only_together_are_no_fault_of_a_provid
     done = kbench("judge", "first.py", "--against", "first.yaml", "--shapes", "30", "--json")
     for provider in json.loads(done.stdout)["providers"]:
         assert provider["correct"] and not provider["failures"]
-    left_out = [line for line in done.stderr.splitlines() if line.startswith("left out first N=")]
-    assert left_out and json.loads(done.stdout)["random_shapes"] + len(left_out) == 30
+    counts = re.findall(r"^left out (\d+) random shapes.*first N=", done.stderr, re.MULTILINE)
+    assert len(counts) == 1 and json.loads(done.stdout)["random_shapes"] + int(counts[0]) == 30
 
 
 def test_ctrl_c_says_that_there_is_no_verdict(

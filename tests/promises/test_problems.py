@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, Kbench, MadeOnce, Row, folder_of, kept, providers_of
+from promises.outside import QUICK, Kbench, MadeOnce, Row, folder_of, keep, kept, providers_of, run_kbench
 
 RUN = (*QUICK, "--no-plot")
 
@@ -323,3 +324,76 @@ def test_a_model_with_outputs_below_the_tolerance_of_kernelbench_is_not_replaced
     for provider, status in statuses.items():
         assert [row["status"] for row in rows(folder, provider)] == [status], provider
     assert ended.code == 1 and "2 weak-check" in ended.out
+
+
+# -- check and judge
+
+FLAT = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, 2 * features)
+
+    def forward(self, x):
+        assert x.is_contiguous() and x.data_ptr() % 16 == 0
+        values = torch.exp(self.linear(x))
+        return values / {total}
+"""
+JUDGE = ("judge", "--set", "rounds=2", "--set", "warmup_ms=1", "--set", "rep_ms=2", "--shapes", 3)
+
+
+@pytest.fixture(scope="module")
+def judged(made_once: MadeOnce) -> Path:
+    """A folder with the verdicts of solutions that lie elsewhere than their problem."""
+
+    def make(folder: Path) -> None:
+        (folder / "1_Softmax.py").write_text(MODEL)
+        (folder / "right.py").write_text(FLAT.format(total="values.sum(1, keepdim=True)"))
+        (folder / "tail.py").write_text(FLAT.format(total="values[:, :-1].sum(1, keepdim=True)"))
+        (folder / "scale").mkdir()
+        (folder / "scale/definition.json").write_text(json.dumps(DEFINITION))
+        (folder / "scale/workload.jsonl").write_text(WORKLOAD)
+        (folder / "solution.json").write_text(solution("scale_n8", "writes", SOLUTIONS["writes"][2], buffers=True))
+        for name, file, problem in (
+            ("right", "right.py", "1_Softmax.py"), ("tail", "tail.py", "1_Softmax.py"), ("writes", "solution.json", "scale"),
+        ):  # fmt: skip
+            keep(run_kbench(*JUDGE, file, "--against", problem, "--json", folder=folder), folder, name)
+
+    return made_once("judged-problems", make)
+
+
+def test_a_right_solution_of_a_problem_passes_and_may_count_on_inputs_without_gaps(judged: Path) -> None:
+    for name in ("right", "writes"):
+        answer = json.loads(kept(judged, name).out)
+        [provider] = answer["providers"]
+        assert kept(judged, name).code == 0 and provider["provider"] == name
+        assert [baseline["baseline"] for baseline in provider["baselines"]] == ["reference"]
+    assert json.loads(kept(judged, "writes").out)["random_shapes"] == 3
+    assert json.loads(kept(judged, "right").out)["random_shapes"] == 0, "a model has the sizes of its file"
+
+
+def test_a_wrong_solution_of_a_problem_fails_and_the_command_that_repeats_it_works(
+    judged: Path, folder: Path, kbench: Kbench
+) -> None:
+    [provider] = json.loads(kept(judged, "tail").out)["providers"]
+    assert kept(judged, "tail").code == 1 and provider["verdict"] == "wrong"
+    for file in ("1_Softmax.py", "tail.py"):
+        (folder / file).write_text((judged / file).read_text())
+    ended = kbench(*shlex.split(provider["failures"][0]["reproduce"])[1:])
+    assert ended.code == 1 and "tail: wrong" in ended.out
+
+
+def test_a_file_that_is_no_solution_of_the_problem_is_named(judged: Path, kbench: Kbench) -> None:
+    model, definition, writes = judged / "1_Softmax.py", judged / "scale", judged / "solution.json"
+    other = judged / "other.json"
+    other.write_text(solution("something_else", "mine", SOLUTIONS["writes"][2]))
+    for file, problem, word in (
+        (writes, model, "ModelNew"),
+        (model, model, "ModelNew"),
+        (other, definition, "scale_n8"),
+    ):
+        ended = kbench(*JUDGE, file, "--against", problem)
+        assert ended.code == 2 and file.name in ended.err and word in ended.err

@@ -32,6 +32,9 @@ from kbench.results.vocabulary import EdgeInput
 
 TensorChange = Callable[[Tensor], Tensor]
 
+OF_MEMORY = (EdgeInput.STRIDED_ROWS, EdgeInput.TRANSPOSED, EdgeInput.ODD_OFFSET, EdgeInput.HUGE_STRIDE)
+"""The edge cases that change where the inputs lie, and no value."""
+
 FAR = 2**31
 """The first offset that 32 bits with a sign cannot hold."""
 
@@ -58,7 +61,8 @@ class Edge:
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
     """The common edge cases of a mode by name. An operator that declares its own has only those of alignment, of rows far apart
-    and of received gradients."""
+    and of received gradients. A problem of another benchmark has none of memory: that benchmark makes no inputs with gaps, so
+    its solutions need not expect them."""
     edges = {} if operator.edges else _edges_of_inputs(operator, mode)
     edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
     if any(len(tensor.sizes) > 1 for tensor in operator.inputs.values()):
@@ -67,7 +71,8 @@ def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
         count = len(operator.inputs)
         edges[EdgeInput.STRIDED_GRADIENTS] = Edge(inputs=partial(_received, count, _spread))
         edges[EdgeInput.EXPANDED_GRADIENTS] = Edge(inputs=partial(_received, count, _expanded))
-    return {name: edge for name, edge in edges.items() if name not in operator.edges}
+    left_out = {*operator.edges, *(OF_MEMORY if operator.source else ())}
+    return {name: edge for name, edge in edges.items() if name not in left_out}
 
 
 def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:

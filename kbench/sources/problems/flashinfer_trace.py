@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from kbench.contract.operator import Operator
+from kbench.contract.origin import registering_for
 from kbench.contract.provider import ACCELERATORS
 from kbench.contract.sizes import evaluate
 from kbench.contract.tensor import Draw, Tensor
@@ -62,7 +63,7 @@ LANGUAGES = (*HOST_LANGUAGES, *DEVICE_LANGUAGES)
 """The languages that kbench runs: those that are called from Python and need no build."""
 
 
-def load(path: Path) -> SourceSweep:
+def load(path: Path, solutions: Sequence[Path] = ()) -> SourceSweep:
     """Register the operator of a problem. Raises SourceFault."""
     files = definition_files(path)
     if len(files) != 1:
@@ -75,9 +76,15 @@ def load(path: Path) -> SourceSweep:
         operator = problem.operator()
     except ValueError as error:  # a name that kbench does not allow, or that is taken
         raise SourceFault(str(file), str(error)) from None
-    for where, solution in read_solutions(_solution_files(file, definition), definition, file.parent):
+    paths = dict.fromkeys(path.resolve() for path in (*_solution_files(file, definition), *solutions))
+    solution_of = dict(read_solutions(list(paths), definition, file.parent.resolve()))
+    for named in solutions:
+        if named.resolve() not in solution_of:
+            raise SourceFault(str(named), f"holds no solution of {definition.name}")
+    for where, solution in solution_of.items():
         try:
-            _add_provider(operator, where, solution, definition)
+            with registering_for(str(where)):
+                _add_provider(operator, where, solution, definition)
         except ValueError as error:
             raise SourceFault(str(where), str(error)) from None
     points = [
@@ -214,7 +221,11 @@ class Problem:
                 case CustomInput():
                     return take_custom(case, draw)
                 case StoredInput():
-                    return read_tensor(files[source], source.tensor_key).to(draw.uniform(0, 1, 0).device)
+                    stored = read_tensor(files[source], source.tensor_key)
+                    if stored.shape != tensor.shape_in(case):
+                        sizes = f"{tuple(stored.shape)}, not {tensor.shape_in(case)}"
+                        raise ValueError(f"{files[source].name} has {source.tensor_key} with the sizes {sizes}")
+                    return stored.to(draw.uniform(0, 1, 0).device)
                 case _:
                     return filled(tensor, case, draw)
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from kbench.contract.operator import Operator
+from kbench.contract.origin import registering_for
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import total_bytes
 from kbench.files import source_text
@@ -56,11 +57,14 @@ Make = Callable[[str, torch.device], Callable[..., Any]]
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def load(path: Path) -> SourceSweep:
+def load(path: Path, solutions: Sequence[Path] = ()) -> SourceSweep:
     """Register the operator of a problem. Raises SourceFault."""
-    solutions = model_solutions(path)
+    for file in solutions:
+        if not model_solutions(file):
+            raise SourceFault(str(file), "has no class ModelNew; a solution of a KernelBench problem defines it")
+    beside = model_solutions(path)
     files = model_files(path)
-    files = [file for file in files if file not in solutions] or files
+    files = [file for file in files if file not in beside] or files
     if len(files) != 1:
         example = f"; name one of them, for example {files[0].name}" if files else ""
         raise SourceFault(str(path), f"holds {len(files)} problems{example}")
@@ -69,9 +73,10 @@ def load(path: Path) -> SourceSweep:
     try:
         operator = _operator(problem)
         _add_provider(operator, problem, REFERENCE, problem.file, problem.model)
-        for file in solutions:
-            name = file.stem if file != problem.file else "ModelNew"
-            _add_provider(operator, problem, name, file, _solution(problem, file))
+        for file in dict.fromkeys(file.resolve() for file in (*beside, *solutions)):
+            name = file.stem if file != problem.file.resolve() else "ModelNew"
+            with registering_for(str(file)):
+                _add_provider(operator, problem, name, file, _solution(problem, file))
     except ValueError as error:  # a name that kbench does not allow, or that is taken
         raise SourceFault(str(problem.file), str(error)) from None
     return SourceSweep(operator.name, ({"dtype": DTYPES[0]},))
