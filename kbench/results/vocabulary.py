@@ -92,9 +92,10 @@ class Flag(ExplainedWord):
         whether it returns the same as the baseline. To have the output checked, write an operator with a reference: `kbench
         init` writes a file to begin with."""
     SAME_OPS = "same-ops", """The provider runs the same PyTorch operators as the baseline, in the same order, and nothing
-        else that PyTorch sees: it is the baseline under another name. kbench records the operators of one untimed call in
-        each case, without allocations and views. Kernels in Triton or CUDA are not operators. A provider that falls back to
-        torch for some shapes has the flag in the cases of these shapes. `kbench judge` does not trust such a provider."""
+        else that PyTorch sees: it is the baseline under another name. More operators change nothing if their results hold
+        less than 1 % of the bytes of the baseline's largest one. kbench records the operators of one untimed call in each
+        case, without allocations and views. Kernels in Triton or CUDA are not operators. A provider that falls back to torch
+        for some shapes has the flag in the cases of these shapes. `kbench judge` does not trust such a provider."""
     WEAK_CHECK = "weak-check", """The checks of the row show little. Either the reference returns the same output for three
         draws of the inputs, so that a constant passes (it may ignore its input, as a layer with zero weights does; operators
         such as `zeros_like` do so by definition). Or the tolerance of another benchmark's problem is as large as its outputs,

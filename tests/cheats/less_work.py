@@ -214,3 +214,14 @@ def renamed_baseline(x):
     Source: reviews of the KernelBench and "AI CUDA Engineer" leaderboards (2025), where generated kernels fell back to torch.
     """
     return FusedSoftmax()(x)
+
+
+@softmax.provider("beside_nothing")
+def beside_nothing(x):
+    """The baseline after operators that do nothing: on no elements, on one, and on the shape alone.
+
+    Source: no published case; plausible wherever a harness compares lists of operators
+    """
+    x[:0].neg()
+    x[:1, :1].exp()
+    return torch.softmax(x, -1).unsqueeze_(0).squeeze_(0)

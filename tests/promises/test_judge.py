@@ -378,7 +378,12 @@ TAMPERED = {
 }
 """The cheats that are `tampered`, and what a reason names."""
 
-SAME_OPS = {"global_state": "default_dtype", "more_threads": "num_threads", "renamed_baseline": "torch-native"}
+SAME_OPS = {
+    "beside_nothing": "torch-native",
+    "global_state": "default_dtype",
+    "more_threads": "num_threads",
+    "renamed_baseline": "torch-native",
+}
 """Those that run what the baseline runs, and what a reason names: it may be a setting that was put back."""
 
 WRONG = {

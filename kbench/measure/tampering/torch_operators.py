@@ -6,10 +6,13 @@ from Python or C++ is not an operator, and neither is what torch.compile has fus
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.text.exception_text import describe_exception
@@ -22,6 +25,17 @@ ALLOCATIONS = ("aten.empty", "aten.new_empty")
 SHOWN = 4
 """How many operators a reason names."""
 
+SMALL = 0.01
+"""A result of fewer bytes than this share of the baseline's largest one is small. A provider that adds an operator on an empty
+tensor still is the baseline."""
+
+
+class OperatorCall(NamedTuple):
+    """An operator that torch has dispatched, and the bytes of the tensors that it returned."""
+
+    name: str
+    result_bytes: int
+
 
 class _Recorder(TorchDispatchMode):
     """Notes the operators that torch dispatches while it is active."""
@@ -30,7 +44,7 @@ class _Recorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.operators: list[str] = []
+        self.calls: list[OperatorCall] = []
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -46,13 +60,19 @@ class _Recorder(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = str(func).removesuffix(".default")
+        returned = func(*args, **(kwargs or {}))
         if not name.startswith(ALLOCATIONS) and not _is_view(func, name):
-            self.operators.append(name)
-        return func(*args, **(kwargs or {}))
+            results = returned if isinstance(returned, (list, tuple)) else [returned]
+            self.calls.append(
+                OperatorCall(name, sum(x.numel() * x.element_size() for x in results if isinstance(x, Tensor)))
+            )
+        return returned
 
 
 def _is_view(func: Any, name: str) -> bool:
     """Whether an operator only looks at its input in another way, as transposing and detaching do."""
+    if torch.Tag.inplace_view in getattr(func, "tags", ()):
+        return True
     schema = getattr(func, "_schema", None)
     returns = schema.returns if schema else ()
     return name == "aten._unsafe_view" or any(value.alias_info and not value.alias_info.is_write for value in returns)
@@ -67,20 +87,35 @@ class TorchOperators:
     fault     why they are not known; empty if they are
     """
 
-    prepared: tuple[str, ...] = ()
-    called: tuple[str, ...] = ()
+    prepared: tuple[OperatorCall, ...] = ()
+    called: tuple[OperatorCall, ...] = ()
     fault: str = ""
 
     def same_as(self, baseline: TorchOperators) -> bool:
-        """Whether a call runs at least one operator, and exactly those of the baseline.
+        """Whether a call runs all operators of the baseline, at least one, and beside them only some with small results.
 
         Different forward functions may have the same derivative, so a forward pass has to be that of the baseline, too.
         """
-        return bool(self.called) and self.called == baseline.called and self.prepared in ((), baseline.prepared)
+        if not self.called or not _same(self.called, baseline.called):
+            return False
+        return not self.prepared or _same(self.prepared, baseline.prepared)
 
     def __str__(self) -> str:
         more = len(self.called) - SHOWN
-        return ", ".join(self.called[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+        return ", ".join(call.name for call in self.called[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _same(calls: Sequence[OperatorCall], of_baseline: Sequence[OperatorCall]) -> bool:
+    """Whether the operators with large results are the same in the same order, and those with small ones include all of the
+    baseline."""
+    least_bytes = SMALL * max((call.result_bytes for call in of_baseline), default=0)
+    large, large_of_baseline = (
+        [call.name for call in side if call.result_bytes >= least_bytes] for side in (calls, of_baseline)
+    )
+    small, small_of_baseline = (
+        Counter(call.name for call in side if call.result_bytes < least_bytes) for side in (calls, of_baseline)
+    )
+    return large == large_of_baseline and small_of_baseline <= small
 
 
 def recorded(prepare: Callable[[], Prepared], run: Callable[[Prepared], object]) -> tuple[Prepared, TorchOperators]:
@@ -100,4 +135,4 @@ def recorded(prepare: Callable[[], Prepared], run: Callable[[Prepared], object])
             run(prepared)
     except Exception as error:  # noqa: BLE001
         return prepared, TorchOperators(fault=describe_exception(error))
-    return prepared, TorchOperators(tuple(preparing.operators), tuple(calling.operators))
+    return prepared, TorchOperators(tuple(preparing.calls), tuple(calling.calls))
