@@ -29,7 +29,7 @@ def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, 
     assert any(
         line.startswith("For slow-host, the script's do_bench times the host, not the device, in 2 of 2 cases.")
         for line in findings
-    )
+    ), findings
     assert "fallback runs the same kernels as torch in 2 of 2 cases." in " ".join(findings)
     [nothing] = [line for line in findings if "runs nothing on the device" in line]
     assert nothing.startswith("last ") and not any("times the bytes" in line for line in findings), findings

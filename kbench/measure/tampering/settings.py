@@ -122,14 +122,16 @@ def _leave_dispatch_modes(count: int) -> None:
 
 def _overrides() -> frozenset[str]:
     """Kernels of torch's own operators that Python code has replaced: `aten/_softmax/CPU`. Such a kernel runs wherever the
-    operator is called. Those for tensors without memory (`Meta`) compute nothing and are left out."""
+    operator is called. Those for tensors without memory (`Meta`) compute nothing, and those of torch.vmap (`FuncTorchBatched`),
+    which torch registers at its first use, get no plain tensor: both are left out."""
     return _names_of_overrides(len(torch.library._impls))
 
 
 @lru_cache(maxsize=1)
 def _names_of_overrides(count: int) -> frozenset[str]:
     """Those among the `count` kernels that are registered: torch itself registers thousands, so they are not read each time."""
-    return frozenset(name for name in torch.library._impls if name.startswith("aten/") and not name.endswith("/Meta"))
+    others = ("/Meta", "/FuncTorchBatched")
+    return frozenset(name for name in torch.library._impls if name.startswith("aten/") and not name.endswith(others))
 
 
 def _remove_overrides(allowed: frozenset[str]) -> None:
