@@ -34,7 +34,7 @@ inline Sharing share_few(const Rows& rows) {
 
 // The device is full. What counts are the bytes in flight on a multiprocessor, and that its blocks seldom wait for others.
 // Rows that begin with a cache line get slices of 16 KiB. Long 16-bit rows get 16 slices of any size, with 12 accesses per
-// thread, or 8 if those fill the slice exactly.
+// thread, or 8 if those fill the slice exactly. Long rows of float32 get 16 slices with 8.
 // Other rows leave every warp with partial cache lines at its ends, so few long slices are better than many short ones: 32
 // KiB, or 48 KiB in 16 bits, which need registers for both forms of an element.
 inline Sharing share_many(const Rows& rows) {
@@ -48,7 +48,8 @@ inline Sharing share_many(const Rows& rows) {
     return {0, bytes <= 256 * kKiB || (bytes > 448 * kKiB && bytes <= 512 * kKiB) ? 8 : 12, 16};
   }
   if ((!half || (lines && bytes <= 256 * kKiB)) && bytes <= 512 * kKiB) return {0, 8, int(ceil_div(bytes, 32 * kKiB))};
-  return {0, bytes <= 768 * kKiB ? 12 : 8, half && bytes <= 768 * kKiB ? int(ceil_div(bytes, 48 * kKiB)) : 16};
+  if (half && bytes <= 768 * kKiB) return {0, 12, int(ceil_div(bytes, 48 * kKiB))};
+  return {0, 8, 16};
 }
 
 struct Softmax {
@@ -74,9 +75,9 @@ struct Softmax {
 
   template <typename T, bool EDGES>
   static constexpr auto ways() {
-    constexpr auto ways = row_ways<inputs>() + Ways<Group<32, 4>, Block<12>>();
+    constexpr auto ways = row_ways<inputs>() + Ways<Group<32, 4>>();
     if constexpr (sizeof(T) == 2) {
-      return ways + Ways<Block<2, true>, Block<4, true>>();
+      return ways + Ways<Block<12>, Block<2, true>, Block<4, true>>();
     } else {
       return ways;  // fp32 exponentials replace the elements anyway
     }
