@@ -81,13 +81,13 @@ def torch_eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tens
 @attention_decode.provider(
     "flash-attn",
     label="FlashAttention-2",
-    requires="flash_attn",
+    requires="flash_attn.flash_attn_interface",
     devices=("cuda",),
-    supports=only_dtypes("flash_attn", "float16", "bfloat16"),
+    supports=only_dtypes("FlashAttention-2", "float16", "bfloat16"),
 )
 def flash_attn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """Its function for a cache, which divides the keys of a head among programs."""
-    from flash_attn import flash_attn_with_kvcache
+    from flash_attn.flash_attn_interface import flash_attn_with_kvcache
 
     output: torch.Tensor = flash_attn_with_kvcache(q[:, None], k.transpose(1, 2), v.transpose(1, 2))
     return output[:, 0]

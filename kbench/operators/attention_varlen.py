@@ -4,6 +4,8 @@ the first, that of the first two, and so on."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from inspect import signature
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -103,25 +105,43 @@ def torch_varlen(case: Case, *, causal: bool) -> Callable[..., Values]:
     """FlashAttention as torch comes with it. The longest length is known on the host, as it is in a model."""
     from torch.nn.attention.varlen import varlen_attn
 
-    longest, window, grouped = lengths_of(case)[0], (-1, 0 if causal else -1), case.heads != case.kv_heads
+    longest, options = lengths_of(case)[0], {"window_size": (-1, 0 if causal else -1)}
+    if "enable_gqa" in signature(varlen_attn).parameters:  # before torch 2.12, heads may share keys unasked
+        options["enable_gqa"] = case.heads != case.kv_heads
 
     def call(q: Values, k: Values, v: Values, ends: Values) -> Values:
-        output: Values = varlen_attn(q, k, v, ends, ends, longest, longest, window_size=window, enable_gqa=grouped)  # type: ignore[assignment]
+        output: Values = varlen_attn(q, k, v, ends, ends, longest, longest, **options)  # type: ignore[assignment]
         return output
 
     return call
 
 
-@attention_varlen.provider(
-    "flash-attn",
-    label="FlashAttention-2",
-    requires="flash_attn",
-    factory=True,
-    devices=("cuda",),
-    supports=only_dtypes("flash_attn", "float16", "bfloat16"),
-)
-def flash_attn(case: Case, *, causal: bool) -> Callable[..., Values]:
-    from flash_attn import flash_attn_varlen_func
+def flash_attention(module: str) -> Callable[..., Callable[..., Values]]:
+    """The function of one generation of FlashAttention."""
 
-    longest = lengths_of(case)[0]
-    return lambda q, k, v, ends: flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, causal=causal)
+    def build(case: Case, *, causal: bool) -> Callable[..., Values]:
+        function, longest = import_module(module).flash_attn_varlen_func, lengths_of(case)[0]
+        lengths = {"max_seqlen_q": longest, "max_seqlen_k": longest}
+
+        def call(q: Values, k: Values, v: Values, ends: Values) -> Values:
+            returned = function(q, k, v, cu_seqlens_q=ends, cu_seqlens_k=ends, **lengths, causal=causal)
+            output: Values = returned[0] if isinstance(returned, tuple) else returned  # some return the sums, too
+            return output
+
+        return call
+
+    return build
+
+
+for name, label, module in (
+    ("flash-attn", "FlashAttention-2", "flash_attn.flash_attn_interface"),
+    ("flash-attn-cute", "FlashAttention (CuTe)", "flash_attn.cute"),
+):
+    attention_varlen.provider(
+        name,
+        label=label,
+        requires=module,
+        factory=True,
+        devices=("cuda",),
+        supports=only_dtypes(label, "float16", "bfloat16"),
+    )(flash_attention(module))

@@ -26,10 +26,10 @@ def flash_attention(module: str) -> Callable[..., Tensor]:
 
 
 for name, label, module in (
-    ("flash-attn", "FlashAttention-2", "flash_attn"),
+    ("flash-attn", "FlashAttention-2", "flash_attn.flash_attn_interface"),  # flash_attn alone may hold flash_attn.cute
     ("flash-attn-3", "FlashAttention-3", "flash_attn_interface"),
     ("flash-attn-cute", "FlashAttention (CuTe)", "flash_attn.cute"),
 ):
     attention.provider(
-        name, label=label, requires=module, devices=("cuda",), supports=only_dtypes(module, "float16", "bfloat16")
+        name, label=label, requires=module, devices=("cuda",), supports=only_dtypes(label, "float16", "bfloat16")
     )(flash_attention(module))
