@@ -14,7 +14,8 @@ dk = ds^T q, where delta is the sum of do * o over a head. In one kernel, a prog
 the other one, it has M queries and walks along the keys. Both compute p again. That is seven products where five would do, but
 no program adds to the sums of another, so the gradients are the same in each run.
 
-**Masks.** A loop runs twice: over the blocks that need a mask, on the diagonal or at the end, and over all others.
+**Masks.** Where a program has queries, its loop runs twice: over the blocks that need a mask, on the diagonal or at the end,
+and over all others. Where it has keys, one loop masks every block: two need so many registers that some spill.
 """
 
 import triton
@@ -106,22 +107,20 @@ def backward_keys(
     d_keys = tl.zeros(keys.shape, tl.float32)
     d_values = tl.zeros(keys.shape, tl.float32)
     begin = first // M * M if CAUSAL else 0
-    clear = tl.minimum(tl.cdiv(first + N, M) * M, S) if CAUSAL else 0
     for head in range(kv_head * group, kv_head * group + group):
         line = (batch * heads + head).to(tl.int64) * S
-        for unmasked in tl.static_range(2):
-            for start in range(clear if unmasked else begin, S if unmasked else clear, M):
-                rows = start + tl.arange(0, M)
-                queries, received = tile(q, batch, head, start, M, WIDTH), tile(d_o, batch, head, start, M, WIDTH)
-                scores = tl.dot(keys, queries.T, input_precision="ieee")
-                log_sum = tl.load(log_sums + line + rows, mask=rows < S, other=0.0)
-                weights = tl.exp2(scores * (scale * LOG2_E) - log_sum[None, :])
-                if not unmasked:
-                    weights = tl.where(columns[:, None] <= rows[None, :], weights, 0.0)
-                d_values = tl.dot(weights.to(received.dtype), received, d_values, input_precision="ieee")
-                d_weights = tl.dot(values, received.T, input_precision="ieee")
-                d_scores = weights * (d_weights - tl.load(delta + line + rows, mask=rows < S, other=0.0)[None, :])
-                d_keys = tl.dot(d_scores.to(queries.dtype), queries, d_keys, input_precision="ieee")
+        for start in range(begin, S, M):
+            rows = start + tl.arange(0, M)
+            queries, received = tile(q, batch, head, start, M, WIDTH), tile(d_o, batch, head, start, M, WIDTH)
+            scores = tl.dot(keys, queries.T, input_precision="ieee")
+            log_sum = tl.load(log_sums + line + rows, mask=rows < S, other=0.0)
+            weights = tl.exp2(scores * (scale * LOG2_E) - log_sum[None, :])
+            if CAUSAL:
+                weights = tl.where(columns[:, None] <= rows[None, :], weights, 0.0)
+            d_values = tl.dot(weights.to(received.dtype), received, d_values, input_precision="ieee")
+            d_weights = tl.dot(values, received.T, input_precision="ieee")
+            d_scores = weights * (d_weights - tl.load(delta + line + rows, mask=rows < S, other=0.0)[None, :])
+            d_keys = tl.dot(d_scores.to(queries.dtype), queries, d_keys, input_precision="ieee")
     store_tile(d_k, batch, kv_head, first, d_keys * scale, N, WIDTH)
     store_tile(d_v, batch, kv_head, first, d_values, N, WIDTH)
 
