@@ -33,6 +33,8 @@ def test_a_timer_that_leaves_the_inputs_in_the_cache_is_told_beside_a_cold_cache
     [sentence] = audit([line("a", cache="cold", **times)])
     assert "inputs of a in the cache" in sentence and "8 us" in sentence and "20 us" in sentence
     assert audit([line("a", cache="warm", **times)]) == []
+    [by_host] = audit([line("a", cache="cold", **times | {"script_ms": 0.045, "launch_ms": 0.04})])
+    assert "times the host" in by_host  # although it finds its inputs there
 
 
 def test_counts_that_differ_by_rounding_are_equal() -> None:

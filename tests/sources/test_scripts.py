@@ -27,7 +27,7 @@ def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, 
     assert rows["triton", "1000"]["agreement"] == rows["triton", "4000"]["agreement"] == "agrees"
     findings = findings_of(run.stdout)
     assert any(
-        line.startswith("For slow-host, the script's do_bench times the host, not the device, in 2 of 2 cases.")
+        line.startswith("For slow-host, the script's timer times the host, not the device, in 2 of 2 cases.")
         for line in findings
     ), findings
     assert "fallback runs the same kernels as torch in 2 of 2 cases." in " ".join(findings)
