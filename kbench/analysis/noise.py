@@ -78,8 +78,8 @@ class Noise:
             return Limits(math.inf, math.log1p(TOO_NOISY))
         return Limits(max(self.proof, self.pairs.get(key, 0.0)), math.log1p(self.floor or 0.0))
 
-    def sentence(self) -> str:
-        """The noise in one sentence."""
+    def sentence(self, baseline: str = "the baseline") -> str:
+        """The noise in one sentence, which calls the baseline so."""
         if self.floor is None:
             return "noise floor: unknown, because no baseline was timed twice"
         count = len({key.case for key in self.pairs})
@@ -87,13 +87,13 @@ class Noise:
         medians = f"(medians of their {'sessions' if self.sessions > 1 else 'rounds'})"
         if self.too_noisy:
             return (
-                f"this machine is too noisy to rank providers: two timings of the baseline {medians} differed by "
+                f"this machine is too noisy to rank providers: two timings of {baseline} {medians} differed by "
                 f"{_up_to(self.worst, count)} {cases}{self.load}"
             )
         every = {1: cases, 2: "both cases"}.get(count, f"all {cases}")
         where = f"in {every}" if count < ALL_WITHIN else f"in 95 % of {cases}"
         return (
-            f"noise floor: two timings of the baseline {medians} differed by at most {format_share(self.floor)} {where}"
+            f"noise floor: two timings of {baseline} {medians} differed by at most {format_share(self.floor)} {where}"
             f"{self.load}"
         )
 

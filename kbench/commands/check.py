@@ -65,7 +65,7 @@ def check(
 
     loaded = load_source_or_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
     rows: list[Row] = []  # of the cases that are complete
-    interrupted = False
+    checked_cases, interrupted = 0, False
     with (
         interrupts.once(),
         WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note) as supervisor,
@@ -84,14 +84,15 @@ def check(
                     display.begin(task)
                     checked = list(supervisor.check(task, display))
                     rows += checked
+                    checked_cases += 1
                     display.advance(task, f"checked{_first_failures(checked)}")
         except KeyboardInterrupt:
             interrupted = True
     reproduce = partial(command_again, str(config), plugin or (), plan.sweep.measure.seed)
     names = [configuration.name for configuration in plan.sweep.configurations]
-    providers = [
-        check_provider(name, [row for row in rows if row.configuration_name == name], reproduce) for name in names
-    ]
+    rows_of = {name: [row for row in rows if row.configuration_name == name] for name in names}
+    left_out_cases = len(tasks) - checked_cases
+    providers = [check_provider(name, rows_of[name], reproduce, left_out_cases=left_out_cases) for name in names]
     status = exit_status(providers, interrupted=interrupted)
     if as_json:
         answer = CheckAnswer(

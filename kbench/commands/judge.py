@@ -135,13 +135,14 @@ def judge(
     try:
         judged = judge_file(file, options, terminal.note)
     except KeyboardInterrupt:
-        terminal.note("interrupted; kbench judge gives its verdict at the end, so there is none")
+        kept = f"; what was measured is in {ledger}" if ledger and ledger.exists() else ""
+        terminal.note(f"interrupted before there was a verdict{kept}")
         return ExitStatus.INTERRUPTED
     if as_json:
         print(judged.model_dump_json(by_alias=True, indent=1))
     else:
         for judged_provider in judged.providers:
-            for line in verdict_lines(judged, judged_provider, min_speedup):
+            for line in verdict_lines(judged, judged_provider, min_speedup, has_champion=champion is not None):
                 print(line)
             print()
     if judged.interrupted and judged.cases:

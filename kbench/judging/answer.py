@@ -119,13 +119,15 @@ class CheckedProvider(_Model):
     reasons: list[ReasonCode]
     """Why the verdict is no pass: statuses, flags, and what is lacking. Empty for a pass."""
     correct: bool | None
-    """Whether no case failed. Null if kbench could not check it in any case."""
+    """Whether no case failed. Null if kbench could not check it in any case, or was interrupted before the last one."""
     deterministic: bool | None
-    """Whether two calls on an input always gave the same bits."""
+    """Whether two calls on an input always gave the same bits. Inputs on which it is wrong do not count."""
     checked_inputs: int
     """The number of edge and random inputs that it did not decline, over all cases."""
     tried_cases: int
-    """The number of cases in which it did not decline everything."""
+    """The number of cases in which it did not decline everything: those checked, and those timed."""
+    left_out_cases: int
+    """The number of cases that were not checked: kbench was interrupted, or all providers had failed in earlier ones."""
     failed_cases: int
     max_ulp: float | None
     """The largest error in units in the last place, of right and of wrong outputs."""
@@ -142,7 +144,9 @@ Reproduce = Callable[[Row], str]
 """The shell command that measures a row again."""
 
 
-def check_provider(provider: str, rows: Sequence[Row], reproduce: Reproduce) -> CheckedProvider:
+def check_provider(
+    provider: str, rows: Sequence[Row], reproduce: Reproduce, *, left_out_cases: int = 0
+) -> CheckedProvider:
     """Whether a provider is right, from its rows of inputs and of timed cases."""
     failed: dict[tuple[str, Status], list[Row]] = {}
     for row in rows:
@@ -152,16 +156,18 @@ def check_provider(provider: str, rows: Sequence[Row], reproduce: Reproduce) -> 
     failed_cases = {row.case for group in failed.values() for row in group}
     same_bits = [row.deterministic for row in rows if row.deterministic is not None]
     reasons: list[ReasonCode] = list(dict.fromkeys(status for _, status in failed))
-    if not tried:
+    complete = bool(tried) and not left_out_cases
+    if not failed and not complete:
         reasons = [Shortfall.NOT_CHECKED]
     return CheckedProvider(
         provider=provider,
         verdict=verdict_of(reasons),
         reasons=reasons,
-        correct=not failed if tried else None,
+        correct=not failed if failed or complete else None,
         deterministic=all(same_bits) if same_bits else None,
         checked_inputs=sum(bool(row.edge) and not row.status.declined for row in rows),
         tried_cases=len(tried),
+        left_out_cases=left_out_cases,
         failed_cases=len(failed_cases),
         max_ulp=max((row.max_ulp for row in rows if row.max_ulp is not None), default=None),
         failures=[_failure(name, group, reproduce) for (name, _), group in list(failed.items())[:FAILURES_LISTED]],
@@ -317,7 +323,7 @@ class JudgedProvider(CheckedProvider):
     """What the comparisons with baselines lack, and why."""
     profile: Profile | None
     contest: Contest | None
-    untimed: str = Field(exclude=True)
+    untimed: str
     """Why it has no time; empty if it has one."""
 
 
@@ -332,10 +338,11 @@ def judge_provider(
     profile: Profile | None = None,
     contest: Contest | None = None,
     min_speedup: float | None = None,
+    left_out_cases: int = 0,
 ) -> JudgedProvider:
     """The verdict on a provider, from its rows of inputs and of timed cases: none of these if a check failed. `config_cases`
     are those that its author may know."""
-    checked = check_provider(provider, rows, reproduce)
+    checked = check_provider(provider, rows, reproduce, left_out_cases=left_out_cases)
     timed = [row for row in rows if not row.edge]
     doubts = _doubts(timed)
     reasons = [*checked.reasons, *(doubt.flag for doubt in doubts)]
@@ -356,11 +363,12 @@ def judge_provider(
         hints.append(ONLY_RANDOM_SHAPES)
     if contest is None and any(Outcome.UNCLEAR in baseline.outcomes for baseline in baselines):
         hints.append(UNCLEAR)
+    timed_cases = {row.case for row in timed if row.ms is not None}
     fields = dict(checked) | {"verdict": verdict, "reasons": reasons, "hints": hints}
     return JudgedProvider(
         **fields,
-        trusted=not distrusted if timed or distrusted else None,
-        timed_cases=len({row.case for row in timed if row.ms is not None}),
+        trusted=not distrusted if timed_cases or distrusted else None,
+        timed_cases=len(timed_cases),
         doubts=doubts,
         flags=dict(Counter(Flag(flag) for row in timed for flag in row.flags)),
         baselines=baselines,

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbench.analysis import Outcome
-from kbench.judging.answer import TIMING, BaselineSpeed, Contest, Gap, JudgeAnswer, JudgedProvider, Profile, Shortfall
+from kbench.judging.answer import (
+    TIMING,
+    BaselineSpeed,
+    Contest,
+    Gap,
+    JudgeAnswer,
+    JudgedProvider,
+    Profile,
+    Shortfall,
+    Speed,
+)
 from kbench.protocol import RANDOM
 from kbench.results.vocabulary import Status
-from kbench.text.numbers import microseconds, percent
+from kbench.text.numbers import microseconds
 from kbench.text.words import plural
 
 FEW_INPUTS = 2
@@ -20,7 +30,9 @@ LABEL_WIDTH = 14
 OUTCOME_WORDS = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWER: "slower", Outcome.UNCLEAR: "unclear"}
 
 
-def verdict_lines(answer: JudgeAnswer, provider: JudgedProvider, min_speedup: float | None) -> Iterator[str]:
+def verdict_lines(
+    answer: JudgeAnswer, provider: JudgedProvider, min_speedup: float | None, *, has_champion: bool = False
+) -> Iterator[str]:
     """The lines on one provider."""
     yield f"{provider.provider} ({answer.file}), {answer.operator} on {answer.device}, --seed {answer.seed}"
     table = {
@@ -28,7 +40,7 @@ def verdict_lines(answer: JudgeAnswer, provider: JudgedProvider, min_speedup: fl
         "trust": _trust(provider),
         "deterministic": _deterministic(provider),
         "speed": _speed(answer, provider),
-        "champion": _contest(provider.contest),
+        "champion": _contest(provider) if has_champion else iter(()),
         "profile": _profile(provider.profile),
         "hints": iter(provider.hints),
     }
@@ -40,7 +52,10 @@ def verdict_lines(answer: JudgeAnswer, provider: JudgedProvider, min_speedup: fl
 
 
 def _correct(provider: JudgedProvider) -> Iterator[str]:
-    if provider.correct is None:
+    left_out = plural(provider.left_out_cases, "case") if provider.left_out_cases else ""
+    if provider.correct is None and left_out:
+        yield f"unknown: kbench was interrupted and has not checked {left_out}; no failure before that"
+    elif provider.correct is None:
         yield "unknown: kbench could not check it in any case"
     elif provider.correct:
         yield f"yes: {plural(provider.checked_inputs, 'input')}, in {plural(provider.tried_cases, 'case')}"
@@ -49,7 +64,8 @@ def _correct(provider: JudgedProvider) -> Iterator[str]:
         inputs = list(dict.fromkeys(failure.input for failure in provider.failures))
         few = len(inputs) <= FEW_INPUTS and not {RANDOM, TIMING} & set(inputs)
         noun = "edge input" if len(inputs) == 1 else "edge inputs"
-        yield f"no: right except for the {noun} {', '.join(inputs)}; {failed} there" if few else f"no: {failed}"
+        no = f"no: right except for the {noun} {', '.join(inputs)}; {failed} there" if few else f"no: {failed}"
+        yield f"{no}; kbench stopped and has not checked {left_out} more" if left_out else no
     for failure in provider.failures:
         more = f" and {failure.cases - 1} more" if failure.cases > 1 else ""
         shapes = f", {failure.shapes}" if failure.shapes else ""
@@ -75,9 +91,11 @@ def _trust(provider: JudgedProvider) -> Iterator[str]:
         yield "unknown: it was not timed"
     else:
         yield "no sign of tampering"
-    harmless = [f"{count} {flag.value}" for flag, count in provider.flags.items() if flag.value not in signs]
+    harmless = [
+        f"{plural(count, 'row')} {flag.value}" for flag, count in provider.flags.items() if flag.value not in signs
+    ]
     if harmless:
-        yield f"flags: {', '.join(harmless)}"
+        yield f"flags: {', '.join(harmless)} (a row is one case in one session)"
 
 
 def _deterministic(provider: JudgedProvider) -> Iterator[str]:
@@ -98,7 +116,7 @@ def _speed(answer: JudgeAnswer, provider: JudgedProvider) -> Iterator[str]:
     elif not provider.baselines:
         yield "no baseline was timed in the same cases"
     for baseline in provider.baselines:
-        yield from _against(baseline)
+        yield from _against(baseline, provider.contest)
     yield from map(_gap, provider.not_compared)
     if not provider.untimed and not answer.interrupted and answer.cases < answer.of_cases:
         yield f"{answer.cases} of the {answer.of_cases} cases of the config were timed; --set and --profile choose others"
@@ -106,14 +124,15 @@ def _speed(answer: JudgeAnswer, provider: JudgedProvider) -> Iterator[str]:
         yield answer.noise
 
 
-def _against(against: BaselineSpeed) -> Iterator[str]:
-    low, high = against.interval
+def _against(against: BaselineSpeed, contest: Contest | None) -> Iterator[str]:
+    """The speed beside a baseline, over all sessions. That beside the champion is in the line of the contest."""
     outcomes = [
         f"{word} in {count}" for outcome, word in OUTCOME_WORDS.items() if (count := against.outcomes.get(outcome))
     ]
     cases = sum(against.outcomes.values())
-    text = f"{against.speedup:.3f}x as fast as {against.baseline} [{low:.3f}, {high:.3f}]: {', '.join(outcomes)}"
-    text += f" of {plural(cases, 'case')}"
+    contested = contest is not None and contest.champion == against.baseline
+    speedup = f"beside {against.baseline}" if contested else _times_as_fast(against, against.baseline)
+    text = f"{speedup}: {', '.join(outcomes)} of {plural(cases, 'case')}"
     if cases > 1:
         pair = {"worst": against.worst, "best": against.best}
         text += "; " + ", ".join(f"{word} {case.speedup:.2f}x at {_sizes(case.case)}" for word, case in pair.items())
@@ -128,19 +147,28 @@ def _gap(gap: Gap) -> str:
     return f"not compared with {gap.baseline} in {plural(gap.cases, 'case')}: {gap.status.value} ({gap.reason})"
 
 
-def _contest(contest: Contest | None) -> Iterator[str]:
+def _times_as_fast(speed: Speed, other: str) -> str:
+    low, high = speed.interval
+    return f"{speed.speedup:.3f}x as fast as {other} [{low:.3f}, {high:.3f}]"
+
+
+def _contest(provider: JudgedProvider) -> Iterator[str]:
+    """The outcome beside the champion, or why there is none."""
+    contest = provider.contest
     if contest is None:
+        why = "it is not right" if provider.failures else "no case has a time of both that counts"
+        yield f"not compared: {'it is not trusted' if provider.trusted is False else why}"
         return
-    low, high = contest.interval
-    sessions = f"{plural(contest.sessions, 'session')}, in {' and '.join(contest.files)}"
-    yield f"{contest.speedup:.4f}x as fast as {contest.champion} [{low:.4f}, {high:.4f}] ({sessions})"
+    yield f"{_times_as_fast(contest, contest.champion)}, the mean of the sessions in {contest.files[-1]}"
     number = f"candidate {contest.candidate_number} of the ledger"
-    if contest.better and contest.alpha:
-        yield f"better: {number}; an equal one would be confirmed with a probability of at most {percent(contest.alpha)}"
+    after = f"after {plural(contest.sessions, 'session')}"
+    if contest.better:
+        yield f"better: {number} was confirmed {after}"
     elif contest.alpha is None:
-        yield f"not better: {number} was stopped by the screen"
+        yield f"not better: {number} was stopped by the screen {after}"
     else:
-        yield f"not better: {number} was not confirmed (evidence {contest.evidence:.3g} of {1 / contest.alpha:.3g})"
+        evidence = f"evidence {contest.evidence:.3g} of {1 / contest.alpha:.3g}"
+        yield f"not better: {number} was not confirmed {after} ({evidence})"
 
 
 def _profile(profile: Profile | None) -> Iterator[str]:

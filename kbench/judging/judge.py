@@ -86,14 +86,15 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
         requested = list(filter(None, [champion, *options.baselines]))
         baselines = _baselines(sweep, file, catalog, requested)
         note(f"{sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
-        checks, shapes = _check(supervisor, catalog, plan, names, options.shapes, note)
+        checks = _check(supervisor, catalog, plan, names, options.shapes, note)
     judged = partial(
         judge_provider,
         reproduce=partial(command_again, options.against, [file], sweep.measure.seed),
         config_cases=set(sweep.cases),
+        left_out_cases=checks.left_out_cases,
         min_speedup=0.0 if champion and options.min_speedup is None else options.min_speedup,
     )
-    correct = [name for name in names if judged(name, checks[name]).correct]
+    correct = [name for name in names if judged(name, checks.rows[name]).correct]
     timing = Timing()
     with tempfile.TemporaryDirectory(prefix="kbench-") as scratch:
         if correct and champion and options.ledger:
@@ -110,25 +111,26 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             lacking = [gaps(analysis, name, baseline, named=bool(requested)) for baseline in baselines]
             verdict = judged(
                 name,
-                [*checks[name], *rows_of(timing.rows, name)],
+                [*checks.rows[name], *rows_of(timing.rows, name)],
                 baselines=speeds,
                 not_compared=[gap for of_baseline in lacking for gap in of_baseline],
                 profile=profile_of(name, timing.rows, speeds, timing.csv),
                 contest=timing.contest,
             )
             providers.append(verdict)
-    status = exit_status(providers, interrupted=timing.interrupted)
+    interrupted = checks.interrupted or timing.interrupted
+    status = exit_status(providers, interrupted=interrupted)
     return JudgeAnswer(
         file=str(file),
         operator=sweep.operator,
         device=plan.catalog.device.name,
         seed=sweep.measure.seed,
         passed=status is ExitStatus.OK,
-        random_shapes=shapes,
+        random_shapes=checks.random_shapes,
         cases=len({row.case for row in timing.rows}),
         of_cases=len(sweep.cases),
-        interrupted=timing.interrupted,
-        noise=analysis.noise.sentence() if analysis.cases else "",
+        interrupted=interrupted,
+        noise=analysis.noise.sentence(f"the baseline {sweep.baseline}") if analysis.cases else "",
         providers=providers,
         exit_status=status,
     )
@@ -218,11 +220,22 @@ def _judged_names(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequenc
     ]
 
 
+@dataclass
+class Checks:
+    """What the checks have shown: the rows of each provider. Cases are left out when each provider has failed, or after
+    Ctrl-C."""
+
+    rows: dict[str, list[Row]]
+    random_shapes: int
+    left_out_cases: int
+    interrupted: bool = False
+
+
 def _check(
     supervisor: WorkerSupervisor, catalog: Catalog, plan: Plan, names: Sequence[str], count: int, note: Note
-) -> tuple[dict[str, list[Row]], int]:
-    """The rows of each provider on edge inputs, and the number of random shapes. When each provider has failed in a case, the
-    others are left out: their authors know enough to go on."""
+) -> Checks:
+    """Check each provider on edge inputs. When each has failed in a case, the others are left out: their authors know enough
+    to go on."""
     sweep = plan.sweep
     judged = tuple(configuration for configuration in sweep.configurations if configuration.name in names)
     required = requirements(catalog, sweep.operator, {configuration.provider for configuration in judged})
@@ -236,21 +249,24 @@ def _check(
     beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=sweep.measure.seed)
     last = [replace(like, case=beyond)] if beyond else []
     tasks = [*first, *shapes, *last]
-    rows: dict[str, list[Row]] = {name: [] for name in names}
-    random_shapes = len(shapes) + len(last)
-    note(f"checking {plural(len(first), 'case')} of the config and {plural(random_shapes, 'random shape')}")
-    with progress.make_progress(tasks) as display:
-        for task in tasks:
-            display.begin(task)
-            for row in supervisor.check(task, display, without_edges=task in last):
-                if task in last and row.status is Status.OOM:
-                    note(f"left out {task.case.label}: {row.configuration_name}: {row.reason}")
-                    continue
-                rows[row.configuration_name].append(row)
-            display.advance(task)
-            if all(any(row.status.failed for row in rows[name]) for name in names):
-                break
-    return rows, random_shapes
+    checks = Checks({name: [] for name in names}, len(shapes) + len(last), len(tasks))
+    note(f"checking {plural(len(first), 'case')} of the config and {plural(checks.random_shapes, 'random shape')}")
+    try:
+        with progress.make_progress(tasks) as display:
+            for task in tasks:
+                display.begin(task)
+                for row in supervisor.check(task, display, without_edges=task in last):
+                    if task in last and row.status is Status.OOM:
+                        note(f"left out {task.case.label}: {row.configuration_name}: {row.reason}")
+                        continue
+                    checks.rows[row.configuration_name].append(row)
+                display.advance(task)
+                checks.left_out_cases -= 1
+                if all(any(row.status.failed for row in rows) for rows in checks.rows.values()):
+                    break
+    except KeyboardInterrupt:
+        checks.interrupted = True
+    return checks
 
 
 def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) -> list[Task]:

@@ -66,7 +66,7 @@ class Stage:
             pairs = [analysis.compare_pair(key, self.champion, self.candidate) for key in both]
             self.gains.append(fmean(-math.log(pair.ratio) for pair in pairs))
             self.of_rounds = fmean(pair.half_width for pair in pairs)
-            self.note(f"{self.name}, session {session}: {math.exp(self.gains[-1]):.4f}x as fast as {self.champion}")
+            self.note(f"{self.name}, session {session}: {math.exp(self.gains[-1]):.3f}x as fast as {self.champion}")
         return bool(both)
 
 

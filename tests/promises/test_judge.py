@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import signal
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from promises.outside import QUICK, ROOT, Ended, Kbench, MadeOnce, Write, keep, kept, rows_of, run_kbench, run_process
+from promises.outside import (
+    QUICK,
+    ROOT,
+    Ended,
+    Kbench,
+    MadeOnce,
+    Write,
+    keep,
+    kept,
+    rows_of,
+    run_kbench,
+    run_process,
+    start,
+    wait_for,
+)
 
 CASE = ("--set", "mode=forward", "--set", "M=8", "--set", "N=64")
 JUDGE = ("--against", "softmax", "--baseline", "torch-native", *QUICK, *CASE)
@@ -178,6 +193,9 @@ def test_a_kernel_that_is_wrong_for_some_random_shapes_is_not_timed_and_the_case
     wrong = verdicts(kept(judged, "all"))["wrong-if-square"]
     assert kept(judged, "all").code == 1 and json.loads(kept(judged, "all").out)["passed"] is False
     assert wrong["correct"] is False and wrong["timed_cases"] == 0 and wrong["baselines"] == []
+    assert "not right" in wrong["untimed"] and wrong["left_out_cases"] == 0
+    [alone] = verdicts(kept(judged, "again")).values()
+    assert alone["left_out_cases"] > 0, "it is the only provider, and the judgement ends where it fails"
     for failure in wrong["failures"]:
         sizes = dict(word.split("=") for word in failure["case"].split() if "=" in word)
         assert failure["status"] == "wrong" and sizes["M"] == sizes["N"]
@@ -214,6 +232,44 @@ def test_the_rows_of_a_judgement_are_kept_where_out_says_and_nowhere_else(judged
     rows = rows_of(judged / "all" / "softmax.csv")
     assert {"honest", "torch-native"} <= {row["provider"] for row in rows if row["status"] == "ok"}
     assert not (judged / "results").exists()
+
+
+WAITS = """
+import time
+from pathlib import Path
+
+import torch
+
+import kbench
+
+
+@kbench.operator("softmax").provider("waits")
+def waits(x):
+    if x.shape[-1] == 1024:
+        Path("waits").touch()
+        time.sleep(100)
+    return torch.softmax(x.double(), -1).to(x.dtype)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("judge", "waits.py", "--against", "softmax"), ("check", "softmax", "--plugin", "waits.py", "--only", "waits")],
+    ids=["judge", "check"],
+)
+def test_a_check_that_a_signal_ends_prints_its_answer_in_which_nothing_passes(
+    folder: Path, write: Write, command: tuple[str, ...]
+) -> None:
+    write("waits.py", WAITS)
+    process = start(*command, *CASE, "--set", "N=64,1024", "--json", folder=folder)
+    wait_for((folder / "waits").exists, process)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    answer = json.loads(out)
+    [provider] = answer["providers"]
+    assert process.returncode == 130 and answer["interrupted"] and not answer["passed"]
+    assert provider["verdict"] == "unknown" and provider["correct"] is None and provider["failures"] == []
+    assert provider["checked_inputs"] > 0 and provider["left_out_cases"] >= 1
 
 
 @pytest.mark.parametrize(
