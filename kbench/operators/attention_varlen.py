@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -105,7 +105,8 @@ def torch_varlen(case: Case, *, causal: bool) -> Callable[..., Values]:
     """FlashAttention as torch comes with it. The longest length is known on the host, as it is in a model."""
     from torch.nn.attention.varlen import varlen_attn
 
-    longest, options = lengths_of(case)[0], {"window_size": (-1, 0 if causal else -1)}
+    longest = lengths_of(case)[0]
+    options: dict[str, Any] = {"window_size": (-1, 0 if causal else -1)}
     if "enable_gqa" in signature(varlen_attn).parameters:  # before torch 2.12, heads may share keys unasked
         options["enable_gqa"] = case.heads != case.kv_heads
 
