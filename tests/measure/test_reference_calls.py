@@ -12,6 +12,7 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.protocol import Message, StepBegun, StepEnded
+from kbench.results.vocabulary import EdgeInput
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_operators")]
 
@@ -73,3 +74,13 @@ def test_check_computes_the_reference_once_for_all_providers() -> None:
     once = calls.total()
     checked_together(operator, "a", "b", M=16, N=32)
     assert calls.total() == 2 * once
+
+
+def test_the_scale_is_estimated_once_for_all_layouts_of_the_same_values() -> None:
+    operator = counted()
+    calls.clear()
+    edges = checked_together(operator, "a", M=16, N=32)["a"]
+    layouts = {"random", EdgeInput.STRIDED_ROWS, EdgeInput.TRANSPOSED, EdgeInput.ODD_OFFSET}
+    assert layouts < edges.keys()
+    other_draws_and_nearby = 2
+    assert calls.total() == 9 * len(edges.keys() - layouts) + 9 + len(layouts) - 1 + other_draws_and_nearby

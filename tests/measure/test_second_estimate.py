@@ -8,7 +8,9 @@ from in_process import matrices
 
 from kbench.contract.operator import Operator
 from kbench.measure.correctness import elements, expected
-from kbench.measure.correctness.check import accuracy
+from kbench.measure.correctness.check import accuracy, compared
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
 
 
 def mixed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -52,3 +54,24 @@ def test_a_single_wrong_element_is_still_wrong(rows: str | None) -> None:
     output[17, 5] += 0.25
     found = accuracy(one, one.case("bfloat16", M=64, N=32), inputs, output).wrong
     assert found and "1 of 2048 elements wrong" in found and "[17, 5]" in found
+
+
+def test_all_providers_share_the_second_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "FEW_ROWS", 0.0)
+    references: list[int] = []
+
+    def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        references.append(len(a))
+        return mixed(a, b)
+
+    counted = matrices("counted-estimates", reference, "a b", rows="M")
+    inputs = [torch.randn(64, 32, generator=torch.Generator().manual_seed(0)).bfloat16() for _ in range(2)]
+    wrong = mixed(*inputs)
+    wrong[17, 5] += 0.25
+    shared = Expected(Definition(counted, counted.case("bfloat16", M=64, N=32)), inputs)
+    counts = []
+    for _ in range(2):
+        references.clear()
+        assert compared(shared, [wrong]).wrong
+        counts.append(len(references))
+    assert counts == [1 + 8 + 1 + 12 + 1 + 64, 0]

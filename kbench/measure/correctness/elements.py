@@ -87,7 +87,7 @@ EXACT = Accuracy(0.0, 0.0)
 
 DOUBTFUL_COUNT, DOUBTFUL_SHARE = 64, 1e-4
 """If at most this many elements of an output, or this share of them, fail at an estimated scale, kbench estimates the scale of
-these a second time. The first estimate is too small by chance for some of 10^6 elements, and a right provider must not fail
+these again. The first estimate is too small by chance for some of 10^6 elements, and a right provider must not fail
 for that."""
 
 EXPONENT_BITS = 0x7FF0_0000_0000_0000
@@ -205,7 +205,7 @@ def _distinct(a: float, b: float, least: int = 3) -> tuple[str, str]:
 
 def compare_elements(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Expected) -> Accuracy:
     """Compare a part of an output with the reference. `wrong` collects the elements that are wrong. `expected`, from which the
-    part is, estimates the scale of a few wrong elements a second time."""
+    part is, estimates the scale of a few wrong elements again."""
     if part.scale is None:
         right = output == part.reference
         # the last place of a whole number is 1
@@ -219,8 +219,11 @@ def compare_elements(part: OutputPart, output: Tensor, wrong: WrongElements, exp
     right = errors.right()
     doubtful = int((~right).sum()) if wrong.at_estimated_scale else 0
     if 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
-        errors = Errors(part.reference, expected.second_scale(part, ~right), output, wrong)
-        right = errors.right()
+        for scale in expected.better_scales(part, ~right):
+            errors = Errors(part.reference, scale, output, wrong)
+            right = errors.right()
+            if right.all():
+                break
     wrong.add(part, output, right, errors)
     return errors.largest(part.reference.isfinite() & errors.values.isfinite())
 

@@ -36,6 +36,9 @@ case are small beside its tensors. Smaller slices would cost a device launches."
 
 SOME_ROWS = " (on some rows, because of rows=)"
 
+FEW_ROWS = 0.25
+"""Scales are estimated again for the rows that need it alone if these are at most this share of all."""
+
 ROWS_AGREE = 1e-6
 """A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""
 
@@ -102,6 +105,7 @@ class Expected:
         self.definition, self.inputs = definition, inputs
         self._keep_bytes, self._scales, self._trials = keep_bytes, scales, trials
         self._kept_parts: list[OutputPart] | None = None
+        self._kept_estimates: dict[tuple[int, int, int], dict[int, Tensor]] = {}  # by rows and number of trials
         self._shapes: tuple[tuple[int, ...], ...] | None = None
         self._sample: list[Tensor] = []
         rows = definition.operator.rows
@@ -182,19 +186,50 @@ class Expected:
         for start in range(0, shape[along], step):
             yield part.narrowed(along, start, min(step, shape[along] - start))
 
-    def second_scale(self, part: OutputPart, doubtful: Tensor) -> Tensor:
-        """The scale of a part, estimated a second time where `doubtful`, a mask of few elements, holds. It is never smaller
-        than the first estimate. Elements elsewhere may keep the first."""
+    def better_scales(self, part: OutputPart, doubtful: Tensor) -> Iterator[Tensor]:
+        """The scale of a part, estimated again where `doubtful`, a mask of few elements, holds: each time from more trials. It
+        is never smaller than the first estimate. Elements elsewhere may keep the first. Scales that were given have no better
+        ones."""
+        if self._scales is not None:
+            return
         assert part.scale is not None
-        dimension = self.row_dimensions[part.position]
+        for trials in SECOND_TRIALS:
+            yield torch.maximum(part.scale, self._estimate(part, doubtful, trials))
+
+    def _estimate(self, part: OutputPart, doubtful: Tensor, trials: int) -> Tensor:
+        """Another estimate of the scale of a part: of its few rows with a doubtful element, or of all rows."""
+        position, dimension = part.position, self.row_dimensions[part.position]
         if dimension is None:
-            second = Expected(self.definition, self.inputs, 0, trials=SECOND_TRIALS)
-            return torch.maximum(part.scale, part.of(second._scale_of(part.position)))
-        rows = doubtful.movedim(dimension, 0).reshape(doubtful.shape[dimension], -1).any(1).nonzero().flatten()
+            return part.of(self._estimates_of(0, self._rows, trials)[position])
+        count = doubtful.shape[dimension]
+        rows = doubtful.movedim(dimension, 0).reshape(count, -1).any(1).nonzero().flatten()
+        if len(rows) > FEW_ROWS * count:
+            return self._estimates_of(part.start, part.start + count, trials)[position]
+        assert part.scale is not None
         selected = [x for x in _select(self.inputs, self._input_row_dimensions, rows + part.start) if x is not None]
-        second = Expected(self.definition, selected, 0, trials=SECOND_TRIALS)
-        scale = torch.maximum(part.scale.index_select(dimension, rows), second._scale_of(part.position))
-        return part.scale.index_copy(dimension, rows, scale)
+        scale = Expected(self.definition, selected, 0, trials=trials)._estimates()[position]
+        return part.scale.index_copy(dimension, rows, scale.double())
+
+    def _estimates_of(self, start: int, stop: int, trials: int) -> dict[int, Tensor]:
+        """The scales of these rows of all outputs, estimated again. The other slices and providers will want the same."""
+        key = start, stop, trials
+        if key not in self._kept_estimates:
+            if self._kept_parts is None:
+                self._kept_estimates.clear()
+            again = Expected(self.definition, self._slice(start, stop), 0, trials=trials)
+            self._kept_estimates[key] = again._estimates()
+        return self._kept_estimates[key]
+
+    def _estimates(self) -> dict[int, Tensor]:
+        """The scales of the outputs by position, with as many digits as an estimate has."""
+        slices: dict[int, list[Tensor]] = {}
+        for part in self.parts():
+            if part.scale is not None:
+                slices.setdefault(part.position, []).append(part.scale.bfloat16())
+        return {
+            position: scales[0] if len(scales) == 1 else torch.cat(scales, self.row_dimensions[position] or 0)
+            for position, scales in slices.items()
+        }
 
     def check_rows(self) -> None:
         """Raises OperatorFault if the reference returns other values on half of the rows than on all of them."""
@@ -221,9 +256,9 @@ class Expected:
 
     @property
     def _bytes(self) -> int:
-        """The bytes of all values and scales, at most: elements have 8 bytes in both."""
+        """The bytes of all values and scales, at most: elements have 8 bytes in both, and 2 in a scale estimated again."""
         pairs = zip(self.shapes, self.definition.outputs, strict=True)
-        return sum(prod(shape) * (16 if output.dtype.is_floating_point else 8) for shape, output in pairs)
+        return sum(prod(shape) * (18 if output.dtype.is_floating_point else 8) for shape, output in pairs)
 
     def _joined(self, slices: Iterable[OutputPart]) -> list[OutputPart]:
         """All outputs in one part each, in order. Slices that were kept one by one would leave gaps in memory."""
@@ -242,11 +277,6 @@ class Expected:
             if whole.scale is not None and part.scale is not None:
                 part.of(whole.scale).copy_(part.scale)
         return [joined[position] for position in sorted(joined)]
-
-    def _scale_of(self, position: int) -> Tensor:
-        """The scale of one output."""
-        scales = [part.scale for part in self.parts() if part.position == position and part.scale is not None]
-        return scales[0] if len(scales) == 1 else torch.cat(scales, self.row_dimensions[position] or 0)
 
     @cached_property
     def _bounds(self) -> list[tuple[int, int]]:
