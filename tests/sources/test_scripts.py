@@ -25,6 +25,7 @@ def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, 
     assert run.returncode == 0, run.stderr
     rows = {(row["provider"], row["N"]): row for row in providers_of(tmp_path / "results" / "rows.csv")}
     assert rows["triton", "1000"]["agreement"] == rows["triton", "4000"]["agreement"] == "agrees"
+    assert rows["host", "1000"]["status"] == "unsupported" and "on the host" in rows["host", "1000"]["reason"]
     findings = findings_of(run.stdout)
     assert any(
         line.startswith("For slow-host, the script's timer times the host, not the device, in 2 of 2 cases.")

@@ -45,6 +45,7 @@ from kbench.results.vocabulary import Noticed, Status
 
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
 
+ON_HOST = "it runs nothing on the device and its tensors are on the host; to time the host, set CUDA_VISIBLE_DEVICES=''"
 
 WARM_METHODS = ("graph", "loop")
 """How timers time that leave the inputs of a call in the cache."""
@@ -143,6 +144,11 @@ class ClosureGroup:
         call.clear_gradients()
         with compiled_parts() as contender.compiled:
             closure.observation = observe(call.fn, held.tensors, self.device)
+        tensors = closure.output or held.tensors
+        if self._launches_nothing(closure) and tensors and all(x.device.type == "cpu" for x in tensors):
+            closure.on_host = True
+            contender.end(Status.UNSUPPORTED, ON_HOST)
+            return
         contender.launch_ms = measure_launch_ms(call.fn, self.device)
         before = call.clear_gradients if call.grad_to_none else None
         sample = self.timer.ready([call.fn], contender.launch_ms, before)
@@ -252,17 +258,21 @@ class ClosureGroup:
 
     def _add_facts(self, row: Row, closure: Closure, baseline: Closure | None) -> None:
         """What is known of a closure beside its time."""
-        if baseline and closure is not baseline and not (closure.error or baseline.error):
+        comparable = not (closure.error or closure.on_host)
+        if baseline and closure is not baseline and comparable and not baseline.error:
             row.agreement = agreement(closure.output, baseline.output)
         row.noticed = ";".join(self._noticed(closure, baseline))
         row.script_ms = closure.script_ms
         row.counted = closure.work[1] if closure.work else None
 
+    def _launches_nothing(self, closure: Closure) -> bool:
+        return self.session.sees_launches and closure.observation.kernels == ()
+
     def _noticed(self, closure: Closure, baseline: Closure | None) -> Iterator[str]:
         """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the
         one that is not the baseline, or else of the later one."""
         yield from closure.observation.noticed
-        if self.session.sees_launches and closure.observation.kernels == ():
+        if self._launches_nothing(closure) and not closure.on_host:
             yield Noticed.LAUNCHES_NOTHING
         if closure.call.method in WARM_METHODS:
             yield Noticed.WARM

@@ -35,6 +35,7 @@ class Closure:
     output        copies of the tensors that its first call returned; None if it returned something else
     reuses        a tensor that it returned lies in memory that existed before the call
     interpreted   Triton's interpreter ran it, so its time says nothing
+    on_host       it computes on the host, and the device is what kbench times
     script_ms     what the script's timer alone reads, with the arguments of the script
     dtype         that of the largest tensor that it holds; None without tensors
     tensor_bytes  how many bytes its tensors show that it moves
@@ -51,6 +52,7 @@ class Closure:
     output: list[Tensor] | None = None
     reuses: bool = False
     interpreted: bool = False
+    on_host: bool = False
     script_ms: float | None = None
     dtype: torch.dtype | None = None
     tensor_bytes: TensorBytes = field(default_factory=TensorBytes)
@@ -65,6 +67,8 @@ class Closure:
         contender = self.contender
         if self.interpreted:
             return Timing.of([contender.build_ms or 0.0])
+        if self.on_host and self.script_ms:
+            return Timing.of([self.script_ms])
         if contender.rounds:
             return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
         return self.error or RuntimeError(contender.reason)

@@ -1,4 +1,5 @@
-"""A Triton kernel beside torch, a slow host, a silent fallback, a graph, and a line that returns its last output."""
+"""A Triton kernel beside torch, a slow host, a silent fallback, a graph, and lines that return their last output
+or compute on the host."""
 
 import torch
 import triton
@@ -44,6 +45,7 @@ def replays(x, graphs={}):  # noqa: B006
 check = torch.randn(64, 500, device="cuda")
 assert torch.allclose(fused(check), torch.softmax(check, 1), atol=1e-6)  # tunes the kernel with the real do_bench
 
+on_host = torch.randn(64, 500)
 lines = {
     "torch": lambda x: torch.softmax(x, 1),
     "triton": fused,
@@ -51,6 +53,7 @@ lines = {
     "fallback": lambda x: x.softmax(-1),
     "last": returns_last,
     "graph": replays,
+    "host": lambda x: torch.softmax(on_host, 1),
 }
 
 
