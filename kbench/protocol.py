@@ -148,12 +148,15 @@ class Measure(BaseModel):
 class CatalogRequest:
     """Import plug-ins, load a source, and answer with a `Catalog`. Every worker gets this request first.
 
-    plugins  files that the user names: plug-ins, or further solutions of the problem
-    source   the absolute path of the problem to measure (see kbench/sources/); empty for a config
+    plugins       files that the user names: plug-ins, or further solutions of the problem
+    source        the absolute path of the problem to measure (see kbench/sources/); empty for a config
+    needed_bytes  if not 0, use the device and this much of its memory before any plug-in is imported: a process that is not let
+                  in, or that finds too little memory, ends there
     """
 
     plugins: tuple[str, ...]
     source: str = ""
+    needed_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -192,11 +195,60 @@ class TrialRequest:
 @dataclass(frozen=True)
 class CheckRequest:
     """Check the configurations of a task on random inputs and, unless `without_edges`, on every edge input, and answer with
-    `Rows` for each. `skip` has the names of configurations and edge inputs that are done."""
+    `Rows` for each. `skip` has the names of configurations and edge inputs that are done.
+
+    With a `folder`, the configurations run in another worker: this one sends a `CallRequest` for each, and waits for what that
+    worker has `Delivered`. Both pass tensors through files of the folder.
+    """
 
     task: Task
     skip: tuple[tuple[str, str], ...] = ()
     without_edges: bool = False
+    folder: str = ""
+
+
+@dataclass(frozen=True)
+class PassedTensor:
+    """A tensor in a file. `offset` is the number of elements before it in its memory, on which its alignment depends."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class CallRequest:
+    """Call the only configuration of a task on inputs that another worker has written, and answer with `Delivered`.
+
+    edge    the name of the inputs
+    index   of the configuration among those that are checked
+    inputs  the tensors in the file of inputs
+    shapes  those of the outputs
+    folder  the folder of the files
+    """
+
+    task: Task
+    edge: str
+    index: int
+    inputs: tuple[PassedTensor, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    folder: str
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What a configuration has made of a `CallRequest`: its end, with a reason, or a `Delivery` whose outputs are in a file.
+    `later` and `second` say whether the file has these outputs as well as the first."""
+
+    status: Status | None
+    reason: str = ""
+    fault: str = ""
+    cause: str = ""
+    second_fault: str = ""
+    deterministic: bool | None = None
+    later: bool = False
+    second: bool = False
 
 
 # -- what exists on a machine: the parent imports neither torch nor triton, so it asks a worker
@@ -502,7 +554,7 @@ PROGRAM = "KBENCH_EXEC_PROGRAM"
 
 # -- lines
 
-Request = CatalogRequest | Task | TrialRequest | CheckRequest
+Request = CatalogRequest | Task | TrialRequest | CheckRequest | CallRequest | Delivered
 
 Message = (
     Catalog
@@ -512,6 +564,8 @@ Message = (
     | Rows
     | Sampling
     | CallRecorded
+    | CallRequest
+    | Delivered
     | DeviceFailed
     | PointBegun
     | LineDone

@@ -9,15 +9,18 @@ from making import machine_info
 
 from kbench.contract.tensor import Layout
 from kbench.protocol import (
+    CallRequest,
     Catalog,
     CatalogRequest,
     CheckRequest,
     Configuration,
+    Delivered,
     DeviceFailed,
     DeviceInfo,
     Fault,
     Measure,
     OperatorInfo,
+    PassedTensor,
     PluginError,
     ProtocolError,
     ProviderInfo,
@@ -93,11 +96,16 @@ ANSWERS = [
 
 TASK = Task(CASE, CONFIGURATIONS, "cuda", SETTINGS, 2, {"the type of device": "cuda"}, keep_trying=True)
 
+CALL = CallRequest(TASK, "inf", 1, (PassedTensor("float32", (2, 3), (5, 1), 1),), ((2, 3), ()), "folder")
+DELIVERED = Delivered(None, "", "", "a thread", "", False, second=True)
+
 REQUESTS = [
     CatalogRequest(("mine.py",), "problem"),
     TASK,
     TrialRequest(TASK, whole=True),
     CheckRequest(TASK, (("torch", "inf"),)),
+    CALL,
+    DELIVERED,
 ]
 
 
@@ -105,7 +113,7 @@ def kind(message: object) -> str:
     return type(message).__name__
 
 
-@pytest.mark.parametrize("message", ANSWERS, ids=kind)
+@pytest.mark.parametrize("message", [*ANSWERS, CALL, DELIVERED], ids=kind)
 def test_an_answer_arrives_as_it_was_sent(message: Any) -> None:
     line = encode(message, "secret")
     assert line.endswith(b"\n") and line.count(b"\n") == 1

@@ -18,10 +18,12 @@ from kbench.protocol import (
     RANDOM,
     RECORD,
     CallRecorded,
+    CallRequest,
     Catalog,
     CatalogRequest,
     CheckRequest,
     Configuration,
+    Delivered,
     DeviceInfo,
     Fault,
     Rows,
@@ -29,7 +31,7 @@ from kbench.protocol import (
     TrialRequest,
 )
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
+from kbench.results.vocabulary import Role, Status
 
 MOST_STARTS = 2
 """How often a new worker may fail to start before the device counts as lost."""
@@ -151,6 +153,37 @@ class WorkerSupervisor:
                 for edge in (RANDOM, *edges):
                     if (configuration.name, edge) not in rows:
                         yield replace(not_tried, edge=edge)
+
+    def check_elsewhere(
+        self, task: Task, listener: Listener, candidates: WorkerSupervisor, folder: str, *, without_edges: bool = False
+    ) -> Iterator[Row]:
+        """The same rows, but the configurations run in the worker of another supervisor. This one's worker knows none of them:
+        it draws the inputs, and judges the outputs. Both pass tensors through files of the folder."""
+        bare = replace(task, requirements={})  # they name what the configurations are made of
+        worker = self.ready(bare)
+        for event in worker.ask(CheckRequest(bare, (), without_edges, folder)):
+            if isinstance(event, CallRequest):
+                worker.reply(candidates.call(task, event, listener))
+            else:
+                yield from event.rows if isinstance(event, Rows) else ()
+
+    def call(self, task: Task, request: CallRequest, listener: Listener) -> Delivered:
+        """What a configuration delivers on inputs of another worker. A process that dies is its end."""
+        configuration = task.configurations[request.index]
+        if not_tried := self._not_tried(configuration, task):
+            return Delivered(not_tried.status, not_tried.reason)
+        delivered = Delivered(Status.ERROR, "its worker process delivered nothing")
+        try:
+            for event in self.ready(task).ask(request):
+                listener.event(event, self._place)
+                if isinstance(event, Delivered):
+                    delivered = event
+        except WorkerFailed as lost:
+            self._end_worker()
+            self._add_death(configuration, f"{request.edge} of {task.case.label}", lost)
+            return Delivered(lost.status, lost.reason)
+        self._deaths.pop(configuration.name, None)
+        return delivered
 
     def _is_checked(self, configuration: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
         random = rows.get((configuration.name, RANDOM))

@@ -29,6 +29,7 @@ from kbench.protocol import (
     STEPS,
     Catalog,
     CatalogRequest,
+    Delivered,
     DeviceFailed,
     Message,
     ProtocolError,
@@ -160,6 +161,10 @@ class Worker:
             elif isinstance(message, RequestDone):
                 return
             yield message
+
+    def reply(self, delivered: Delivered) -> None:
+        """Send what another worker has delivered, for which this one has asked."""
+        self._send(encode(delivered, self._secret))
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
         """Kill the worker and what it has started: compilers, and children of providers. Wait for its end, but not for long."""

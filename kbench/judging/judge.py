@@ -1,8 +1,8 @@
 """Judges every provider that one file registers for an operator.
 
 First kbench checks each on the edge inputs of the operator, in the smallest and the largest cases of the config and in cases
-with random shapes. It stops when all have failed. It then measures those that are right together with the baselines, exactly as
-`kbench run` does.
+with random shapes. It stops when all have failed. The file is imported in one worker, and its outputs are judged in another. It
+then measures those that are right together with the baselines, exactly as `kbench run` does.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kbench.execute import progress
 from kbench.execute.plan import Plan, find_extremes, make_plan, requirements, spread_cases
 from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
-from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, exit_status, judge_provider
 from kbench.judging.ledger import Timing, contend
 from kbench.judging.profile import profile_of
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.judging.speeds import against, gaps
-from kbench.protocol import Catalog, CatalogRequest, Task
+from kbench.judging.two_workers import TwoWorkers
+from kbench.protocol import Catalog, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 from kbench.sources.source_config import SourceConfig, load_source_or_config
@@ -77,8 +77,9 @@ class JudgeOptions:
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
-    with interrupts.once(), WorkerSupervisor(CatalogRequest(config.plugins, config.source), note) as supervisor:
-        catalog = supervisor.start()
+    trusted = load_source_or_config(Path(options.against), sets=options.sets, profile=options.profile).plugins
+    with interrupts.once(), TwoWorkers(config.plugins, trusted, config.source, note) as workers:
+        catalog = workers.start()
         plan = make_plan(config.resolve(catalog), catalog)
         sweep = plan.sweep
         names = _judged_names(sweep, file, catalog, options.providers)
@@ -86,7 +87,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
         requested = list(filter(None, [champion, *options.baselines]))
         baselines = _baselines(sweep, file, catalog, requested)
         note(f"{sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
-        checks = _check(supervisor, catalog, plan, names, options.shapes, note)
+        checks = _check(workers, catalog, plan, names, options.shapes, note)
     judged = partial(
         judge_provider,
         reproduce=partial(command_again, options.against, [file], sweep.measure.seed),
@@ -231,9 +232,7 @@ class Checks:
     interrupted: bool = False
 
 
-def _check(
-    supervisor: WorkerSupervisor, catalog: Catalog, plan: Plan, names: Sequence[str], count: int, note: Note
-) -> Checks:
+def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[str], count: int, note: Note) -> Checks:
     """Check each provider on edge inputs. When each has failed in a case, the others are left out: their authors know enough
     to go on."""
     sweep = plan.sweep
@@ -242,20 +241,22 @@ def _check(
     like = replace(plan.tasks[0], configurations=judged, requirements=required)
     first = [replace(like, case=case) for case in find_extremes(sweep)]
     accelerated = plan.catalog.device.type != "cpu"
-    try_operator(supervisor.try_operator, first, sweep)
+    try_operator(workers.try_operator, first, sweep)
     drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=accelerated)
-    shapes = _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
+    shapes = _allowed(workers, [replace(like, case=case) for case in drawn], note)
     memory_bytes = catalog.memory_bytes if accelerated and count else None
     beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=sweep.measure.seed)
     last = [replace(like, case=beyond)] if beyond else []
     tasks = [*first, *shapes, *last]
     checks = Checks({name: [] for name in names}, len(shapes) + len(last), len(tasks))
+    if reason := workers.why_in_one_process(sweep.operator):
+        note(f"one process runs the file and judges it: {reason}")
     note(f"checking {plural(len(first), 'case')} of the config and {plural(checks.random_shapes, 'random shape')}")
     try:
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
-                for row in supervisor.check(task, display, without_edges=task in last):
+                for row in workers.check(task, display, sweep.info, without_edges=task in last):
                     if task in last and row.status is Status.OOM:
                         note(f"left out {task.case.label}: {row.configuration_name}: {row.reason}")
                         continue
@@ -269,12 +270,12 @@ def _check(
     return checks
 
 
-def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) -> list[Task]:
+def _allowed(workers: TwoWorkers, tasks: Sequence[Task], note: Note) -> list[Task]:
     """The tasks whose shapes the operator's own functions accept. A note names the first of the others."""
     allowed, faults = [], []
     for task in tasks:
         try:
-            supervisor.try_operator(task, whole=True)
+            workers.try_operator(task, whole=True)
         except ConfigError as fault:  # the reference has no value there: no fault of a provider
             faults.append(f"{task.case.label}: {fault}")
         else:

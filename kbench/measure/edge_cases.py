@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -14,16 +15,17 @@ from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import preparer_of
-from kbench.measure.correctness.check import equal, run_checked
+from kbench.measure.correctness.check import Delivery, deliver, equal, judge_delivery
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import CONSTANT, Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.memory import marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.passed_tensors import INPUTS, OUTPUTS, dense, read_tensors, write_tensors
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
-from kbench.protocol import RANDOM, Configuration, Message, Rows, StepBegun
+from kbench.protocol import RANDOM, CallRequest, Configuration, Delivered, Message, Rows, StepBegun, Task
 from kbench.results.case import FORWARD, FULL, Case, format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
@@ -45,12 +47,13 @@ def check_edges(
     device: Device,
     emit: Emit,
     guard: Guard | None = None,
+    elsewhere: OtherWorker | None = None,
 ) -> None:
     """Run the configurations on random inputs and then, unless `without_edges`, on every edge case: the operator's own, or the
     common ones if it has none.
 
     Emits a row for each. `skip` has the configurations and edge cases that are done. A configuration that declines random
-    inputs is tried on no others. Raises DeviceLost as measuring a case does.
+    inputs is tried on no others. Raises DeviceLost as measuring a case does. The configurations run here, or `elsewhere`.
     """
     common = common_edges(operator, case.mode)
     guard = guard or Guard()
@@ -66,7 +69,7 @@ def check_edges(
         edge = common.get(edge_name)
         edge_case = edge.case(case) if edge else case
         trial: EdgeTrial | None = None
-        fault: tuple[Status, str] | None = None
+        fault: Failure | None = None
         try:
             trial = _edge_trial(Definition(operator, edge_case), edge_name, edge, device, seed, random)
         except OperatorFault as error:  # a common edge is for those operators only that accept it
@@ -75,7 +78,8 @@ def check_edges(
             if not out_of_memory(error):
                 raise
             fault = Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
-        if trial is None and fault is None:
+        made = trial or fault
+        if made is None:
             continue
         if edge_name == RANDOM and trial:
             random = trial.expected
@@ -84,12 +88,11 @@ def check_edges(
         steps = Steps(device, partial(_emit, emit, edge_name), guard, times=False)
         for index, configuration in members:
             contender = Contender.of(index, configuration, operator)
-            with steps.step(contender, "build", build_timeout_s):
-                provider = contender.admitted(edge_case, device.type)
-                if provider and fault:
-                    contender.end(*fault)
-                elif provider and trial:
-                    _check(contender, provider, trial, device)
+            if elsewhere:
+                elsewhere.check(contender, made, edge_name, device)
+            else:
+                with steps.step(contender, "build", build_timeout_s):
+                    _check(contender, edge_case, made, device)
             shapes = _other_shapes(operator, case, trial.expected.inputs) if trial else ""
             row = replace(_row(case, configuration, contender), edge=edge_name, shapes=shapes)
             emit(Rows((row,)))
@@ -108,6 +111,15 @@ class EdgeTrial:
     definition: Definition
     inputs: Callable[[], tuple[Tensor, ...] | None]
     expected: Expected
+
+    def values(self) -> tuple[Tensor, ...]:
+        values = self.inputs()
+        assert values is not None  # there is no trial without inputs
+        return values
+
+
+Failure = tuple[Status, str]
+"""Why there is no trial: what each configuration gets."""
 
 
 def _edge_trial(
@@ -164,20 +176,102 @@ def _agree(expected: Expected, other: Expected) -> bool:
     return all(bool(((a - b).abs() <= NEARLY * a.abs().clamp(min=1)).all()) for a, b in pairs)
 
 
-def _check(contender: Contender, provider: Provider, trial: EdgeTrial, device: Device) -> None:
-    definition, values = trial.definition, trial.inputs()
-    assert values is not None
+def _check(contender: Contender, case: Case, trial: EdgeTrial | Failure, device: Device) -> None:
+    provider = contender.admitted(case, device.type)
+    if provider is None:
+        return
+    if not isinstance(trial, EdgeTrial):
+        contender.end(*trial)
+    elif delivery := _deliver(contender, provider, trial.expected, trial.values(), device):
+        _judge(contender, trial.expected, delivery)
+
+
+def _judge(contender: Contender, expected: Expected, delivery: Delivery) -> None:
+    contender.judged(judge_delivery(expected, delivery))
+    if contender.running:
+        contender.end(Status.CHECKED)
+
+
+def _deliver(
+    contender: Contender, provider: Provider, expected: Expected, values: Sequence[Tensor], device: Device
+) -> Delivery | None:
+    """What calls on these inputs deliver. None if the contender declines them. Needs no expected values."""
+    definition = expected.definition
     marked = marked_inputs(definition.input_names, values)
     inputs = [input_.tensor for input_ in marked]
     for name, x in zip(definition.input_names, inputs, strict=True):
         if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
             contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")
+            return None
+    delivery = deliver(expected, preparer_of(definition, provider, contender.params), inputs, device)
+    outside = next(filter(None, (input_.fault() for input_ in marked)), None)
+    return replace(delivery, second_fault=delivery.second_fault or outside or "")
+
+
+@dataclass(frozen=True)
+class OtherWorker:
+    """The worker with the configurations of a task. `ask` sends a request to it, and returns the answer.
+
+    This worker has the reference, draws the inputs, and judges. The other one gets the inputs, and gives back the outputs:
+    whatever a provider replaces there, wrong outputs stay wrong.
+    """
+
+    task: Task
+    folder: str
+    ask: Callable[[CallRequest], Delivered]
+
+    def check(self, contender: Contender, trial: EdgeTrial | Failure, edge: str, device: Device) -> None:
+        """Give the contender the inputs of a trial, and judge its outputs."""
+        if not isinstance(trial, EdgeTrial):
+            contender.end(*trial)
             return
-    contender.judged(run_checked(trial.expected, preparer_of(definition, provider, contender.params), inputs, device))
-    if contender.running and (fault := next(filter(None, (input_.fault() for input_ in marked)), None)):
-        contender.end(Status.WRONG, fault)
-    if contender.running:
-        contender.end(Status.CHECKED)
+        expected, values = trial.expected, trial.values()
+        configuration = self.task.configurations[contender.index]
+        task = replace(self.task, case=trial.definition.case, configurations=(configuration,))
+        passed = write_tensors(Path(self.folder, INPUTS), values)
+        file = Path(self.folder, OUTPUTS)
+        file.unlink(missing_ok=True)  # it may hold right outputs of another provider
+        answer = self.ask(CallRequest(task, edge, contender.index, passed, expected.shapes, self.folder))
+        if answer.status:
+            passed_over = answer.status.failed or answer.status.declined
+            contender.end(answer.status if passed_over else Status.ERROR, answer.reason)
+            return
+        layouts = dense(expected.shapes, [output.dtype for output in trial.definition.outputs])
+        sent = (not answer.fault, answer.later, answer.second)
+        try:
+            outputs = iter(read_tensors(file, layouts * sum(sent), device.torch_device))
+        except (EOFError, OSError) as error:
+            contender.end(Status.ERROR, f"its outputs cannot be read: {error}")
+            return
+        first, later, second = ([next(outputs) for _ in layouts] if part else [] for part in sent)
+        faults = answer.fault, answer.cause, answer.second_fault
+        _judge(contender, expected, Delivery(first, later, second, answer.deterministic, *faults))
+
+
+def call_for_other(operator: Operator, request: CallRequest, *, device: Device, emit: Emit, guard: Guard) -> Delivered:
+    """Call a configuration on inputs of another worker, and write its outputs for that. Raises DeviceLost."""
+    task, delivery = request.task, None
+    contender = Contender.of(request.index, task.configurations[0], operator)
+    steps = Steps(device, partial(_emit, emit, request.edge), guard, times=False)
+    with steps.step(contender, "build", task.settings.build_timeout_s):
+        if provider := contender.admitted(task.case, device.type):
+            values = read_tensors(Path(request.folder, INPUTS), request.inputs, device.torch_device)
+            pristine = [x.clone() for x in values]
+            expected = Expected(Definition(operator, task.case), pristine, shapes=request.shapes)
+            delivery = _deliver(contender, provider, expected, values, device)
+    if delivery is None or contender.status:
+        return Delivered(contender.status or Status.ERROR, contender.reason)
+    outputs = [x.contiguous() for x in (*delivery.first, *delivery.later, *delivery.second)]
+    write_tensors(Path(request.folder, OUTPUTS), outputs)
+    return Delivered(
+        None,
+        fault=delivery.fault,
+        cause=delivery.cause,
+        second_fault=delivery.second_fault,
+        deterministic=delivery.deterministic,
+        later=bool(delivery.later),
+        second=bool(delivery.second),
+    )
 
 
 def _emit(emit: Emit, edge: str, event: Message) -> None:

@@ -13,7 +13,7 @@ from kbench.contract import registry
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
-from kbench.measure.edge_cases import check_edges
+from kbench.measure.edge_cases import OtherWorker, call_for_other, check_edges
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
@@ -22,8 +22,10 @@ from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import (
     NO_INDEX,
+    CallRequest,
     CatalogRequest,
     CheckRequest,
+    Delivered,
     DeviceFailed,
     Fault,
     Message,
@@ -97,8 +99,18 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         guard.end()
         answers(StepEnded(NO_INDEX))
 
+    def ask_other(request: CallRequest) -> Delivered:
+        """Send a request to another worker, through the parent."""
+        answers(request)
+        _, delivered = decode_request(requests.get())
+        assert isinstance(delivered, Delivered)
+        return delivered
+
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
+            if request.needed_bytes:
+                device.try_out(request.needed_bytes)
+                device.release()
             failures = load_plugins(() if request.source else request.plugins, running)
             sweep: SourceSweep | None = None
             if request.source:
@@ -112,6 +124,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 guard.watch(registry.operator(name))
             answers(replace(make_catalog(device, instruments.telemetry, failures, running), sweep=sweep))
             return
+        assert not isinstance(request, Delivered)
         task = request if isinstance(request, Task) else request.task
         operator, settings = registry.operator(task.case.operator), task.settings
         device.use_threads(settings.threads)
@@ -119,7 +132,9 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             if fault := attempt(operator, task.case, device, settings.seed, whole=request.whole):
                 answers(Fault(fault.where, fault.what))
             return
-        if isinstance(request, CheckRequest):
+        if isinstance(request, CallRequest):
+            answers(call_for_other(operator, request, device=device, emit=answers, guard=guard))
+        elif isinstance(request, CheckRequest):
             check_edges(
                 operator,
                 task.case,
@@ -131,6 +146,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 device=device,
                 emit=answers,
                 guard=guard,
+                elsewhere=OtherWorker(task, request.folder, ask_other) if request.folder else None,
             )
         else:
             if settings.kernels:

@@ -399,7 +399,7 @@ def honest(x):
 
 FOLDER = ROOT / "tests" / "cheats"
 ON_A_DEVICE = ("streams",)
-ALONE = ("patched_clock_at_import", "replaced_operator")
+ALONE = ("patched_clock_at_import", "replaced_judge", "replaced_operator")
 """What these replace, all providers find when they are imported or built."""
 
 
@@ -457,6 +457,7 @@ WRONG = {
     "lower_precision": "element",
     "other_thread": "another thread",
     "raises_when_timed": "no more",
+    "replaced_judge": "element",
     "same_memory": "same memory",
     "stale_memory": "element",
     "version_cache": "wrong",
@@ -501,6 +502,70 @@ def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> No
     for name in ("cheats", *ALONE):
         assert kept(cheats, name).code == 1
     assert found["honest"]["baselines"][0]["speedup"] < 50  # the baseline is not the slow one of a cheat, of 5 ms
+
+
+def test_a_kernel_that_replaces_what_judges_it_is_wrong(cheats: Path) -> None:
+    replaced = judged_cheats(cheats)["replaced_judge"]
+    assert replaced["verdict"] == "wrong" and float(replaced["failures"][0]["element"]["value"]) == 0
+
+
+ENDINGS = """
+import os
+import time
+
+import kbench
+
+softmax = kbench.operator("softmax")
+
+
+@softmax.provider("honest")
+def honest(x):
+    e = (x - x.amax(-1, keepdim=True)).exp() if x.shape[-1] else x
+    return e / e.sum(-1, keepdim=True)
+
+
+softmax.provider("crashes")(lambda x: os.abort())
+softmax.provider("exits")(lambda x: os._exit(0))
+softmax.provider("hangs")(lambda x: time.sleep(1000))
+"""
+
+
+def test_a_kernel_that_crashes_or_hangs_gets_a_reason_and_the_others_a_verdict(kbench: Kbench, write: Write) -> None:
+    write("endings.py", ENDINGS)
+    limit = ("--set", "build_timeout_s=2")
+    by_name = verdicts(kbench("judge", "endings.py", *JUDGE, *limit, "--shapes", 0, "--json"))
+    assert by_name["honest"]["verdict"] == "pass"
+    for name, status, words in (
+        ("crashes", "crashed", "SIGABRT"),
+        ("exits", "crashed", "exited with code 0"),
+        ("hangs", "timeout", "longer than 2 s"),
+    ):
+        assert by_name[name]["verdict"] == "wrong" and by_name[name]["reasons"] == [status]
+        assert words in by_name[name]["failures"][0]["reason"], by_name[name]["failures"]
+
+
+EXCLUSIVE = """
+import fcntl
+import os
+
+lock = open(__file__ + ".lock", "w")
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    os._exit(1)
+"""
+"""Lets one process in at a time, as a device in compute mode EXCLUSIVE_PROCESS does."""
+
+
+def test_a_device_that_takes_one_process_at_a_time_gives_a_verdict_and_a_note(kbench: Kbench, write: Write) -> None:
+    write("exclusive.py", EXCLUSIVE)
+    write("one.yaml", f"plugins: [exclusive.py]\n{(ROOT / 'configs' / 'softmax.yaml').read_text()}")
+    write("mine.py", ENDINGS)
+    ended = kbench(
+        "judge", "mine.py", "--against", "one.yaml", *JUDGE[2:], "--provider", "honest", "--shapes", 0, "--json"
+    )
+    assert verdicts(ended)["honest"]["verdict"] == "pass"
+    assert "one process runs the file and judges it" in ended.err and "EXCLUSIVE_PROCESS" in ended.err
 
 
 def test_what_the_clock_and_the_judge_call_is_tampered_if_it_is_replaced(cheats: Path) -> None:

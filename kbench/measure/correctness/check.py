@@ -66,43 +66,89 @@ class MadeCall:
         return self.late or (threads_left_working(self.before) if verdict.wrong else None)
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """What calls on the same inputs have delivered, and what is wrong with it whatever the values of the outputs are.
+
+    first          the outputs of the first call, as they were when the queue of the device reached them
+    later          the same when the device had come to rest, if they have changed until then
+    second         the outputs of the second call, if they are others than the first
+    deterministic  whether they are the same; None if the second call has a fault
+    fault          what is wrong with the first call
+    cause          why its values are wrong, if they are
+    second_fault   what is wrong with later calls
+    """
+
+    first: Sequence[Tensor] = ()
+    later: Sequence[Tensor] = ()
+    second: Sequence[Tensor] = ()
+    deterministic: bool | None = None
+    fault: str = ""
+    cause: str = ""
+    second_fault: str = ""
+
+
 def run_checked(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], device: Device) -> Accuracy:
-    """Fill `inputs` with the values of `expected`, make two calls on them, and judge the outputs.
+    """Fill `inputs` with the values of `expected`, make calls on them, and judge the outputs. Raises OperatorFault, and
+    whatever a call raises."""
+    return judge_delivery(expected, deliver(expected, preparer, inputs, device))
+
+
+def deliver(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], device: Device) -> Delivery:
+    """Fill `inputs` with those of `expected`, and make calls on them. Needs no expected values.
 
     On a device, the first call is queued behind a spin kernel, and its outputs are copied in the same queue. This finds a
     provider that works on another stream without waiting: it reads its input too early, when all elements are zero, or writes
     its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
-    provider that skips the work. Raises OperatorFault, and whatever the call raises.
+    provider that skips the work. Raises whatever a call raises.
     """
     made_call = _queued_call(expected, preparer, inputs, device)
-    call = made_call.call
-    verdict = judge_call(expected, made_call)
-    if late := made_call.left_thread(verdict):
-        verdict = replace(verdict, wrong=late, off=False)
-    elif (
-        verdict.off
-        and device.accelerated
-        and not judge_call(expected, replace(made_call, values=made_call.outputs)).wrong
-    ):
-        wrong = f"left work on another stream when the call returned: {verdict.wrong}"
-        verdict = replace(verdict, wrong=wrong, off=False)
-    if verdict.wrong:
-        return verdict
+    call, first = made_call.call, made_call.values
+    form = _fault_of_form(expected, made_call)
+    working = made_call.late or threads_left_working(made_call.before)
+    if form or made_call.late:
+        return Delivery(fault=working or form or "")
+    moved_on = device.accelerated and not _same(first, made_call.outputs)
+    later = [x.clone() for x in made_call.outputs] if moved_on else []
+    cause = working or _left_unchanged(expected, made_call) or ""
     second = _called_again(expected, call, inputs, device)
     if fault := _fault_of_form(expected, second):
-        return replace(verdict, wrong=f"{fault} (when called again)", off=False)
-    deterministic = all(equal(a, b) for a, b in zip(made_call.values, second.values, strict=True))
-    verdict = replace(verdict, deterministic=deterministic)
-    if not deterministic:
-        verdict = verdict.worst(judge_call(expected, second))
+        return Delivery(first, later, cause=cause, second_fault=f"{fault} (when called again)")
+    deterministic = _same(first, second.values)
+    others = [] if deterministic else [x.clone() for x in second.values]
     overwritten = _overwritten(made_call, second)
-    if not overwritten and not verdict.wrong:  # a third call finds a provider that takes turns with two buffers
+    if not overwritten:  # a third call finds a provider that takes turns with two buffers
         del second
         overwritten = _overwritten(made_call, _called_again(expected, call, inputs, device))
-    if not overwritten:
+    second_fault = ""
+    if overwritten:
+        second_fault = "returned the same memory for two calls: the later result overwrites the earlier one"
+        second_fault += f"; {call.remedy}" if call.remedy else ""
+    return Delivery(first, later, others, deterministic, cause=cause, second_fault=second_fault)
+
+
+def judge_delivery(expected: Expected, delivery: Delivery) -> Accuracy:
+    """Judge what calls have delivered: by its values, unless something is wrong whatever they are. Raises OperatorFault."""
+    if delivery.fault:
+        return Accuracy(wrong=delivery.fault)
+    verdict = compared(expected, delivery.first)
+    if verdict.wrong and delivery.cause:
+        return replace(verdict, wrong=delivery.cause, off=False)
+    if verdict.off and delivery.later and not compared(expected, delivery.later).wrong:
+        wrong = f"left work on another stream when the call returned: {verdict.wrong}"
+        return replace(verdict, wrong=wrong, off=False)
+    if verdict.wrong:
         return verdict
-    wrong = "returned the same memory for two calls: the later result overwrites the earlier one"
-    return replace(verdict, wrong=f"{wrong}; {call.remedy}" if call.remedy else wrong, off=False)
+    verdict = replace(verdict, deterministic=delivery.deterministic)
+    if delivery.second:
+        verdict = verdict.worst(compared(expected, delivery.second))
+    if delivery.second_fault:
+        verdict = replace(verdict, wrong=delivery.second_fault, off=False)
+    return verdict
+
+
+def _same(outputs: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    return all(equal(x, y) for x, y in zip(outputs, others, strict=True))
 
 
 def _queued_call(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], device: Device) -> MadeCall:
@@ -205,14 +251,19 @@ def judge_call(expected: Expected, made_call: MadeCall) -> Accuracy:
     if fault := _fault_of_form(expected, made_call):
         return Accuracy(wrong=fault)
     verdict = compared(expected, made_call.values)
-    inputs = dict(
-        zip(expected.definition.input_names, zip(made_call.inputs, expected.inputs, strict=True), strict=True)
-    )
-    for name, output in made_call.call.mutates.items() if verdict.wrong else ():
-        if equal(*inputs[name]):
-            wrong = f"left input {name} unchanged; it must hold {output} after the call"
-            return replace(verdict, wrong=wrong, off=False)
+    if verdict.wrong and (unchanged := _left_unchanged(expected, made_call)):
+        return replace(verdict, wrong=unchanged, off=False)
     return verdict
+
+
+def _left_unchanged(expected: Expected, made_call: MadeCall) -> str | None:
+    """What to report of wrong values if an input that must hold an output holds what it did before the call."""
+    pairs = zip(made_call.inputs, expected.inputs, strict=True)
+    inputs = dict(zip(expected.definition.input_names, pairs, strict=True))
+    for name, output in made_call.call.mutates.items():
+        if equal(*inputs[name]):
+            return f"left input {name} unchanged; it must hold {output} after the call"
+    return None
 
 
 def _fault_of_form(expected: Expected, made_call: MadeCall) -> str | None:

@@ -89,7 +89,7 @@ class Expected:
     Values are computed in slices along the operator's `rows`; a small case is one slice. A gradient that has no such axis is
     the sum over the slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case. Larger ones
     are computed again for every check. `scales` are scales of the whole outputs to take in place of an estimate, which computes
-    the reference `trials` times.
+    the reference `trials` times. With `shapes`, those of the outputs are known and need no values.
 
     row_dimensions  for each output the dimension of its rows; None if it has none
     """
@@ -101,12 +101,13 @@ class Expected:
         keep_bytes: int = KEPT_BYTES,
         scales: Sequence[Tensor | None] | None = None,
         trials: int = TRIALS,
+        shapes: tuple[tuple[int, ...], ...] | None = None,
     ) -> None:
         self.definition, self.inputs = definition, inputs
         self._keep_bytes, self._scales, self._trials = keep_bytes, scales, trials
         self._kept_parts: list[OutputPart] | None = None
         self._kept_estimates: dict[tuple[int, int, int], dict[int, Tensor]] = {}  # by rows and number of trials
-        self._shapes: tuple[tuple[int, ...], ...] | None = None
+        self._shapes = shapes
         self._sample: list[Tensor] = []
         rows = definition.operator.rows
         self._input_row_dimensions = [

@@ -108,11 +108,16 @@ class Device:
     def healthy(self) -> bool:
         """Whether the device still works. After an illegal access, every CUDA call reports that failure."""
         try:
-            self.synchronize()
-            torch.zeros(1, device=self.torch_device).add_(1).item()
+            self.try_out()
         except RuntimeError:
             return False
         return True
+
+    def try_out(self, memory_bytes: int = 0) -> None:
+        """Use the device, and this much of its memory for a moment. Raises RuntimeError."""
+        self.synchronize()
+        torch.empty(memory_bytes, dtype=torch.uint8, device=self.torch_device)
+        torch.zeros(1, device=self.torch_device).add_(1).item()
 
     def release(self) -> None:
         """Return cached memory to the driver, so that the next provider can allocate it."""

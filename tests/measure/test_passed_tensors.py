@@ -1,0 +1,47 @@
+"""Tensors that pass from one worker to another keep their values, strides and alignment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from kbench.measure.passed_tensors import dense, read_tensors, write_tensors
+
+ROW = torch.arange(40.0)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        ROW.view(5, 8),
+        ROW.view(5, 8).t(),
+        ROW.as_strided((4, 3), (9, 1), 1),
+        ROW[:8].expand(5, 8),
+        ROW[:0].view(0, 8),
+        ROW[3],
+        torch.tensor([True, False]),
+        ROW.to(torch.bfloat16),
+        ROW.to(torch.float8_e4m3fn),
+        torch.tensor([float("nan"), -0.0]),
+    ],
+    ids=lambda x: f"{x.dtype} {tuple(x.shape)} {x.stride()}",
+)
+def test_a_tensor_arrives_as_it_was(x: Tensor, tmp_path: Path) -> None:
+    [read] = read_tensors(tmp_path / "file", write_tensors(tmp_path / "file", [x]), x.device)
+    assert (read.shape, read.stride(), read.dtype, read.storage_offset()) == (
+        x.shape,
+        x.stride(),
+        x.dtype,
+        x.storage_offset(),
+    )
+    size = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[x.element_size()]
+    assert torch.equal(read.view(size), x.view(size))
+
+
+def test_a_file_that_ends_early_is_no_tensor(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "file", [ROW])
+    with pytest.raises(EOFError, match="160 of 164 bytes"):
+        read_tensors(tmp_path / "file", dense([(41,)], [torch.float32]), ROW.device)
