@@ -30,13 +30,13 @@ def explain(
     together = " ".join(words)  # `of copy` and `noise floor` are one name of two words, typed with or without quotes
     phrases = [together] if texts.find_explanation(together) else words
     explanations = [(word, texts.find_explanation(word)) for word in phrases]
-    if missing := [word for word, text in explanations if text is None]:
-        raise UsageError("\n".join(map(_unknown, missing)))
     for word, text in explanations:
         if text is not None:
             is_name = word.casefold() == text.name.casefold()
             label = f"{text.name} ({text.kind})" if is_name else f"{word} = {text.name} ({text.kind})"
             terminal.console().print(f"{label}: {text.text}", markup=False)
+    if missing := [word for word, text in explanations if text is None]:
+        raise UsageError("\n".join(map(_unknown, missing)))
     return ExitStatus.OK
 
 
@@ -46,4 +46,6 @@ def _unknown(word: str) -> str:
 
     near = nearest(word, [*(name for names in texts.explained_words().values() for name in names), *ALIASES])
     hint = f'did you mean "{near}"?' if near else "run `kbench explain` to list all words"
+    if "_" in word:
+        hint += "; `kbench schema judge` describes the keys of the JSON"
     return f"kbench explain: unknown word {as_written(word)}; {hint}"

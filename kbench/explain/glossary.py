@@ -110,12 +110,40 @@ WORDS = {
     "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the
         device that is free first, so the real order may differ. `--dry-run` shows this column with `--devices` or
         `--scheduler`.""",
+    "judgement": """What `kbench judge` says of a kernel. `pass`: it is right and trusted. `better`, `not-better`: it is so too,
+        and was compared with a champion. `wrong`, `not-trusted`, `too-slow` (for `--min-speedup`) and `unknown` (`not-checked`,
+        or `speed-unknown`) are no pass. `kbench judge --help` has the exit codes, and `kbench schema judge` the keys of the
+        JSON.""",
+    "trust": """Whether the time of a kernel can be believed. `kbench judge` says `no` if a row is `tampered`, `suspect` or
+        `same-ops`, or if all rows are `weak-check`, and `unknown` if the kernel was not timed. Each of these words has a
+        paragraph.""",
+    "champion": """The best kernel so far, in the file that `kbench judge --champion` names. Two sessions screen a candidate: it
+        has lost if it is less than 0.5 % faster. Fresh sessions with other inputs then confirm that it is better, and their
+        mean is the speed beside the champion.""",
+    "ledger": """The folder of `kbench judge --ledger`: the results of all candidates, for one champion after the other. The
+        probability that any of them is called better without being faster is at most 5 %. Each confirmation spends a part of
+        that, so a later one needs more sessions. Delete none of its files.""",
+    "factory": """`factory=True` makes a provider a function of the case: kbench calls it once for each case, untimed, and then
+        times the function that it returns. It reads a size as `case.N`, the dtype as `case.dtype`, and a scalar as
+        `case.eps`.""",
     "found": """What `kbench doctor` sees of the machine: the device, the driver, the library that reads the clocks,
         and the versions of packages. The same facts are in the `.env.json` beside every results file.""",
 }
 """By word, a paragraph: what it means, why it matters, what to do."""
 
 ALIASES = {
+    "judge": "judgement",
+    "pass": "judgement",
+    "better": "champion",
+    "not-better": "champion",
+    "candidate": "champion",
+    "not-trusted": "trust",
+    "trusted": "trust",
+    "too-slow": "judgement",
+    "unknown": "judgement",
+    "not-checked": "judgement",
+    "speed-unknown": "judgement",
+    "share of a copy's speed": "copy_fraction",
     "axis": "axes",
     "scalar": "scalars",
     "choice": "choices",

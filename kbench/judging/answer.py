@@ -33,8 +33,8 @@ HINTS = 3
 """How many failed inputs have a hint."""
 
 ONLY_RANDOM_SHAPES = (
-    "It is right at the sizes of the config that were checked and wrong at others: mask the end of every axis, and assume no "
-    "size that the config names."
+    "It is right at the sizes of the config that were checked and wrong at others: mask the end of every axis, assume no "
+    "size that the config names, and keep no results between calls."
 )
 
 UNCLEAR = "The measurements do not tell in some cases: --set sessions=3 measures again in two more processes."

@@ -103,12 +103,13 @@ class Flag(ExplainedWord):
         have this flag."""
     EAGER = "eager", """`torch.compile` runs the provider's function uncompiled in this case. It has compiled it for other
         cases as often as it may, by default 8 times (`torch._dynamo.config.recompile_limit`), and nothing of that fits here.
-        Which cases are eager depends on their order. The reason names the function. Give each case a copy of the function, or
-        compile it with `dynamic=True`: docs/extending.md shows how."""
+        Which cases are eager depends on their order. The reason names the function. Compile it with `dynamic=True`, or give
+        each case a copy of the function: `kbench explain dynamic-shapes` has the line."""
     DYNAMIC_SHAPES = "dynamic-shapes", """`torch.compile` runs a kernel for several sizes in this case. By default it does so
         from the second size on, and only the first case has a kernel of its own. The kernel may be slower than one for this
-        size alone. That is right for a program whose sizes vary. Otherwise compile a copy of the function for each case with
-        `dynamic=False`: docs/extending.md shows how."""
+        size alone. That is right for a program whose sizes vary. Otherwise compile a copy of the function for each case: a
+        provider with `factory=True` returns
+        `torch.compile(types.FunctionType(function.__code__.replace(), globals()), dynamic=False)`."""
     HOST_BOUND = "host-bound", """kbench keeps the device busy while the host launches a call, but for at most 10 ms. The
         launches of this row take longer (`launch_ms`). So the time is partly that of Python. Take work out of the call:
         compile, allocate and look up once, and do not synchronise. Or use `timer: graph`."""

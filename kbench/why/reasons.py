@@ -193,6 +193,11 @@ def _unexplained(facts: RowFacts) -> tuple[str, float, str]:
     how_near = (
         f"It reaches {reached}" if (reached := _reached(facts)) else "How near it is to the speed of light is not known"
     )
+    if facts.call is None and facts.environment.device_type == "cpu":
+        passes = (
+            "Each operator of torch reads its inputs from memory and writes its result there: make fewer such passes."
+        )
+        return "unknown", 1.0, f"{how_near}. kbench does not see what a call does on a CPU. {passes}"
     if facts.call is None:
         return "unknown", 1.0, f"{how_near}. What its calls launch is not known, so kbench cannot say why."
     if not facts.call.kernels:

@@ -195,6 +195,19 @@ def test_explain_explains_every_word_that_it_lists_and_those_of_a_comparison(kbe
     ended = kbench("explain", *words)
     assert ended.code == 0 and all(word in ended.out for word in words)
     printed = kbench("compare", OLD, NEW).out
+    judged = (
+        "judge",
+        "pass",
+        "better",
+        "trust",
+        "champion",
+        "ledger",
+        "factory",
+        "not-checked",
+        "share of a copy's speed",
+    )
+    for word in judged:
+        assert kbench("explain", word).code == 0, word
     for word in ("machine drift", "95% interval", "q", "verdict", "slower", "geomean", "sessions", "margin"):
         assert word in printed and kbench("explain", word).code == 0, word
 
@@ -203,6 +216,8 @@ def test_explain_explains_every_word_that_it_lists_and_those_of_a_comparison(kbe
 def test_a_word_that_nobody_explains_is_named_with_a_near_one(kbench: Kbench, word: str, near: str) -> None:
     ended = kbench("explain", word)
     assert ended.code == 2 and word in ended.err and near in ended.err
+    beside = kbench("explain", "noisy", word)
+    assert beside.code == 2 and "noisy" in beside.out and near in beside.err
 
 
 def test_the_schema_of_configs_accepts_every_built_in_config_and_refuses_an_unknown_key(kbench: Kbench) -> None:

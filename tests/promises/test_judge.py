@@ -454,7 +454,7 @@ WRONG = {
     "lazy_after_many_calls": "wrong",
     "lazy_container": "0 values",
     "lazy_output": "Lazy",
-    "lower_precision": "element",
+    "lower_precision": "computing in bfloat16",
     "other_thread": "another thread",
     "raises_when_timed": "no more",
     "replaced_judge": "element",

@@ -101,6 +101,13 @@ NEAR = 10
 thousands of times."""
 
 
+ROUNDED_TO = {"float16 or TF32": (2.0**-15, 2.0**-11), "bfloat16": (2.0**-11, 2.0**-6)}
+"""Shorter formats, and about how large the mean of the relative errors is if a kernel computes in them."""
+
+BOTH_WAYS = 0.1
+"""Rounding errs upwards and downwards: each in at least this share of the wrong elements."""
+
+
 class WrongElements:
     """Collects the wrong elements of an output, part by part, and describes them in one sentence. `rows` are the numbers of the
     rows that `tensor` has, if it has not all rows of an output."""
@@ -114,6 +121,10 @@ class WrongElements:
         self._words = self._knob = ""
         self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
         self._zeros = self._nans = self._close = True
+        self._relative, self._above = (
+            0.0,
+            0,
+        )  # the sum of the relative errors, and how many wrong elements are too large
 
     @property
     def near(self) -> bool:
@@ -140,6 +151,8 @@ class WrongElements:
             self._knob = errors.knob(index) if errors else ""
         if errors:
             self._close &= bool((errors.error[bad] <= NEAR * errors.allowed[bad]).all())
+            self._relative += errors.relative[bad].sum().item()
+            self._above += int((errors.values > part.reference)[bad].sum())
         self.count += int(bad.sum())
         values = output.double()[bad]
         self._zeros &= bool((values == 0).all())
@@ -170,7 +183,7 @@ class WrongElements:
         where = self._where() if self.count < self.total else ""
         index = self.first.index if self.first else ()
         place = f"first at [{', '.join(map(str, index))}]: " if index else ""
-        return f"{many} {kind}{where}; {place}{self._words}{self._hint()}"
+        return f"{many} {kind}{where}; {place}{self._words}{self._hint() or self._shorter_format()}"
 
     def _where(self) -> str:
         """The columns, or the indices of a tensor of more dimensions, within which all wrong elements are."""
@@ -195,6 +208,18 @@ class WrongElements:
             return f"; to allow more, raise {self._knob} of operator {self.operator.name}"
         tensor, knob = self.output.name.removeprefix("gradient of "), self._knob.removeprefix("output_")
         return f"; to allow more, raise {knob} of {tensor} in operator {self.operator.name}"
+
+    def _shorter_format(self) -> str:
+        """Which shorter format errors of this size and of both signs point to, if most elements have them."""
+        least = BOTH_WAYS * self.count
+        if not self.output.dtype.is_floating_point or 2 * self.count < self.total:
+            return ""
+        if not least <= self._above <= self.count - least:
+            return ""
+        for name, (low, high) in ROUNDED_TO.items():
+            if torch.finfo(self.output.dtype).eps <= low <= self._relative / self.count < high:
+                return f"; errors of this size, up and down, come from computing in {name}"
+        return ""
 
 
 def _distinct(a: float, b: float, least: int = 3) -> tuple[str, str]:
@@ -252,6 +277,12 @@ class Errors:
         self.allowed = (self._ulps * self.step).add_(self.arithmetic).add_(single.tiny)
 
     @cached_property
+    def relative(self) -> Tensor:
+        """The errors relative to the scale."""
+        floor = torch.finfo(torch.float32).tiny
+        return torch.where(self._scale > floor, self.error / self._scale.clamp_min(floor), 0.0)
+
+    @cached_property
     def all_within(self) -> bool:
         """Whether every error is within the bound."""
         return bool((self.error <= self.allowed).all())
@@ -272,9 +303,7 @@ class Errors:
         elements that count; None for all."""
         if not self.error.numel():
             return EXACT
-        floor = torch.finfo(torch.float32).tiny
-        units = self.error / self.unit
-        relative = torch.where(self._scale > floor, self.error / self._scale.clamp_min(floor), 0.0)
+        units, relative = self.error / self.unit, self.relative
         if measured is not None:
             units, relative = torch.where(measured, units, 0.0), torch.where(measured, relative, 0.0)
         return Accuracy(units.max().item(), relative.max().item())
