@@ -20,7 +20,11 @@ For the author of a reference this means:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from subprocess import SubprocessError
 from typing import Any
 
 import torch
@@ -28,6 +32,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.memory import spanned_elements
 
 TRIALS = 8
 """How often the reference is computed. The estimate for an element is below a fifth of the truth about once in 40,000 cases.
@@ -44,6 +49,12 @@ ESTIMATE_MARGIN = 4
 """The tolerance is multiplied by this at an estimated scale. The estimate is a root mean square, and the worst of many
 elements is several times further off. So is a kernel that adds its terms one after another. On an H200, torch's float32
 product of two 4096 x 4096 matrices is 149 units off in the worst of 16 million elements."""
+
+MOST = 12**0.5 / 2 * STEP
+"""The largest move. Moves are evenly distributed, so that their root mean square is STEP."""
+
+LARGE, PART = 2**20, 512
+"""On a GPU, a kernel moves results of at least so many elements in one pass, and four parts of so many in a program."""
 
 MOVES_SEED = 20_240_229
 """The moves are the same in every process, so that the same inputs always have the same scale. Another number of trials has
@@ -62,11 +73,11 @@ def mean_squares(
     `references` are the outputs for the `exact` inputs. The tensors are float64 and have the shapes of the outputs; None for
     an output that is not needed. Raises OperatorFault if the reference fails on inputs that have been moved.
     """
-    generator = torch.Generator(exact[0].device).manual_seed(MOVES_SEED + trials - TRIALS)
+    moving = _Moving(torch.Generator(exact[0].device).manual_seed(MOVES_SEED + trials - TRIALS))
     whole = [not x.is_floating_point() or bool((x == x.round()).all()) for x in exact]
     squares = [torch.zeros_like(r) if is_needed else None for r, is_needed in zip(references, needed, strict=True)]
     for _ in range(trials):
-        _add_trial(definition, references, exact, whole, squares, generator, trials)
+        _add_trial(definition, references, exact, whole, squares, moving, trials)
     return squares
 
 
@@ -76,15 +87,15 @@ def _add_trial(
     exact: Sequence[Tensor],
     whole: Sequence[bool],
     squares: Sequence[Tensor | None],
-    generator: torch.Generator,
+    moving: _Moving,
     trials: int,
 ) -> None:
     """Move the inputs that are not `whole`, and add the squares of the changes, divided by `trials`.
 
     It is a function of its own so that the tensors of one trial are freed before the next one begins.
     """
-    moved = [x if fixed else _moved(x, generator) for x, fixed in zip(exact, whole, strict=True)]
-    with _Moving(generator):
+    moved = [x if fixed else moving.moved(x) for x, fixed in zip(exact, whole, strict=True)]
+    with moving:
         outputs = definition.expected(moved, _where(definition))
     for square, value, reference in zip(squares, outputs, references, strict=True):
         if square is not None:
@@ -112,7 +123,7 @@ class _Moving(TorchDispatchMode):
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._generator = generator
+        self._generator, self._launches = generator, 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -139,9 +150,9 @@ class _Moving(TorchDispatchMode):
         however its inputs are moved. In a kernel p and the sum are rounded, and the difference is not quite 0.
         """
         if func is _SOFTMAX_BACKWARD:
-            total = _moved((gradient * output).sum(dimension, keepdim=True), self._generator)
+            total = self.moved((gradient * output).sum(dimension, keepdim=True))
             return self._inexact(output * (gradient - total))
-        total = _moved(gradient.sum(dimension, keepdim=True), self._generator)
+        total = self.moved(gradient.sum(dimension, keepdim=True))
         return self._inexact(gradient - output.exp() * total)
 
     def _sum_of_gradients(self, total: Tensor, term: Tensor) -> Tensor:
@@ -150,10 +161,12 @@ class _Moving(TorchDispatchMode):
         That happens in a softmax that is written out, as it does in the fused one: where one weight is 1, two paths bring the
         same gradient with opposite signs. Whole numbers cancel in a kernel, too.
         """
+        if self._move_in_place(total, term):
+            return total
         cancelled = (total == 0) & (term != term.round())
         if not cancelled.any():
             return self._inexact(total)
-        return torch.where(cancelled, _moved(term, self._generator) - term, self._inexact(total))
+        return torch.where(cancelled, self.moved(term) - term, self._inexact(total))
 
     def _result(self, result: Any, declared: Any) -> Any:
         if not isinstance(result, Tensor) or result.dtype != torch.float64:
@@ -161,18 +174,54 @@ class _Moving(TorchDispatchMode):
         if declared.alias_info is None:
             return self._inexact(result)
         if declared.alias_info.is_write:  # changed in place
-            result.copy_(self._inexact(result))
+            inexact = self._inexact(result)
+            if inexact is not result:
+                result.copy_(inexact)
         return result  # a view holds no new values
 
     def _inexact(self, values: Tensor) -> Tensor:
-        """Move the values that float32 cannot hold; others cost a kernel no rounding."""
+        """Move the values that float32 cannot hold; others cost a kernel no rounding. May move them in place: they are the
+        result of a call, which nobody has seen."""
+        if self._move_in_place(values):
+            return values
         exact = values.float() == values
-        return torch.where(exact, values, _moved(values, self._generator))
+        return torch.where(exact, values, self.moved(values))
+
+    def moved(self, x: Tensor) -> Tensor:
+        """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
+        moved = torch.empty_like(x).uniform_(1 - MOST, 1 + MOST, generator=self._generator)
+        moved.mul_(x)  # in place: the inputs of a large case may be a good part of the memory
+        return moved.copy_(moved.float())
+
+    def _move_in_place(self, values: Tensor, terms: Tensor | None = None) -> bool:
+        """Move large values on a GPU in place, in one pass. Returns False if torch must move them."""
+        count = values.numel()
+        if values.device.type != "cuda" or count < LARGE or spanned_elements(values) > count:
+            return False
+        if terms is not None and (terms.shape, terms.stride()) != (values.shape, values.stride()):
+            return False
+        kernel = _kernel()
+        if kernel is None:
+            return False
+        self._launches += 1
+        seed = (self._generator.initial_seed() << 32) + self._launches
+        grid = (-(-count // (4 * PART)),)
+        kernel[grid](values, values if terms is None else terms, seed, count, MOST * 2**-31, terms is not None, PART)
+        return True
 
 
-def _moved(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
-    most = 12**0.5 / 2 * STEP
-    moved = torch.empty_like(x).uniform_(1 - most, 1 + most, generator=generator)
-    moved.mul_(x)  # in place: the inputs of a large case may be a good part of the memory
-    return moved.copy_(moved.float())
+@cache
+def _kernel() -> Any:
+    """The kernel that moves values; None where Triton does not work, as without a C compiler, or works in its interpreter."""
+    if os.environ.get("TRITON_INTERPRET") == "1" or not find_spec("triton"):
+        return None
+    from triton.errors import TritonError
+
+    from kbench.measure.correctness.moves_kernel import move
+
+    one = torch.ones(1, dtype=torch.float64, device="cuda")
+    try:
+        move[(1,)](one, one, MOVES_SEED << 32, 1, MOST * 2**-31, False, PART)
+    except (TritonError, RuntimeError, OSError, SubprocessError):
+        return None
+    return move
