@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from kbench.measure.correctness.error_scale import MOST, MOVES_SEED, PART, STEP
+
+pytest.importorskip("triton")
+
 from kbench.measure.correctness.moves_kernel import move
 
 COUNT = 4 * PART * 3 + 100

@@ -257,9 +257,9 @@ class Expected:
 
     @property
     def _bytes(self) -> int:
-        """The bytes of all values and scales, at most: elements have 8 bytes in both, and 2 in a scale estimated again."""
+        """The bytes of all values and scales, at most: 8 an element in both. Scales estimated again take little more."""
         pairs = zip(self.shapes, self.definition.outputs, strict=True)
-        return sum(prod(shape) * (18 if output.dtype.is_floating_point else 8) for shape, output in pairs)
+        return sum(prod(shape) * (16 if output.dtype.is_floating_point else 8) for shape, output in pairs)
 
     def _joined(self, slices: Iterable[OutputPart]) -> list[OutputPart]:
         """All outputs in one part each, in order. Slices that were kept one by one would leave gaps in memory."""

@@ -32,9 +32,9 @@ def _ends(case: Case, draw: Draw) -> torch.Tensor:
 
 
 def by_expert(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """A product for each expert."""
-    parts = x.tensor_split(ends[:-1].tolist())
-    return torch.cat([tokens @ matrix for tokens, matrix in zip(parts, w, strict=True)])
+    """A product for each expert. The gradient of `split` is one tensor; that of `tensor_split` is as large for each expert."""
+    sizes = [end - begin for begin, end in pairwise([0, *ends[:-1].tolist(), len(x)])]
+    return torch.cat([tokens @ matrix for tokens, matrix in zip(x.split(sizes), w, strict=True)])
 
 
 def _flops(case: Case) -> int:
