@@ -194,7 +194,8 @@ class EdgeInput(ExplainedWord):
     WIDE_RANGE = "wide range", "The values are 30 times as large (3 times with gradients). Most results are close to 0 or 1."
     LARGE_POSITIVE = "large positive", "All values are positive and around 1000. An exponential of them overflows."
     LARGE_NEGATIVE = "large negative", "All values are negative and around -1000. The result is 0, and must not be NaN."
-    TINY = "tiny", "The values are a thousandth of the usual ones, so a difference of nearly equal numbers loses their digits."
+    TINY = "tiny", """The values are a thousandth of the usual ones: a difference of nearly equal numbers loses their
+        digits, and the epsilon of a norm matters."""
     ZEROS = "zeros", "An input is 0 everywhere. A division by its norm or variance must not make NaN."
     LARGE_VALUES = "large values", "The squares of the values are too large for float16: a kernel must compute in float32."
     MINUS_INF_HEAD = "head of -inf", "Most of each row is -inf, from its first column on, as padding on the left makes it."

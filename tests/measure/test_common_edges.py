@@ -18,7 +18,7 @@ from kbench.measure.correctness.common_edges import edge_names
 MODES = ["forward", "backward", "full"]
 MATRIX = Declared("M", "N")
 LAYOUTS, INTEGERS = ["random", "strided rows", "transposed", "odd offset"], ["smallest integers", "largest integers"]
-VALUES = ["large offset", "zeros", "large values", "one NaN"]
+VALUES = ["large offset", "zeros", "tiny", "large values", "one NaN"]
 GRADIENTS = ["strided gradients", "expanded gradients"]
 
 
@@ -52,6 +52,7 @@ def squares_in_float16(x: Tensor, w: Tensor) -> Tensor:
     return (x.float() * (x.square().float().mean(-1, keepdim=True) + 1e-6).rsqrt() * w.float()).to(x.dtype)
 
 
+norm.provider("other-eps")(lambda x, w: F.rms_norm(x, x.shape[1:], w, eps=1e-5))
 norm.provider("zero-for-nan")(lambda x, w: right(x, w).nan_to_num(0.0))
 
 loss = made(
@@ -86,8 +87,9 @@ def test_torch_is_right_on_all_of_them(mode: str, dtype: str) -> None:
     ("provider", "dtype", "edges"),
     [
         ("zero-for-nan", "float32", {"one NaN"}),
-        ("no-eps", "bfloat16", {"zeros"}),
-        ("squares-in-float16", "float16", {"large values"}),
+        ("other-eps", "bfloat16", {"tiny"}),
+        ("no-eps", "bfloat16", {"zeros", "tiny"}),
+        ("squares-in-float16", "float16", {"tiny", "large values"}),
     ],
 )
 def test_each_finds_its_kind_of_fault(provider: str, dtype: str, edges: set[str]) -> None:
@@ -113,7 +115,7 @@ def test_zeros_and_large_values_are_for_operators_that_are_finite_on_them() -> N
         dtype = torch.int64 if name == "order" else torch.float16
         each.provider("right")(lambda x, reference=reference, dtype=dtype: reference(x.float()).to(dtype))
         names[name] = {*VALUES} - checked_edges(each, "right", dtype="float16", N=6).keys()
-    assert names == {"inverse": {"zeros"}, "cube": {"large values"}, "order": {"zeros"}}
+    assert names == {"inverse": {"zeros"}, "cube": {"large values"}, "order": {"zeros", "tiny"}}
 
 
 def test_received_gradients_have_gaps_and_odd_offsets_and_are_not_expanded_for_a_kernel_in_place() -> None:
@@ -148,7 +150,7 @@ def test_received_gradients_have_gaps_and_odd_offsets_and_are_not_expanded_for_a
     [
         (Declared("N", dtype="int32", fill=integers(9)), [*INTEGERS, "N=1", "N=0"]),
         (Declared("N", "N", dtype="int8", fill=integers(5, low=-5)), ["strided rows", "transposed", *INTEGERS, "N=1", "N=0"]),
-        (Declared("N/2"), ["large offset", "zeros", "one NaN", "N=0"]),
+        (Declared("N/2"), ["large offset", "zeros", "tiny", "one NaN", "N=0"]),
     ],
 )  # fmt: skip
 def test_they_follow_from_the_tensors(declared: Declared, edges: list[str]) -> None:

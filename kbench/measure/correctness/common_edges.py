@@ -1,8 +1,8 @@
 """Common edge cases, for `kbench check` of an operator that declares none.
 
-They are the inputs that authors of kernels most often forget: rows with gaps in memory, zeros, large values, NaN, the smallest
-and the largest label, axes of size one, and empty inputs. Which of them an operator has follows from the tensors that it
-declares. An edge case that the operator's own functions do not accept (an axis that must be even) is skipped.
+They are the inputs that authors of kernels most often forget: rows with gaps in memory, zeros, tiny and large values, NaN, the
+smallest and the largest label, axes of size one, and empty inputs. Which of them an operator has follows from the tensors that
+it declares. An edge case that the operator's own functions do not accept (an axis that must be even) is skipped.
 
 Every operator has edges with inputs that are not aligned, and with rows far apart, also one that declares edges of its own.
 
@@ -95,6 +95,7 @@ def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
             zeros = partial(_change_first, positions, torch.zeros_like)
             almost = partial(_change_first, positions, _almost_zero)
             edges[EdgeInput.ZEROS] = Edge(inputs=zeros, finite=True, nearby=almost)
+            edges[EdgeInput.TINY] = Edge(inputs=partial(_change_first, positions, _tiny))
         if "float16" in operator.dtypes_of(declared[positions[0]]) and operator.check is None:
             edges[EdgeInput.LARGE_VALUES] = Edge(inputs=partial(_change_first, positions, _enlarged), finite=True)
         edges[EdgeInput.NAN] = Edge(inputs=partial(_change_first, positions, _with_nan))
@@ -218,6 +219,11 @@ def _offset(x: Tensor) -> Tensor:
     """Adds an offset whose square leaves no digits for the values, while the sum keeps half the digits of the values."""
     wide = x if x.dtype.itemsize > 1 else x.float()  # torch computes nothing in 8 bits
     return (wide + 3 / math.sqrt(torch.finfo(x.dtype).eps)).to(x.dtype)
+
+
+def _tiny(x: Tensor) -> Tensor | None:
+    """Values whose squares are about the epsilon of a norm. 8 bits have no numbers as small."""
+    return x * 1e-3 if x.dtype.itemsize > 1 else None
 
 
 def _almost_zero(x: Tensor) -> Tensor:
