@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import sys
 import sysconfig
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +43,15 @@ def _callers() -> tuple[str, ...]:
 
 
 def in_library(filename: str) -> bool:
-    """Whether a source file belongs to Python or an installed package, not to the user."""
-    return filename.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+    """Whether a source file belongs to Python or an installed package, not to the user. The package may lie in another place
+    than this Python's: `pip install --target`, or the packages of another virtual environment."""
+    own_folders = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    return filename.startswith((*own_folders, *_folders_of_pip(tuple(sys.path))))
+
+
+@cache
+def _folders_of_pip(search_path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{folder}{os.sep}" for folder in search_path if folder and any(Path(folder).glob("*.dist-info")))
 
 
 def written_at(function: Any, fallback: str = "") -> str:

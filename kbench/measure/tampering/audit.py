@@ -34,6 +34,8 @@ FRAMES = {"tb_frame", "gi_frame", "cr_frame"}
 GRACE_S = 5e-5
 """How long a thread may take to come to rest after it has delivered what a call waits for."""
 
+COMPILING = str(Path("torch", "_inductor", "compile_worker")) + os.sep
+
 PACKAGE_FOLDER = str(Path(__file__).parents[2]) + os.sep
 
 
@@ -83,21 +85,10 @@ def _place(frame: FrameType | None, process: bool) -> str | None:
         file = frame.f_code.co_filename
         passed = in_python(file) if process else file == inspect.__file__
         if not passed:
-            of_library = file.startswith((PACKAGE_FOLDER, "<")) or _installed(file)
+            of_library = file.startswith((PACKAGE_FOLDER, "<")) or in_library(file)
             return None if of_library else f"{Path(file).name}:{frame.f_lineno}"
         frame = frame.f_back
     return None
-
-
-def _installed(filename: str) -> bool:
-    """Whether a file belongs to Python or to a package that pip has installed, also in another place than this Python's:
-    `pip install --target`, or the packages of the system below a virtual environment."""
-    return in_library(filename) or filename.startswith(_folders_of_pip(tuple(sys.path)))
-
-
-@cache
-def _folders_of_pip(search_path: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{folder}{os.sep}" for folder in search_path if folder and any(Path(folder).glob("*.dist-info")))
 
 
 @cache
@@ -108,13 +99,16 @@ def in_python(filename: str) -> bool:
 
 def working_threads() -> dict[int, str]:
     """Other Python threads in whose innermost frame the code of somebody runs, by identifier, with their names. A thread
-    that waits in Python's own code, as the threads of an idle pool do, does not count."""
+    that waits in Python's own code, as the threads of an idle pool do, does not count, and neither does one that waits for the
+    processes in which torch.compile compiles."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     this_thread = threading.get_ident()
     return {
         identifier: names.get(identifier, f"thread {identifier}")
         for identifier, frame in sys._current_frames().items()
-        if identifier != this_thread and not in_python(frame.f_code.co_filename)
+        if identifier != this_thread
+        and not in_python(frame.f_code.co_filename)
+        and COMPILING not in frame.f_code.co_filename
     }
 
 
