@@ -256,12 +256,13 @@ def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[st
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
+                done = "checked"
                 for row in workers.check(task, display, sweep.info, without_edges=task in last):
                     if task in last and row.status is Status.OOM:
-                        note(f"left out {task.case.label}: {row.configuration_name}: {row.reason}")
+                        done = f"left out: {row.configuration_name}: {row.reason}"
                         continue
                     checks.rows[row.configuration_name].append(row)
-                display.advance(task)
+                display.advance(task, done)
                 checks.left_out_cases -= 1
                 if all(any(row.status.failed for row in rows) for rows in checks.rows.values()):
                     break
