@@ -49,7 +49,8 @@ def no_eps(x: Tensor, w: Tensor) -> Tensor:
 
 @norm.provider("squares-in-float16")
 def squares_in_float16(x: Tensor, w: Tensor) -> Tensor:
-    return (x.float() * (x.square().float().mean(-1, keepdim=True) + 1e-6).rsqrt() * w.float()).to(x.dtype)
+    mean = x.square().mean(-1, keepdim=True) + 1e-6
+    return (x.float() * mean.float().rsqrt() * w.float()).to(x.dtype)
 
 
 norm.provider("other-eps")(lambda x, w: F.rms_norm(x, x.shape[1:], w, eps=1e-5))
