@@ -45,7 +45,7 @@ def check(
         bool, typer.Option("--json", help="Print the answer as JSON (see kbench schema check).")
     ] = False,
 ) -> ExitStatus:
-    """Check every provider on edge inputs, without timing.
+    """Check every provider on edge inputs, without timing. CONFIG may also be a problem of another benchmark.
 
     Edge inputs such as -inf, NaN, large offsets and strided rows often break kernels. Each operator can list its own edge
     inputs.

@@ -274,3 +274,10 @@ def test_a_format_without_infinity_may_saturate_or_give_nan_only_beyond_its_larg
 
 def test_the_hint_names_the_declaration_of_the_tensor_if_it_has_its_own() -> None:
     assert str(wrong_in_fp8(1.0, 0x3A)).endswith("; to allow more, raise ulps of y in operator tolerances-fp8")
+
+
+def test_only_errors_of_both_signs_point_to_a_shorter_format() -> None:
+    """A factor, such as that of another epsilon, makes all magnitudes too large, or all too small."""
+    twice, x = made("twice", {"x": MATRIX}, MATRIX, lambda x: x * 2), normal(8, 64)
+    assert "computing in bfloat16" in str(wrong(twice, [x], (x * 2).bfloat16().float()))
+    assert "computing in" not in str(wrong(twice, [x], x * 2.01))

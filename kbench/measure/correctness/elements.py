@@ -121,10 +121,10 @@ class WrongElements:
         self._words = self._knob = ""
         self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
         self._zeros = self._nans = self._close = True
-        self._relative, self._above = (
-            0.0,
-            0,
-        )  # the sum of the relative errors, and how many wrong elements are too large
+        self._relative = 0.0  # the sum of the relative errors
+        self._above = (
+            0  # how many wrong elements have too large a magnitude: a wrong factor makes all of them so, or none
+        )
 
     @property
     def near(self) -> bool:
@@ -152,7 +152,7 @@ class WrongElements:
         if errors:
             self._close &= bool((errors.error[bad] <= NEAR * errors.allowed[bad]).all())
             self._relative += errors.relative[bad].sum().item()
-            self._above += int((errors.values > part.reference)[bad].sum())
+            self._above += int((errors.values.abs() > part.reference.abs())[bad].sum())
         self.count += int(bad.sum())
         values = output.double()[bad]
         self._zeros &= bool((values == 0).all())
