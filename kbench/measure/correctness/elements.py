@@ -218,7 +218,7 @@ class WrongElements:
             return ""
         for name, (low, high) in ROUNDED_TO.items():
             if torch.finfo(self.output.dtype).eps <= low <= self._relative / self.count < high:
-                return f"; errors of this size, up and down, come from computing in {name}"
+                return f"; errors of this size, up and down, may come from computing in {name}"
         return ""
 
 
