@@ -232,7 +232,10 @@ def cut_cross_entropy(
     for 16 bits, `cce_exact` does not."""
     from cut_cross_entropy import linear_cross_entropy as fused
 
-    loss: torch.Tensor = fused(hidden, weight, labels, impl=impl)
+    try:
+        loss: torch.Tensor = fused(hidden, weight, labels, impl=impl)
+    except NotImplementedError as error:
+        raise Unsupported(f"this version of Cut Cross-Entropy: {error}") from None
     return loss.float()
 
 
