@@ -197,12 +197,13 @@ def _check(contender: Contender, case: Case, trial: EdgeTrial | Failure, device:
 
 def _judge(contender: Contender, expected: Expected, delivery: Delivery, right: set[Digest]) -> None:
     """`right` has the right outputs of the contender on earlier inputs."""
-    contender.judged(judge_delivery(expected, delivery))
+    accuracy = judge_delivery(expected, delivery)
+    contender.judged(accuracy)
     digest = tuple(map(_digest, delivery.first))
     if contender.running:
         contender.end(Status.CHECKED)
         right.add(digest)
-    elif digest in right and any(digest):
+    elif accuracy.off and digest in right and any(digest):
         contender.reason += STORED
 
 

@@ -278,6 +278,6 @@ def test_the_hint_names_the_declaration_of_the_tensor_if_it_has_its_own() -> Non
 
 def test_only_errors_of_both_signs_point_to_a_shorter_format() -> None:
     """A factor, such as that of another epsilon, makes all magnitudes too large, or all too small."""
-    twice, x = made("twice", {"x": MATRIX}, MATRIX, lambda x: x * 2), normal(8, 64)
+    twice, x = made("doubled", {"x": MATRIX}, MATRIX, lambda x: x * 2), normal(8, 64)
     assert "computing in bfloat16" in str(wrong(twice, [x], (x * 2).bfloat16().float()))
     assert "computing in" not in str(wrong(twice, [x], x * 2.01))
