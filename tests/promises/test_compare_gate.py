@@ -219,8 +219,7 @@ measure: {rounds: 3, warmup_ms: 1, rep_ms: 2, cache: warm}
 def test_ab_finds_a_kernel_that_takes_twice_as_long(
     kbench: Kbench, folder: Path, write: Callable[[str, str], Path]
 ) -> None:
-    """It sleeps: a machine that has other work to do delays it little. The wide margin makes the other provider `same`, so that
-    `kbench ab` ends after three sessions."""
+    """It sleeps: a machine that has other work to do delays it little. So a budget of a pair or two of sessions is enough."""
     write("steady.py", PROVIDER.format(name="steady", seconds=0.02))
     write("mine.py", PROVIDER.format(name="mine", seconds=0.02))
     write("bench/softmax.yaml", CONFIG)
@@ -228,7 +227,7 @@ def test_ab_finds_a_kernel_that_takes_twice_as_long(
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, timeout=60)
     write("mine.py", PROVIDER.format(name="mine", seconds=0.04))
-    done = kbench("ab", "main", "bench/softmax.yaml", "--budget", "150s", "--margin", "20%", "--fail-on", "slower",
+    done = kbench("ab", "main", "bench/softmax.yaml", "--budget", "15s", "--margin", "20%", "--fail-on", "slower",
                   "--export", "json=c.json")  # fmt: skip
     report = json.loads((folder / "c.json").read_text())
     verdicts = {(row["key"]["provider"], row["key"]["N"]): row["verdict"] for row in report["rows"]}

@@ -179,6 +179,11 @@ def test_times_and_rates_that_are_rounded_much_count_nothing(returned: object) -
     assert counted_work(returned, 0.3456789, "GB/s") is None
 
 
+def test_a_rate_that_is_round_by_chance_counts_if_its_quantiles_are_not_round() -> None:
+    assert counted_work((0.16, 0.1512345, 0.1712345), 0.0192, "GB/s") == ("bytes", 3072)
+    assert counted_work((0.16, 0.15, 0.17), 0.0192, "GB/s") is None
+
+
 def test_do_bench_returns_what_was_asked_for() -> None:
     samples = [4.0, 1.0, 2.0, 3.0]
     timing = Timing(2.25, samples)  # the median of the medians of two rounds
