@@ -14,11 +14,11 @@ import pytest
 import torch
 from common import ROOT, Kbench, run_kbench
 from making import write_rows
-from quick_interpreter import quicken
 
 from kbench.contract.operator import registered
 from kbench.contract.origin import shipped
 from kbench.contract.registry import operator
+from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -36,13 +36,8 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
-if not torch.accelerator.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # must be set before anything imports triton; kbench's worker sets it too
-    if find_spec("triton"):
-        from kbench.measure.machine.interpreter import correct_bfloat16
-
-        correct_bfloat16()
-        quicken()
+if not torch.accelerator.is_available() and find_spec("triton"):
+    prepare_interpreter()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -164,7 +164,7 @@ def test_cross_entropy_smooths_the_labels(provider: str, mode: str) -> None:
 def test_cross_entropy_without_a_block_of_the_vocabulary_is_wrong() -> None:
     """The tolerance is narrow enough even at the longest vocabularies, where the loss is off by 0.001 of 12."""
     definition = operator("cross_entropy")
-    case = definition.case("float32", M=2, V=256000)
+    case = definition.case("float32", M=1, V=256000)
     x, labels = random_inputs(case)
     right = torch.nn.functional.cross_entropy(x.double(), labels, reduction="none").float()
     short = right - (x.double().logsumexp(-1) - x[:, :-256].double().logsumexp(-1)).float()

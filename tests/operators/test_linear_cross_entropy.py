@@ -43,8 +43,8 @@ def test_a_part_of_the_vocabulary_or_of_the_tokens_that_is_left_out_is_wrong(dty
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("provider", ["torch-chunks", "triton"])
-@pytest.mark.parametrize("mode", ["forward", "full"])
-def test_the_size_of_a_chunk_does_not_matter(mode: str, provider: str) -> None:
-    case = operator("linear_cross_entropy").case("bfloat16", **SIZES, mode=mode)
-    for rows in (1000, 40, 7):
+def test_the_size_of_a_chunk_does_not_matter(provider: str) -> None:
+    """Chunks that are larger than the tokens and that do not divide them; the mode full has the loss, too."""
+    case = operator("linear_cross_entropy").case("bfloat16", T=20, H=16, V=300, mode="full")
+    for rows in (1000, 7):
         assert judged(case, provider, rows=rows) is None

@@ -20,7 +20,7 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.results.case import Case
 
-SHAPES = 80
+SHAPES = 40
 LONGEST = 40
 
 

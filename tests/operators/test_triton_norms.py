@@ -71,9 +71,7 @@ def test_every_forward_kernel_is_right(name: str, M: int, N: int, dtype: str, we
     assert norm_judged(name, M, N, "full" if N < 1000 else "forward", dtype, weights) is None
 
 
-@pytest.mark.parametrize("M, N, dtype, weights", [
-    (9, 77, "float32", "same"), (7, 192, "bfloat16", "float32"), (24, 96, "float16", "same"),
-])  # fmt: skip
+@pytest.mark.parametrize("M, N, dtype, weights", [(9, 77, "float32", "same"), (7, 192, "bfloat16", "float32")])
 @pytest.mark.parametrize("form", BACKWARD)
 @pytest.mark.parametrize("name", NORMS)
 def test_every_backward_kernel_is_right(

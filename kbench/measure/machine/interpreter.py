@@ -1,4 +1,5 @@
-"""Triton's interpreter, which runs kernels where there is no accelerator: what it gets wrong, and whether it has run one.
+"""Triton's interpreter, which runs kernels where there is no accelerator: what it gets wrong, what it does in vain, and whether
+it has run one.
 
 It holds bfloat16 numbers in numpy's integers, and computes with these: products, sums, comparisons and conversions then have
 nothing to do with those of a GPU. Here they are computed in float32, and rounded to bfloat16.
@@ -6,6 +7,7 @@ nothing to do with those of a GPU. Here they are computed in float32, and rounde
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -22,7 +24,8 @@ def prepare_interpreter() -> None:
     the variable TRITON_INTERPRET on import only."""
     os.environ["TRITON_INTERPRET"] = "1"
     _let_autotuners_run()
-    correct_bfloat16()
+    _correct_bfloat16()
+    _skip_needless_work()
 
 
 def interpreter_probe() -> Callable[[], bool]:
@@ -46,8 +49,8 @@ def _let_autotuners_run() -> None:
     Autotuner.do_bench = property(lambda tuner: lambda call, quantiles: [0.0] * len(quantiles))
 
 
-def correct_bfloat16() -> None:
-    """Have the interpreter compute with the values of bfloat16 numbers. Call it once in a process."""
+def _correct_bfloat16() -> None:
+    """Have the interpreter compute with the values of bfloat16 numbers."""
     import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter
@@ -89,3 +92,34 @@ def correct_bfloat16() -> None:
     builder.cast_impl = lambda self, x, dtype: rounded(x.data) if dtype.scalar == tl.bfloat16 else cast(self, x, dtype)
     builder.get_bf16 = lambda self, value: rounded([value])  # it has none
     reductions.sum = sum_of
+
+
+def _skip_needless_work() -> None:
+    """Spare the interpreter half of its time. By itself, it checks each sum of integers for an overflow, and drops the result;
+    makes a table of numpy's dtypes to look up one; and replaces the functions of `triton.language` again at every call of a
+    function from a kernel, although the launch of the kernel has replaced them."""
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    if not all(hasattr(interpreter, name) for name in ("_get_np_dtype", "_patch_lang", "_LangPatchScope")):
+        return  # another version of Triton
+
+    interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
+    replace, numpy_dtype = interpreter._patch_lang, functools.cache(interpreter._get_np_dtype)
+
+    def dtype_in_numpy(dtype: Any) -> Any:
+        return np.dtype(np.uint64) if dtype.scalar.is_ptr() else numpy_dtype(dtype.scalar)
+
+    @functools.cache
+    def languages(function: Any) -> list[Any]:
+        """The modules of Triton's language that a kernel sees."""
+        return [value for value in function.__globals__.values() if value is tl or value is tl.core]
+
+    def replace_once(function: Any) -> Any:
+        seen = languages(function)
+        replaced = seen and not any(tl.core.is_builtin(language.load) for language in seen)
+        return interpreter._LangPatchScope() if replaced else replace(function)
+
+    interpreter._get_np_dtype = dtype_in_numpy
+    interpreter._patch_lang = replace_once
