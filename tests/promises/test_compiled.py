@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -82,12 +81,9 @@ def lines(N, name):
     return triton.testing.do_bench(lambda: functions[name](x), warmup=1, rep=1)
 
 lines.run(print_data=False)
-"""
 
-PROGRAM = f"""
+# outside of the plot, with functions that nothing has compiled yet
 {FUNCTIONS}
-import triton
-
 for N in {SIZES}:
     x = torch.randn(4, N)
     triton.testing.do_bench(lambda: static(x), warmup=1, rep=1)
@@ -143,20 +139,22 @@ def test_inputs_begin_with_their_memory_so_that_torch_compile_takes_them_for_ali
     assert [row["status"] for row in rows] == ["ok"] * len(SIZES)
 
 
-def test_a_line_of_a_script_is_flagged_as_a_provider_is(made_once: MadeOnce) -> None:
-    folder = folder_of(made_once, "compiled-lines", {"bench.py": SCRIPT}, "run", "bench.py", "--no-plot", *QUICK)
-    rows = providers_of(folder / "results" / "lines.csv")
+@pytest.fixture
+def script(made_once: MadeOnce) -> Path:
+    return folder_of(made_once, "compiled-lines", {"bench.py": SCRIPT}, "run", "bench.py", "--no-plot", *QUICK)
+
+
+def test_a_line_of_a_script_is_flagged_as_a_provider_is(script: Path) -> None:
+    rows = providers_of(script / "results" / "lines.csv")
     assert flagged(rows, "static", "eager") == BEYOND_LIMIT
     assert flagged(rows, "default", "dynamic-shapes") == SIZES[1:]
     assert without_word_of_torch_compile(row for row in rows if row["provider"] == "written")
-    assert lines_with(kept(folder).out, "static", "recompile")
+    assert lines_with(kept(script).out, "static", "recompile")
 
 
-def test_a_closure_of_a_program_is_flagged_as_a_provider_is(made_once: MadeOnce) -> None:
-    command = ("exec", "--", sys.executable, "bench.py")
-    folder = folder_of(made_once, "compiled-program", {"bench.py": PROGRAM}, *command)
-    rows = providers_of(folder / "results" / "bench.csv")
+def test_a_closure_outside_of_a_plot_is_flagged_as_a_provider_is(script: Path) -> None:
+    rows = providers_of(script / "results" / "bench.csv")
     static, default = dict.fromkeys(row["provider"] for row in rows)
     assert flagged(rows, static, "eager", "order") == [9, 10]
     assert flagged(rows, default, "dynamic-shapes", "order") == list(range(2, 11))
-    assert "recompile limit" in kept(folder).out
+    assert "recompile limit" in kept(script).out

@@ -280,8 +280,8 @@ def test_a_config_of_the_folder_wins_over_a_built_in_one(kbench: Kbench, write: 
         (("configs/swep.yaml",), "configs/swep.yaml", "configs/sweep.yaml"),
         (("configs/sweep.yaml",), "configs/sweep.yaml:1:11", '"softmax"'),
         ((CONFIG, "--profile", "wied"), "--profile wied", '"wide"'),
-        ((CONFIG, "--only", "torch,mien"), "--only torch,mien", '"mine"'),
-        ((CONFIG, "--only", "mine[warps=3]"), "--only mine[warps=3]", "list it under providers"),
+        ((CONFIG, "--only", "mien,mine[warps=3]"), "--only mien,mine[warps=3]", '"mine"'),
+        ((CONFIG, "--only", "mien,mine[warps=3]"), "--only mien,mine[warps=3]", "list it under providers"),
     ],
     ids=["a built-in config", "a file", "an operator", "a profile", "a provider", "a configuration"],
 )
