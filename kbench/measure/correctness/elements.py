@@ -122,9 +122,7 @@ class WrongElements:
         self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
         self._zeros = self._nans = self._close = True
         self._relative = 0.0  # the sum of the relative errors
-        self._above = (
-            0  # how many wrong elements have too large a magnitude: a wrong factor makes all of them so, or none
-        )
+        self._above = 0  # wrong elements with too large a magnitude: a wrong factor makes all of them so, or none
 
     @property
     def near(self) -> bool:
