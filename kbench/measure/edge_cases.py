@@ -37,7 +37,7 @@ NEARLY = 1e-6
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """The integers of so many bytes."""
 
-Digest = tuple[tuple[torch.Size, int] | None, ...]
+Digest = tuple[tuple[torch.Size, int, int] | None, ...]
 """What tells the outputs of a call from others."""
 
 STORED = "; its output is the right one of an earlier input, bit for bit, as if it had stored that result"
@@ -207,12 +207,16 @@ def _judge(contender: Contender, expected: Expected, delivery: Delivery, right: 
         contender.reason += STORED
 
 
-def _digest(output: Tensor) -> tuple[torch.Size, int] | None:
-    """The same for outputs with the same bits. None for one whose elements are all the same: many inputs have such outputs."""
+def _digest(output: Tensor) -> tuple[torch.Size, int, int] | None:
+    """The same for outputs with the same bits in the same places. None for one whose elements are all the same: many inputs
+    have such outputs."""
     bits = output.detach().view(INTEGERS[output.dtype.itemsize])
     if not bits.numel() or bits.amin() == bits.amax():
         return None
-    return output.shape, int(bits.sum(dtype=torch.int64))
+    rows = bits.reshape(-1, output.shape[-1])
+    sums = rows.sum(0, dtype=torch.int64), rows.sum(1, dtype=torch.int64)
+    of_columns, of_rows = (int((x * torch.arange(1, len(x) + 1, device=x.device)).sum()) for x in sums)
+    return output.shape, of_columns, of_rows
 
 
 def _deliver(
