@@ -95,7 +95,7 @@ def _correct_bfloat16() -> None:
 
 
 def _skip_needless_work() -> None:
-    """Spare the interpreter half of its time. By itself, it checks each sum of integers for an overflow, and drops the result;
+    """Spare the interpreter some of its time. By itself, it checks each sum of integers for an overflow, and drops the result;
     makes a table of numpy's dtypes to look up one; and replaces the functions of `triton.language` again at every call of a
     function from a kernel, although the launch of the kernel has replaced them."""
     import numpy as np
