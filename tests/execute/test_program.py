@@ -64,11 +64,8 @@ def test_a_child_that_died_in_a_step_has_crashed_even_if_the_program_runs_on_pas
     assert written.run.code == 0
 
 
-def test_a_script_may_be_silent_as_long_as_its_step_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, written = run(QUIET_STEP, tmp_path, 2, monkeypatch)
-    assert (rows, written.run.code, written.run.fault) == ([], 0, None)
-
-
-def test_a_script_that_is_silent_between_two_steps_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_may_be_silent_as_long_as_its_step_may_take_and_is_ended_if_it_is_silent_between_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, written = run(QUIET_STEP + "time.sleep(60)", tmp_path, 2, monkeypatch)
     assert rows == [] and written.run.fault and "the last time 2 s ago" in written.run.fault.what

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stand_in import CULPRIT, HONEST, Silent, StandIn, measured
+from common import ROOT
+from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
 from kbench.errors import WorkerLost
-from kbench.execute.worker import NONSENSE, Worker
+from kbench.execute.supervisor import WorkerSupervisor
+from kbench.execute.worker import NONSENSE, Worker, worker_environment
 from kbench.protocol import CatalogRequest
 from kbench.results.vocabulary import Status
 
@@ -108,6 +112,67 @@ def test_a_flood_on_stderr_does_no_harm(stand_in: StandIn) -> None:
     assert listener.notes == ["\\x1b[2Jnote"], "once"
 
 
+# -- a configuration that takes the worker down again and again
+
+EXITS = CULPRIT.replace("DEED", "request['case']['axes']['M'] == 99 or os._exit(5)")
+
+
+@pytest.mark.parametrize(
+    ("keep_trying", "Ms", "reasons"),
+    [
+        (True, (1, 2, 3, 4), ["the process"] * 4),
+        (False, (1, 99, 2, 3, 4), ["the process", "", "the process", "the process", "not tried"]),
+    ],
+    ids=["it is tried in every case if the user wants it", "a case that it survives begins the count anew"],
+)
+def test_it_costs_two_cases_in_a_row(
+    stand_in: StandIn, keep_trying: bool, Ms: tuple[int, ...], reasons: list[str]
+) -> None:
+    stand_in(EXITS)
+    todo = replace(task("neighbour", "culprit"), keep_trying=keep_trying)
+    with WorkerSupervisor(CatalogRequest(()), print) as supervisor:
+        rows = [
+            {row.provider: row for row in supervisor.measure(replace(todo, case=case), Silent()).rows}
+            for case in (replace(todo.case, axes={"M": M, "N": 64}) for M in Ms)
+        ]
+    assert {row["neighbour"].status for row in rows} == {Status.OK}
+    assert [" ".join(row["culprit"].reason.split()[:2]) for row in rows] == reasons
+
+
+# -- the kernels of a call
+
+RECORDS = """
+LIMITS = dict.fromkeys(["multiprocessors", "threads", "registers", "shared_bytes", "blocks", "reserved_shared_bytes"], 1)
+kernel = {"registers": 32, "local_bytes": 0, "static_shared_bytes": 0}
+kernel |= dict.fromkeys(["name", "symbol", "code", "origin"], "k")
+for number, name in enumerate(names()):
+    begin(number, "check")
+    say("StepEnded", index=number)
+for number, name in enumerate(names()):
+    if request["settings"]["kernels"]:
+        begin(number, "record", limit_s=0.3 if name == "hangs" else 20)
+        if name == "dies":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if name == "hangs":
+            time.sleep(60)
+        say("StepEnded", index=number)
+        grid = {"grid": [number + 1, 1, 1], "block": [32, 1, 1], "dynamic_shared_bytes": 0, "blocks_per_sm": None, "times": 1}
+        say("CallRecorded", launched={"launches": [{"kernel": kernel} | grid], "memory": []}, limits=LIMITS)
+say("Rows", rows=rows())
+"""
+
+
+@pytest.mark.parametrize(("name", "fault"), [("dies", "killed by SIGSEGV"), ("hangs", "took longer than 0.3 s")])
+def test_a_provider_that_fails_only_while_kbench_records_it_keeps_its_row(
+    stand_in: StandIn, name: str, fault: str
+) -> None:
+    stand_in(RECORDS)
+    listener = Silent()
+    assert [row.status for row in measured("a", name, listener=listener).values()] == [Status.OK, Status.OK]
+    again = "measuring the case again without recording which kernels a call launches"
+    assert listener.notes == [f"softmax M=8 N=64 float32: {name}: {fault} while recording its kernels; {again}"]
+
+
 # -- the start
 
 
@@ -135,3 +200,7 @@ def test_a_worker_that_does_not_start_says_why(stand_in: StandIn) -> None:
     stand_in(start="raise ImportError('no torch')")
     with pytest.raises(WorkerLost, match=r"did not start: the process exited with code 1: ImportError: no torch"):
         Worker(CatalogRequest(()))
+
+
+def test_a_worker_finds_kbench_uninstalled() -> None:
+    assert str(ROOT) in worker_environment()["PYTHONPATH"].split(os.pathsep)

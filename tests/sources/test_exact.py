@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kbench.contract.tensor import Tensor as Declared
-from kbench.results.case import Case
-from kbench.sources.problems.reference import Call, allows_float64, in_float64
+from kbench.sources.problems.reference import in_float64
 
 X = torch.full((2,), 1 / 3, dtype=torch.float64)
 
@@ -40,24 +38,3 @@ def test_nothing_is_left_behind_by_code_that_raises() -> None:
     with pytest.raises(KeyError), in_float64():
         raise KeyError
     assert torch.tensor(0.5).dtype == torch.float32 and X.float().dtype == torch.float32
-
-
-def refuse(x: Tensor) -> Tensor:
-    assert x.dtype != torch.float64
-    return x
-
-
-def look(x: Tensor) -> Tensor:
-    return x if x.isfinite().all().item() else refuse(x)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("function", "allows"), [(torch.relu, True), (refuse, False), (look, True), (lambda x: 1 / 0, False)]
-)
-def test_code_is_asked_whether_it_allows_float64(function: Callable[[Tensor], Tensor], allows: bool) -> None:
-    def code(dtype: str, device: torch.device, *, exact: bool) -> Call:
-        return lambda tensors, values: function(*tensors)
-
-    inputs = [Declared("N", dtype="float32")]
-    assert allows_float64(code, inputs, Case("relu", {"N": 2}, "float32")) is allows

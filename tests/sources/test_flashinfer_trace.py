@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from problems import RANDOM, SCALE, changed, scale_workload, write_problem
 
 from kbench.contract.operator import registered
 from kbench.results.case import Case
@@ -16,6 +15,55 @@ from kbench.sources import SourceFault
 from kbench.sources.problems.flashinfer_trace import load
 
 pytestmark = pytest.mark.usefixtures("no_operators")
+
+SCALE_REFERENCE = """
+import torch
+
+def run(x, a, weight):
+    wide = x.to(torch.float32)
+    y = (wide * a * weight.to(torch.float32)).to(x.dtype)
+    return y, wide.sum(-1).to(torch.float32)
+"""
+
+SCALE: dict[str, Any] = {
+    "name": "scale_n8",
+    "axes": {
+        "M": {"type": "var"},
+        "N": {"type": "const", "value": 8},
+        "twice": {"type": "expr", "expression": "N * 2"},
+    },
+    "inputs": {
+        "x": {"shape": ["M", "twice"], "dtype": "bfloat16"},
+        "a": {"shape": None, "dtype": "float32"},
+        "weight": {"shape": ["twice"], "dtype": "bfloat16"},
+    },
+    "outputs": {
+        "y": {"shape": ["M", "twice"], "dtype": "bfloat16"},
+        "total": {"shape": ["M"], "dtype": "float32"},
+    },
+    "reference": SCALE_REFERENCE,
+}
+"""A definition: two outputs, a scalar between the tensors, and an axis that is computed from another."""
+
+RANDOM = {"type": "random"}
+
+
+def scale_workload(rows: int, a: float = 2.0, **more: object) -> dict[str, Any]:
+    inputs = {"x": RANDOM, "a": {"type": "scalar", "value": a}, "weight": RANDOM}
+    return {"uuid": f"of-{rows}-rows", "axes": {"M": rows}, "inputs": inputs, **more}
+
+
+def write_problem(folder: Path, definition: object, *workloads: object) -> Path:
+    """A problem folder as SOL-ExecBench has it."""
+    folder.mkdir()
+    (folder / "definition.json").write_text(json.dumps(definition, indent=2))
+    (folder / "workload.jsonl").write_text("".join(json.dumps(each) + "\n" for each in workloads))
+    return folder
+
+
+def changed(**changes: object) -> dict[str, Any]:
+    """SCALE with other entries."""
+    return {**SCALE, **changes}
 
 
 def safetensors(**tensors: torch.Tensor) -> bytes:

@@ -19,38 +19,20 @@ import torch
 from torch import nn
 
 class Model(nn.Module):
-    def __init__(self, features, bias):
+    def __init__(self, features):
         super().__init__()
-        self.linear = nn.Linear(features, 2 * features)
-        self.bias = nn.Parameter(torch.randn(bias))
+        self.inner = nn.Linear(features, 2 * features)
 
-    def forward(self, x, shift, a):
-        return (self.linear(x) + self.bias) * a + shift[:, None]
+    def forward(self, x, a):
+        return self.inner(x) * a
 
-batch = 6
-features = 2 * 4
-half = features // 2
-bias = (2 * features,)
+features = 64
 
 def get_inputs():
-    return [torch.rand(batch, features), torch.randint(0, half, (batch,)), 3.0]
+    return [torch.randn(6, features), 3.0]
 
 def get_init_inputs():
-    return [features, bias]
-"""
-
-NEW = """
-import torch
-from torch import nn
-
-class ModelNew(nn.Module):
-    def __init__(self, features, bias):
-        super().__init__()
-        self.linear = nn.Linear(features, 2 * features)
-        self.bias = nn.Parameter(torch.zeros(bias))
-
-    def forward(self, x, shift, a):
-        return torch.addmm(shift[:, None].to(x.dtype) + a * self.bias, x, self.linear.weight.T, alpha=a)
+    return [features]
 """
 
 pytestmark = pytest.mark.usefixtures("no_operators")
@@ -64,25 +46,25 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def test_one_file_may_hold_the_problem_and_its_solution(tmp_path: Path) -> None:
-    load(write(tmp_path / "problem", both=PROBLEM + NEW) / "both.py")
+    load(write(tmp_path / "problem", both=f"{PROBLEM}\nclass ModelNew(Model): pass\n") / "both.py")
     assert list(registered["both"].providers) == ["reference", "ModelNew"]
 
 
 FAULTS = {
     "no inputs": (PROBLEM.replace("def get_inputs", "def inputs"), "mlp.py: `get_inputs` is not defined"),
     "code that exits": (
-        PROBLEM.replace("batch = 6", "raise SystemExit(5)"),
-        "mlp.py:14: the code raised SystemExit: 5",
+        PROBLEM.replace("features = 64", "raise SystemExit(5)"),
+        "mlp.py:13: the code raised SystemExit: 5",
     ),
     "a model that raises": (
-        PROBLEM.replace("self.linear(x)", "self.lost(x)"),
-        "mlp.py:12: the model raised AttributeError",
+        PROBLEM.replace("self.inner(x)", "self.lost(x)"),
+        "mlp.py:11: the model raised AttributeError",
     ),
-    "an output that is no tensor": (PROBLEM.replace("return (self", "return 1, (self"), "forward returns int"),
+    "an output that is no tensor": (PROBLEM.replace("return self", "return 1, self"), "forward returns int"),
     "no tensor": (
-        PROBLEM.replace("[torch.rand(batch, features), torch.randint(0, half, (batch,)), 3.0]", "[]")
-        .replace("self, x, shift, a", "self")
-        .replace("return (self", "return torch.ones(3)\n        return (self"),
+        PROBLEM.replace("[torch.randn(6, features), 3.0]", "[8.0]")
+        .replace("self, x, a", "self, x")
+        .replace("self.inner(x) * a", "torch.ones(3) * x"),
         "get_inputs returns no tensor",
     ),
 }
@@ -97,33 +79,11 @@ def test_a_malformed_problem_is_one_located_fault(tmp_path: Path, name: str) -> 
     assert str(tmp_path) in raised.value.where
 
 
-CONVOLUTION = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.convolution = nn.Conv2d(channels, 2 * channels, 3)
-
-    def forward(self, x):
-        return self.convolution(x).relu()
-
-channels = 64
-size = 16
-
-def get_inputs():
-    return [torch.randn(2, channels, size, size)]
-
-def get_init_inputs():
-    return [channels]
-"""
-
-
 @pytest.mark.gpu
 def test_float32_convolutions_are_exact_enough_on_a_gpu(kbench: Kbench, tmp_path: Path) -> None:
     """torch would compute them in TF32."""
-    (tmp_path / "convolution.py").write_text(CONVOLUTION)
+    convolution = PROBLEM.replace("nn.Linear(features, 2 * features)", "nn.Conv2d(features, 2 * features, 3)")
+    (tmp_path / "convolution.py").write_text(convolution.replace("6, features", "2, features, 16, 16"))
     done = kbench("run", "convolution.py", *QUICK)
     rows = pd.read_csv(tmp_path / "results/convolution.csv").query("role == 'provider'")
     assert list(rows.status) == ["ok"], done.stdout
