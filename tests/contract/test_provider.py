@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kbench.contract.operator import Operator
-from kbench.contract.origin import registering_for
 from kbench.contract.tensor import Tensor
 
 MATRIX = Tensor("M", "N")
@@ -31,18 +30,6 @@ def mine(no_operators: None) -> Operator:
 
 def noted(*inputs: Any, **keywords: Any) -> tuple[Any, ...]:
     return (*inputs, keywords)
-
-
-def test_two_versions_of_a_provider_in_two_files_get_two_names(mine: Operator) -> None:
-    for file in ("a/best.py", "a/new.py"):
-        with registering_for(file):
-            mine.provider("p")(noted)
-            mine.backward("p")(noted)
-    assert list(mine.providers) == ["p", "p@new"]
-    assert [provider.plugin for provider in mine.providers.values()] == ["a/best.py", "a/new.py"]
-    assert all(provider.backward for provider in mine.providers.values())
-    with registering_for("a/new.py"), pytest.raises(ValueError, match="has a provider 'p@new' already"):
-        mine.provider("p")
 
 
 @pytest.mark.parametrize("sources", ["no.cu", Path("no.cu"), [__file__, "no.cu"]])

@@ -33,14 +33,13 @@ def test_a_causal_case_counts_the_pairs_below_the_diagonal() -> None:
     assert counts[True, "backward"] == 2.5 * counts[True, "forward"] == counts[True, "full"] - counts[True, "forward"]
 
 
-@pytest.mark.parametrize("causal", [True, False])
-def test_the_reference_in_blocks_of_queries_is_the_whole_one(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = operator("attention").case("float32", **SIZES, causal=causal, mode="backward")
+def test_the_reference_in_blocks_of_queries_is_the_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = operator("attention").case("float32", **SIZES, causal=True, mode="backward")
     inputs = [x.double().requires_grad_() for x in random_inputs(case)]
     results = []
     for scores in (attention_operator.SCORES, 2 * 70 * 16):
         monkeypatch.setattr(attention_operator, "SCORES", scores)
-        o = operator("attention").reference(*inputs[:3], causal=causal)
+        o = operator("attention").reference(*inputs[:3], causal=True)
         assert isinstance(o, Tensor)
         results.append([o, *torch.autograd.grad(o, inputs[:3], inputs[3])])
     torch.testing.assert_close(results[0], results[1])
@@ -61,10 +60,9 @@ def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool = True) -> Tensor:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_faults_are_beyond_the_tolerance(dtype: str) -> None:
+def test_faults_are_beyond_the_tolerance() -> None:
     attention = operator("attention")
-    case = attention.case(dtype, **SIZES | {"S": 256, "heads": 2})
+    case = attention.case("bfloat16", **SIZES | {"S": 256, "heads": 2})
     inputs = [x.cpu() for x in random_inputs(case)]
     assert accuracy(attention, case, inputs, attended(*inputs)).wrong is None
     not_noticed = [
@@ -86,35 +84,13 @@ def test_sequences_are_drawn_in_another_order_and_count_the_same_work(lengths: s
     assert (len({tuple(ends.tolist()) for ends in drawn}) > 1) == (lengths != "equal")
 
 
-def of_sequences(q: Tensor, k: Tensor, v: Tensor, ends: Tensor) -> Tensor:
-    function: Callable[..., Tensor] = operator("attention_varlen").providers["torch-native"].function
-    return function(q, k, v, ends, causal=True)
-
-
-FAULTS_OF_SEQUENCES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
-    "one sequence": lambda q, k, v, ends: of_sequences(q, k, v, ends[[0, -1]]),
-    "other lengths": lambda q, k, v, ends: of_sequences(q, k, v, torch.cat([ends[:1], ends[1:-1] + 1, ends[-1:]])),
-    "drops the last block": lambda q, k, v, ends: torch.cat([of_sequences(q, k, v, ends)[:-64], q[-64:] * 0]),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS_OF_SEQUENCES)
-def test_a_fault_in_the_sequences_is_beyond_the_tolerance(fault: str) -> None:
-    varlen = operator("attention_varlen")
-    case = varlen.case("bfloat16", **RAGGED, lengths="zipf")
-    inputs = random_inputs(case)
-    assert accuracy(varlen, case, inputs, of_sequences(*inputs)).wrong is None
-    assert accuracy(varlen, case, inputs, FAULTS_OF_SEQUENCES[fault](*inputs)).wrong
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(DEVICE.type != "cpu", reason="a device decides by itself")
-@pytest.mark.parametrize("mode", ["forward", "backward"])
-def test_the_kernels_with_pointers_are_right(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernels_with_pointers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on devices without a tensor memory accelerator. Strides and sizes are any."""
     providers_triton = pytest.importorskip("kbench.operators.attention.providers_triton")
     monkeypatch.setattr(providers_triton, "has_descriptors", lambda device: False)
     for causal in (True, False):
-        case = operator("attention").case("bfloat16", **SIZES, causal=causal, mode=mode)
+        case = operator("attention").case("bfloat16", **SIZES, causal=causal, mode="full")
         spread = [torch.nn.functional.pad(x, (1, 2))[..., 1:-2] for x in random_inputs(case)]
         assert judged(case, "triton", spread) is None

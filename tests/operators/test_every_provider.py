@@ -63,17 +63,19 @@ def case_of_sizes(name: str, dtype: str, sizes: Sequence[int], mode: str, **choi
 
 
 def cases(name: str) -> list[Case]:
-    """In float16 and with other choices than the first, at one size: the arithmetic is the same."""
+    """In float16 and with other choices than the first, at one size: the arithmetic is the same. At other sizes in the last
+    mode, full, which makes the calls of the others."""
     definition = operator(name)
+    middle = sizes_of(name)[1]
     plain = [
         case_of_sizes(name, dtype, sizes, mode)
         for sizes in sizes_of(name)
         for dtype in definition.dtypes
-        for mode in modes(name)
-        if dtype != "float16" or sizes == sizes_of(name)[1]
+        for mode in (modes(name) if sizes == middle else modes(name)[-1:])
+        if dtype != "float16" or sizes == middle
     ]
     return plain + [
-        case_of_sizes(name, "bfloat16", sizes_of(name)[1], mode, **{choice: word})
+        case_of_sizes(name, "bfloat16", middle, mode, **{choice: word})
         for choice, words in definition.choices.items()
         for word in words[1:]
         for mode in modes(name)

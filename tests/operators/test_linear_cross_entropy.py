@@ -27,10 +27,9 @@ def test_the_reference_in_parts_is_the_whole_one(monkeypatch: pytest.MonkeyPatch
     torch.testing.assert_close(results[0], results[1])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_part_of_the_vocabulary_or_of_the_tokens_that_is_left_out_is_wrong(dtype: str) -> None:
+def test_a_part_of_the_vocabulary_or_of_the_tokens_that_is_left_out_is_wrong() -> None:
     losses = operator("linear_cross_entropy")
-    case = losses.case(dtype, **SIZES, mode="full")
+    case = losses.case("bfloat16", **SIZES, mode="full")
     hidden, weight, labels, d_loss = inputs = random_inputs(case)
     loss, (d_hidden, d_weight) = definition.torch_chunks_full(d_loss, *inputs[:3], rows=8)
     assert accuracy(losses, case, inputs, loss, d_hidden, d_weight).wrong is None

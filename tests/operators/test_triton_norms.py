@@ -117,20 +117,6 @@ def test_layernorm_of_a_row_with_an_infinity_is_nan_as_in_torch(N: int, value: f
     assert y[0].isnan().all() and not y[1].isnan().any()
 
 
-@pytest.mark.parametrize("N", [200, 9000])
-def test_a_large_mean_costs_no_digits(N: int) -> None:
-    assert norm_judged("layernorm", 3, N, "forward", mean=5000.0) is None
-
-
-def test_gradients_of_weights_in_float32_are_in_float32() -> None:
-    provider = operator("layernorm").providers["triton"]
-    x, weight = torch.randn(6, 40, device=DEVICE).bfloat16(), torch.ones(40, device=DEVICE)
-    assert provider.backward and callable(provider.backward.saves)
-    _, saved = provider.backward.saves(x, weight, weight, eps=1e-5)
-    dtypes = [gradient.dtype for gradient in provider.backward.function(x, x, weight, weight, saved)]
-    assert dtypes == [torch.bfloat16, torch.float32, torch.float32]
-
-
 SHAPES = st.builds(
     Shape,
     M=st.integers(1, 2_000_000),
@@ -200,14 +186,6 @@ def test_the_backward_launches_cover_every_matrix(shape: Shape, device: Processo
         registers = 8 * math.ceil(first.options.get("maxnreg", 255) / 8)
         at_once = device.multiprocessors * max(1, 2**16 // (threads * registers))
         assert first.programs == slices * parts <= at_once
-
-
-def test_a_device_that_cannot_hold_the_programs_of_a_row_reads_it_twice() -> None:
-    """They would wait forever."""
-    small = Processors(multiprocessors=8, waiting=8)
-    shapes = [Shape(4096, N, 4, 4, 4, 2, False, small) for N in (49152, 49156)]
-    kernels = [launch.backward_way(shape, NUMBERS)[0].kernel.__name__ for shape in shapes]
-    assert kernels == ["shared_rows", "rows_and_columns"]
 
 
 ON_A_DEVICE = [

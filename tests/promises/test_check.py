@@ -226,7 +226,8 @@ def test_kernels_of_kbench_are_right_on_every_input_of_a_check(
 ) -> None:
     """Also where it begins at an odd element: short and long rows, few and many of them, in every mode."""
     columns = {"cross_entropy": "V", "matmul": "K"}.get(operator, "N")
-    modes = "" if operator in ("gelu", "quantize_fp8") else ", mode: [forward, backward, full]"
+    choices = {"gelu": ", approximate: [tanh, none]", "quantize_fp8": ""}
+    modes = choices.get(operator, ", mode: [forward, backward, full]")
     more = ", N: 300" if operator == "matmul" else ""
     write(
         "sweep.yaml",

@@ -74,12 +74,12 @@ def dense_inputs(name: str, M: int, N: int, dtype: torch.dtype, weights: torch.d
     return norm_inputs(name, [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype)], weights)
 
 
-def wrong_norm(name: str, inputs: list[Tensor], what: str, provider: str = "cuda") -> list[str]:
-    """Check a provider of a norm as `kbench check` does: a sentence for what is wrong, nothing if it is right."""
+def wrong_norm(name: str, inputs: list[Tensor], what: str) -> list[str]:
+    """Check `cuda` of a norm as `kbench check` does: a sentence for what is wrong, nothing if it is right."""
     M, N = inputs[0].shape
     weights = "same" if inputs[-1].dtype == inputs[0].dtype else "float32"
     case = operator(name).case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N, weight_dtype=weights)
-    fault = judged(case, provider, inputs)
+    fault = judged(case, "cuda", inputs)
     return [f"{case.label}, {what}: {fault}"] if fault else []
 
 

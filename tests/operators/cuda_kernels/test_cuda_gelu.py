@@ -1,26 +1,10 @@
-"""The CUDA kernel of GELU, on a GPU: views, every 16-bit value and the extremes of float32."""
+"""The CUDA kernel of GELU, on a GPU: every 16-bit value and the extremes of float32."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from cuda_checks import DEVICE, DTYPES, GELU, randn, wrong
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("approximate", ["tanh", "none"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_gelu_is_right(gpu: None, dtype: torch.dtype, approximate: str) -> None:
-    faults = []
-    for M, N in [(1, 1), (1, 3), (7, 1), (5, 8), (4097, 311), (3, 100_003), (64, 12672)]:
-        faults += wrong(GELU, "cuda", randn(M, N, dtype=dtype) * 3, "dense", approximate=approximate)
-        for padding, offset in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 3)]:
-            x = randn(M, N + padding, dtype=dtype)[:, offset : offset + N]
-            faults += wrong(GELU, "cuda", x, f"columns {offset}: of N + {padding}", approximate=approximate)
-        faults += wrong(GELU, "cuda", randn(1, N, dtype=dtype).expand(5, N), "stride 0", approximate=approximate)
-        shifted = randn(1, M * N + 1, dtype=dtype).flatten()[1:].view(M, N)
-        faults += wrong(GELU, "cuda", shifted, "dense, one element beyond alignment", approximate=approximate)
-    assert not faults
+from cuda_checks import DEVICE, GELU, wrong
 
 
 @pytest.mark.gpu

@@ -12,20 +12,12 @@ pytestmark = pytest.mark.gpu
 
 # fmt: off
 LENGTHS = [
-    1, 2, 3, 5, 8, 9, 31, 33, 64, 65, 100, 127, 128, 129, 192, 256, 257, 300, 384, 511, 512, 513, 768, 781, 1000, 1024, 1025,
-    1536, 2048, 2056, 2880, 3072, 4096, 4097, 5120, 6144, 7168, 8192, 8193, 8200, 12288, 16384, 16392, 24577, 32768, 40960,
-    50257, 65536, 65544, 98304, 131072, 131073, 151936, 262143, 262144,
+    1, 2, 3, 5, 8, 9, 31, 33, 64, 65, 100, 127, 128, 129, 136, 192, 256, 257, 300, 384, 511, 512, 513, 768, 776, 781,
+    1000, 1024, 1025, 1536, 2048, 2056, 2880, 3072, 3080, 4096, 4097, 5120, 6144, 7168, 8192, 8193, 8200, 12288, 16384,
+    16392, 24577, 32768, 40960, 50257, 65536, 65544, 98304, 131072, 131073, 151936, 262143, 262144,
 ]
 # fmt: on
 """Both sides of the lines of the dispatch table, hidden sizes of models, and lengths between them."""
-
-# fmt: off
-MIXED_LENGTHS = [
-    1, 3, 8, 64, 127, 128, 136, 500, 768, 776, 781, 1536, 2880, 3072, 3080, 4096, 4097, 8192, 8193, 8200, 16384, 16392, 24577,
-    32768, 32776, 50257, 65536, 65544, 131072, 131073, 262143, 262144,
-]
-# fmt: on
-"""The same for weights in float32 beside matrices in 16 bits, for which there are fewer kernels."""
 
 
 def row_counts(N: int, dtype: torch.dtype) -> list[int]:
@@ -39,62 +31,31 @@ def row_counts(N: int, dtype: torch.dtype) -> list[int]:
 def test_every_length_is_right(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
     """The dtypes of 16 bits have kernels from the same templates, and share the lengths."""
     faults = []
-    lengths = LENGTHS if weights == dtype else MIXED_LENGTHS
     first, step = {torch.float32: (0, 1), torch.float16: (0, 2), torch.bfloat16: (1, 2)}[dtype]
-    for N in lengths[first::step]:
+    for N in LENGTHS[first::step]:
         for M in row_counts(N, dtype):
             faults += wrong_norm(name, dense_inputs(name, M, N, dtype, weights), "random")
     assert not faults
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype, weights", [PRECISIONS[0], PRECISIONS[2], PRECISIONS[4]])
 @pytest.mark.parametrize("name", NORMS)
-def test_views_are_right(name: str, dtype: torch.dtype) -> None:
+def test_views_are_right(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
+    """Matrices and weights that begin anywhere."""
     faults = []
     for N in (5, 64, 300, 1000, 2880, 4096, 20000, 70001):
-        for padding, first in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 4)]:
+        for padding, first in [(1, 0), (1, 1), (8, 0), (8, 4)]:
             wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
-            faults += wrong_norm(name, norm_inputs(name, wide), f"columns {first}: of N + {padding}")
-            faults += wrong_norm(
-                name, norm_inputs(name, [wide[0], randn(7, N, dtype=dtype)]), "x with gaps, residual without"
-            )
-        dense = [randn(7, N, dtype=dtype) for _ in range(2)]
-        faults += wrong_norm(name, norm_inputs(name, dense, first=1), "weights 1:")
+            for begin in (0, 1, 2) if weights != dtype else (first % 2,):
+                inputs = norm_inputs(name, wide, weights, begin)
+                faults += wrong_norm(name, inputs, f"columns {first}: of N + {padding}, weights {begin}:")
+            mixed = norm_inputs(name, [wide[0], randn(7, N, dtype=dtype)], weights)
+            faults += wrong_norm(name, mixed, "x with gaps, residual without")
         rows = [randn(14, N, dtype=dtype)[::2] for _ in range(2)]
-        faults += wrong_norm(name, norm_inputs(name, rows), "every second row")
-        inputs = norm_inputs(name, [randn(1, N, dtype=dtype).expand(7, N), rows[1]])
+        inputs = norm_inputs(name, [randn(1, N, dtype=dtype).expand(7, N), rows[1]], weights)
         torch.testing.assert_close(
             norm_kernel(name)(inputs), norm_kernel(name)([x.contiguous() for x in inputs])
         )  # a row, 7 times
-    assert not faults
-
-
-@pytest.mark.parametrize(("dtype", "weights"), PRECISIONS)
-def test_the_sum_in_the_memory_of_residual_is_right(dtype: torch.dtype, weights: torch.dtype) -> None:
-    faults = []
-    for N in (*MIXED_LENGTHS[::2], 1_000_000):
-        for M in row_counts(N, dtype):
-            inputs = dense_inputs("add_rmsnorm", M, N, dtype, weights)
-            faults += wrong_norm("add_rmsnorm", inputs, "random", provider="cuda-in-place")
-    for padding, first in [(1, 0), (1, 1), (8, 4)]:
-        wide = [randn(7, 4096 + padding, dtype=dtype)[:, first : first + 4096] for _ in range(2)]
-        inputs = norm_inputs("add_rmsnorm", wide, weights)
-        faults += wrong_norm("add_rmsnorm", inputs, f"columns {first}: of N + {padding}", provider="cuda-in-place")
-    assert not faults
-
-
-@pytest.mark.parametrize("name", NORMS)
-def test_weights_in_float32_are_right_beside_views(name: str) -> None:
-    """Matrices and weights that begin anywhere."""
-    faults, dtype = [], torch.bfloat16
-    for N in (5, 64, 300, 2880, 4096, 20000, 70001):
-        for padding, first in [(1, 1), (8, 0), (8, 4), (3, 0)]:
-            wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
-            for begin in (0, 1, 2, 3):
-                inputs = norm_inputs(name, wide, torch.float32, begin)
-                faults += wrong_norm(name, inputs, f"columns {first}: of N + {padding}, weights {begin}:")
-            mixed = norm_inputs(name, [wide[0], randn(7, N, dtype=dtype)], torch.float32)
-            faults += wrong_norm(name, mixed, "x with gaps, residual without")
     assert not faults
 
 
@@ -114,20 +75,6 @@ def test_weights_in_float32_are_not_rounded(name: str) -> None:
             expected = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * vectors[0]
         differ = (norm_kernel(name)(inputs) != expected.to(dtype)).double().mean()
         assert differ < 0.02, N
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", NORMS)
-def test_rows_with_a_large_mean_are_right(name: str, dtype: torch.dtype) -> None:
-    faults = []
-    for N in (7, 100, 1000, 4096, 20000, 65536):
-        inputs = dense_inputs(name, 5, N, dtype)
-        inputs[0] += 300
-        faults += wrong_norm(name, inputs, "random + 300")
-        outlier = dense_inputs(name, 5, N, dtype)
-        outlier[0][:, 0] = 3e4
-        faults += wrong_norm(name, outlier, "one large element")
-    assert not faults
 
 
 @pytest.mark.parametrize("name", NORMS)
