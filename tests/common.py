@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from filelock import FileLock
@@ -32,6 +35,16 @@ def documented_file(page: str, name: str) -> str:
     blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
     [text] = [block for block in blocks if block.splitlines()[0] in (f"# {name}", f"// {name}")]
     return text
+
+
+def tool(name: str) -> ModuleType:
+    """The module tools/NAME.py."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.CompletedProcess[str]:

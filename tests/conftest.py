@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
@@ -12,8 +11,9 @@ from unittest import mock
 
 import pytest
 import torch
-from common import ROOT, Kbench, run_kbench
+from common import Kbench, run_kbench
 from making import write_rows
+from promises.outside import prepare_process
 
 from kbench.contract.operator import registered
 from kbench.contract.origin import shipped
@@ -21,21 +21,7 @@ from kbench.contract.registry import operator
 from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.results.row import Row
 
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-
-# A test must give the same result on a laptop and in CI: kbench prints more where these are set. Tests of that set them again.
-for _variable in ("CI", "GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
-    os.environ.pop(_variable, None)
-
-# Compiling a header first pays off from the seventh kernel that one process compiles; no test compiles as many.
-os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
-
-# Under nohup and in the background of a shell, some signals are ignored. kbench respects that, and tests that send them would
-# wait for nothing.
-for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-    if signal.getsignal(_number) is signal.SIG_IGN:
-        signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
-
+prepare_process()
 if not torch.accelerator.is_available() and find_spec("triton"):
     prepare_interpreter()
 

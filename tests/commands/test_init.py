@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from planted_repository import git
 
 from kbench.commands.init import WORKFLOW, init
 from kbench.contract.operator import registered
@@ -50,11 +51,6 @@ class Workflow:
         environment = os.environ | settings | {"PATH": f"{tools}:{os.environ['PATH']}"} | variables
         shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", self.scripts[name]]
         return subprocess.run(shell, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
-
-
-def git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from planted_repository import git
 
 from kbench.errors import Busy
 from kbench.execute.environment_record import find_revision
@@ -71,18 +71,12 @@ def test_a_results_file_has_one_lock_for_all_links_and_where_none_can_be_taken_t
 
 
 def test_the_revision_is_that_of_the_folder_of_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(*words: str) -> str:
-        identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-        return subprocess.run(
-            ["git", *identity, "-C", tmp_path, *words], check=True, capture_output=True, text=True
-        ).stdout
-
     assert find_revision(tmp_path) is None
-    ask("init", "-q")
+    git(tmp_path, "init", "-q")
     (tmp_path / "s.yaml").write_text("operator: softmax")
-    ask("add", ".")
-    ask("commit", "-q", "-m", "one")
-    commit = ask("rev-parse", "HEAD").strip()
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    commit = git(tmp_path, "rev-parse", "HEAD").strip()
     assert find_revision(tmp_path) == Git(commit=commit, dirty=False)
     (tmp_path / "s.yaml").write_text("operator: gelu")
     assert find_revision(tmp_path) == Git(commit=commit, dirty=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-from drawing import NS, Draw, case, drawn_row, labels, legend, sweep
+from drawing import NS, Draw, case, drawn_row, legend, sweep
 from matplotlib.text import Text
 
 from kbench.plotting.names import LONGEST_SHOWN_NAME, natural, shorten
-
-ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
 
 
 def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> None:
@@ -18,16 +15,6 @@ def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> N
     boxes = [Text.get_window_extent(text) for text in sorted(figure.axes[0].texts, key=Text.get_text)]
     assert len(boxes) == 3 and boxes == sorted(boxes, key=lambda box: box.y0), "each stands at the end of its own line"
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-
-
-@pytest.mark.parametrize("metric", ["gbps", "ms"])
-def test_names_that_matplotlib_would_hide_or_typeset(draw: Draw, metric: str) -> None:
-    [lines] = draw(*sweep(*ODD), metric=metric)
-    assert sorted(labels(lines.axes[0])) == sorted(ODD)
-    [bars] = draw(*sweep(*ODD, ns=[256]), metric=metric)
-    assert sorted(label.get_text() for label in bars.axes[0].get_yticklabels()) == sorted(ODD)
-    for figure in (lines, bars):
-        figure.draw_without_rendering()
 
 
 def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(draw: Draw) -> None:

@@ -7,7 +7,6 @@ and know none of its modules. `make promises` runs them without the conftest.py 
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,18 +14,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from promises.outside import ROOT, Ended, run_kbench, run_process
+from promises.outside import Ended, prepare_process, run_kbench, run_process
 
-# A test gives the same result on a laptop and in CI: kbench prints more where these are set. Tests of that set them again.
-for _variable in ("CI", "GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "FORCE_COLOR", "NO_COLOR"):
-    os.environ.pop(_variable, None)
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"  # pays off from the seventh kernel of a process on
-
-# Under nohup, SIGINT is ignored. kbench respects that, and a test that sends it would wait for nothing.
-for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-    if signal.getsignal(_number) is signal.SIG_IGN:
-        signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
+prepare_process()
 
 
 @pytest.fixture

@@ -48,6 +48,21 @@ Write = Callable[[str, str], Path]
 MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 
+def prepare_process() -> None:
+    """Make the tests of this process give the same result on a laptop, in CI and under nohup."""
+    # kbench prints more where these are set. Tests of that set them again.
+    for variable in ("CI", "GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "FORCE_COLOR", "NO_COLOR"):
+        os.environ.pop(variable, None)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    # Compiling a header first pays off from the seventh kernel that one process compiles; no test compiles as many.
+    os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
+    # Under nohup and in the background of a shell, some signals are ignored. kbench respects that, and tests that send them
+    # would wait for nothing.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+
+
 def start(*arguments: object, folder: Path, **variables: str) -> subprocess.Popen[str]:
     """Start `kbench ARGUMENTS` as a process in a folder, with these environment variables besides one's own."""
     return subprocess.Popen(

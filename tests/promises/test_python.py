@@ -164,6 +164,8 @@ def test_do_bench_has_the_signature_of_triton_and_times_a_function() -> None:
     assert quantiles[1] <= quantiles[0] <= quantiles[2] and quantiles[1] > 0
     assert kb.do_bench(lambda: x + 1, warmup=1, rep=4, return_mode="min") > 0
     assert len(kb.do_bench(lambda: x + 1, warmup=1, rep=4, return_mode="all")) >= 1
+    with pytest.raises(ValueError, match="median"):
+        kb.do_bench(lambda: x + 1, warmup=1, rep=4, return_mode="mode")
 
 
 def test_an_operator_that_nobody_declared_is_named() -> None:

@@ -6,14 +6,48 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from gelu_table import edit, gelu_row, refuses, write_gelu_rows
 
+from kbench.errors import ResultsError
 from kbench.execute.writer import Writer
 from kbench.results.case import Case, Value
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 
 AXES = ("M", "N", "approximate")
+
+
+def gelu_row(n: int = 1024, **fields: object) -> Row:
+    case = Case("gelu", {"M": 64, "N": n, "approximate": "tanh"}, "float32")
+    return Row(case, "triton", **{"ms": 0.1234567890123456789, "samples": 80, **fields})  # type: ignore[arg-type]
+
+
+def write_gelu_rows(path: Path, *rows: Row) -> Path:
+    writer = Writer(path, AXES)
+    writer.write(list(rows))
+    return path
+
+
+def refuses(path: Path, *words: str) -> None:
+    with pytest.raises(ResultsError) as caught:
+        read_results(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    for word in words:
+        assert word in message
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    return write_gelu_rows(
+        tmp_path / "gelu.csv", gelu_row(256), gelu_row(1024, params="num_warps=4", flags=("noisy", "throttled"))
+    )
 
 
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:

@@ -119,15 +119,15 @@ def test_configs_and_plug_ins_are_those_of_each_revision_and_shapes_are_the_same
 # ---- when it ends
 
 
-@pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (-9, "", 3)])
 def test_a_child_that_fails_ends_it_and_earlier_results_stay(
-    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, code: int, errors: str, status: int
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ab(repository, "old", CONFIG, "--budget", "0.001s")
-    monkeypatch.setattr(side, "run_process", lambda *words: Ended(code, "", errors))
-    done = ab(repository, "old", CONFIG)
-    assert done.returncode == status
-    assert (f"old ({git(repository, 'rev-parse', 'old')[:9]}): x.py:1: bad" if errors else "exit code") in done.stderr
+    old = f"old ({git(repository, 'rev-parse', 'old')[:9]})"
+    for code, errors, status, said in ((2, "error: x.py:1: bad\n", 2, f"{old}: x.py:1: bad"), (-9, "", 3, "exit code")):
+        monkeypatch.setattr(side, "run_process", lambda *words, code=code, errors=errors: Ended(code, "", errors))
+        done = ab(repository, "old", CONFIG)
+        assert done.returncode == status and said in done.stderr
     assert len(list((repository / "results" / "ab").glob("base*.csv"))) == 1
     monkeypatch.setattr(side, "run_process", machine.run)
     machine.rows.clear()
@@ -188,9 +188,8 @@ def test_a_build_runs_in_an_environment_of_its_own_and_not_in_the_working_tree(
 # ---- what is refused
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_bad_input_is_one_line_before_anything_is_measured(repository: Path, machine: Machine) -> None:
+    for words, said in (
         (("nowhere", CONFIG), "nowhere: no such commit in"),
         (("--", "-x", CONFIG), "-x: no such commit in"),
         (("", CONFIG), "the name of a revision is empty; give a branch, a tag or a hash"),
@@ -198,15 +197,11 @@ def test_a_build_runs_in_an_environment_of_its_own_and_not_in_the_working_tree(
         (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
         (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),
         (("--export", "xml=a", "old", CONFIG), "--export 'xml=a'"),
-    ],
-)
-def test_bad_input_is_one_line_before_anything_is_measured(
-    repository: Path, machine: Machine, words: tuple[str, ...], said: str
-) -> None:
-    done = ab(repository, *words)
-    assert done.returncode == 2 and machine.sides == []
-    [line] = done.stderr.splitlines()
-    assert line.startswith("error: ") and said in line
+    ):
+        done = ab(repository, *words)
+        assert done.returncode == 2 and machine.sides == []
+        [line] = done.stderr.splitlines()
+        assert line.startswith("error: ") and said in line
 
 
 # ---- the action

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from kbench.measure.scripts.columns import argument_columns, word, words_of
-from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, do_bench, replace_timers
+from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, replace_timers
 from kbench.measure.scripts.held import TensorBytes, held_by
 from kbench.measure.scripts.plot import counted_work, divided_by
 
@@ -182,21 +182,6 @@ def test_times_and_rates_that_are_rounded_much_count_nothing(returned: object) -
 def test_a_rate_that_is_round_by_chance_counts_if_its_quantiles_are_not_round() -> None:
     assert counted_work((0.16, 0.1512345, 0.1712345), 0.0192, "GB/s") == ("bytes", 3072)
     assert counted_work((0.16, 0.15, 0.17), 0.0192, "GB/s") is None
-
-
-def test_do_bench_returns_what_was_asked_for() -> None:
-    samples = [4.0, 1.0, 2.0, 3.0]
-    timing = Timing(2.25, samples)  # the median of the medians of two rounds
-
-    def returned(**asked: object) -> object:
-        return do_bench(lambda call: timing, "bench.py:1", lambda: None, **asked)  # type: ignore[arg-type]
-
-    assert returned() == returned(return_mode="median") == 2.25
-    assert (returned(return_mode="min"), returned(return_mode="max")) == (1.0, 4.0)
-    assert returned(return_mode="all") == samples
-    assert returned(quantiles=[0.5]) == 2.25 and returned(quantiles=[0.0, 0.5, 1.0]) == [1.0, 2.25, 4.0]
-    with pytest.raises(ValueError, match="the modes are min, max, mean, median, all"):
-        returned(return_mode="mode")
 
 
 @pytest.mark.parametrize("module", ["torch.utils.benchmark.utils.timer", "torch._inductor.runtime.benchmarking"])
