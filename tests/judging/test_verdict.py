@@ -70,15 +70,6 @@ def test_inputs_and_cases_that_a_provider_declined_are_not_counted_as_right() ->
     assert judged_rows(PART).checked_inputs == 4
 
 
-def test_a_provider_that_fails_on_one_edge_input_is_right_except_for_it() -> None:
-    """An input has one line, whatever the number of cases."""
-    own = [outcome for n in range(9) for outcome in (checked(n, "random"), failed(n, "no rows"))]
-    said = lines(*own)
-    assert "correct no: right except for the edge input no rows; 9 of 9 cases failed there" in said
-    [line] = [line for line in said if line.startswith("error")]
-    assert line == "error at M=4096 N=0 float32 and 8 more (no rows): IndexError: no rows"
-
-
 def test_a_provider_that_fails_on_random_inputs_or_on_many_is_not_right_except_for_them() -> None:
     for edges in (["random"], ["no rows", "one NaN", "zeros"]):
         said = lines(checked(1, "transposed"), *(failed(1, edge) for edge in edges))
@@ -139,14 +130,12 @@ def test_a_suspect_time_of_a_baseline_is_no_time() -> None:
     assert lacking(other(0.001, 0.001, flags=(Flag.SUSPECT,)), named=False) == [("suspect", 2, True)]
 
 
-def test_a_session_that_failed_is_no_gap_if_another_has_a_time() -> None:
-    rows = [*other(1.0, 1.0), *(replace(later, session=1) for later in other(Status.OOM, 1.0))]
-    assert lacking(rows, named=True) == []
-
-
-def test_a_baseline_that_is_wrong_in_one_session_has_no_time_that_counts() -> None:
-    rows = [*other(1.0, 1.0), *(replace(later, session=1) for later in other(Status.WRONG, 1.0))]
-    assert lacking(rows, named=True) == [("wrong", 1, True)]
+@pytest.mark.parametrize(("status", "missing"), [(Status.OOM, []), (Status.WRONG, [("wrong", 1, True)])])
+def test_a_session_that_failed_is_a_gap_only_if_its_values_are_wrong(
+    status: Status, missing: list[tuple[str, int, bool]]
+) -> None:
+    rows = [*other(1.0, 1.0), *(replace(later, session=1) for later in other(status, 1.0))]
+    assert lacking(rows, named=True) == missing
 
 
 def test_a_provider_is_not_trusted_if_every_timed_case_shows_too_little() -> None:

@@ -141,10 +141,6 @@ def test_programs_that_wait_start_together_or_take_tickets(
     assert kernel.first == [((programs,), (), options)]
 
 
-def test_nothing_is_chosen_for_empty_tensors() -> None:
-    Launcher(lambda *tensors: pytest.fail("there is nothing to launch"))((), (torch.empty(3, 0), None))
-
-
 class Slow(dict[Any, Any]):
     """A dictionary in which another thread can look something up before the first has changed it."""
 

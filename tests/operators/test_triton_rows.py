@@ -211,22 +211,3 @@ def test_graphs_that_are_replayed_side_by_side(M: int, N: int) -> None:
         softmax(x)
     torch.cuda.synchronize()
     assert all(torch.equal(out, expected) for pair in outputs for out in pair)
-
-
-@pytest.mark.gpu
-@on_a_gpu
-def test_launches_of_a_graph_share_words_and_graphs_do_not() -> None:
-    """Else those that are laid in for graphs would soon be used up, and every launch would have to write its zeros."""
-    from kbench.kernels.triton_launch import mailbox
-
-    device = torch.zeros(0, device=DEVICE).device
-    eager = mailbox(device, 128, "test").data_ptr()
-    in_graphs = []
-    for _ in range(3):
-        with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            torch.zeros(1, device=device)
-            in_graphs.append({mailbox(device, 128, "test").data_ptr() for _ in range(5)})
-    assert all(len(addresses) == 1 for addresses in in_graphs)
-    assert len({eager}.union(*in_graphs)) == 4
-    assert mailbox(device, 128, "test").data_ptr() == eager
-    assert mailbox(device, 128, "another").data_ptr() != eager

@@ -19,12 +19,13 @@ Build = Callable[..., subprocess.CompletedProcess[str]]
 
 PROBE = r"""
 #include <Python.h>
+#include "answer.h"
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "probe", nullptr, -1, nullptr};
 #define CONCATENATE(a, b) a##b
 #define INIT(name) CONCATENATE(PyInit_, name)
 PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() {
   PyObject* module = PyModule_Create(&definition);
-  PyModule_AddIntConstant(module, "answer", 42);
+  PyModule_AddIntConstant(module, "answer", ANSWER);
   return module;
 }
 """
@@ -49,6 +50,7 @@ except RuntimeError as error:
 def probe(tmp_path: Path) -> Path:
     (tmp_path / "probe.cpp").write_text(PROBE)
     (tmp_path / "binding.cpp").write_text("")
+    (tmp_path / "answer.h").write_text("#define ANSWER 42\n")
     return tmp_path / "probe.cpp"
 
 
@@ -64,7 +66,7 @@ def build(probe: Path) -> Build:
 
 
 @pytest.mark.slow
-def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path, build: Build) -> None:
+def test_a_build_is_announced_once_and_redone_for_another_header(probe: Path, build: Build) -> None:
     done = build()
     assert done.stdout == "42\n", done.stderr
     assert "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..." in done.stderr
@@ -72,7 +74,7 @@ def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path, bu
     done = build(CXX="/bin/false")
     assert done.stdout == "42\n" and "building" not in done.stderr, done.stderr  # from the cache: no compiler is called
 
-    probe.write_text(PROBE.replace("42", "43"))
+    probe.with_name("answer.h").write_text("#define ANSWER 43\n")
     done = build()
     assert done.stdout == "43\n" and "building" in done.stderr, done.stderr
 

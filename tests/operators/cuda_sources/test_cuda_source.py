@@ -234,33 +234,3 @@ def test_calls_keep_no_tensor_alive(source: kbench.CudaSource) -> None:
 def test_a_source_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with refused(FileNotFoundError, f"there is no CUDA source {tmp_path}/nowhere.cu"):
         kbench.CudaSource(tmp_path / "nowhere.cu")
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What is rebuilt
-
-
-def test_a_change_rebuilds_the_extensions_that_it_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source, and the headers that it includes, also those that other headers include. No other header."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"{name}.cu").write_text("")
-
-    monkeypatch.setattr(cuda_extension, "_target", lambda: "sm_90")
-
-    def keys() -> list[str]:
-        return [cuda_extension._key(name, tmp_path / name / f"{name}.cu") for name in ("a", "b")]
-
-    before = keys()
-    for file, text in {
-        "a.cu": '#include "shared.cuh"\n  #  include <sub/more.h>  // and others',
-        "shared.cuh": '#include "sub/more.h"',
-        "sub/more.h": "int more;",
-    }.items():
-        (tmp_path / "a" / file).parent.mkdir(exist_ok=True)
-        (tmp_path / "a" / file).write_text(text)
-        after = keys()
-        assert after[0] != before[0] and after[1] == before[1], file
-        before = after
-    (tmp_path / "a" / "unused.cuh").write_text("")
-    assert keys() == before
