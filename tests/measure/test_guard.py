@@ -8,16 +8,19 @@ import logging
 import os
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
 import pytest
 import torch
 from in_process import checked_edges, matrices, measured, said
-from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
 from kbench.contract.operator import Operator
 from kbench.measure.tampering.guard import Guard, ProviderChanges
+
+POOL = Path(torch.__file__).parent / "_inductor" / "compile_worker" / "subproc_pool.py"
+"""A thread of torch's compiler works in it after the first compilation, with more than one core."""
 
 
 def operator(name: str) -> Operator:
@@ -78,6 +81,8 @@ def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:
     twice = operator("guard-honest")
     rest = threading.Event()
     threading.Thread(target=rest.wait, daemon=True).start()
+    assert POOL.exists()
+    compiler = compile("while not rest.is_set(): sleep(1e-3)", POOL, "exec")
 
     @twice.provider("draws")
     def draws(x: torch.Tensor) -> torch.Tensor:
@@ -93,17 +98,20 @@ def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:
         thread.join()
         return found[0]
 
-    pools: list[SubprocPool] = []
+    @twice.provider("torch-compiles", factory=True)
+    def build(case: object) -> object:
+        started: list[threading.Thread] = []
 
-    @twice.provider("torch-compiles")
-    def compiles(x: torch.Tensor) -> torch.Tensor:
-        """As the first call of what torch.compile makes, with more than one core."""
-        if not pools:
-            pools.append(SubprocPool(1))
-        return x * 2
+        def call(x: torch.Tensor) -> torch.Tensor:
+            if not started:
+                names = {"rest": rest, "sleep": time.sleep}
+                started.append(threading.Thread(target=exec, args=(compiler, names), daemon=True))
+                started[0].start()
+            return x * 2
+
+        return call
 
     checked = checked_edges(twice, "torch-compiles", M=4, N=8)
-    pools[0].shutdown()
     assert set(checked.values()) == {"checked"}
     rows = measured(twice, M=4, N=8)
     rest.set()

@@ -46,41 +46,6 @@ softmax = Operator("salted-softmax", ["M", "N"], inputs={"x": MATRIX}, outputs={
 softmax.provider("honest")(right)
 
 
-def stored_by(key: Callable[[Tensor], object]) -> Callable[[Case], Call]:
-    """Returns its last output as long as the key of its input stays the same."""
-
-    def build(case: Case) -> Call:
-        last: list[Any] = []
-
-        def call(x: Tensor) -> Tensor:
-            if not last or last[0] != key(x):
-                last[:] = [key(x), right(x)]
-            return torch.clone(last[1])
-
-        return call
-
-    return build
-
-
-def later(instead: Call) -> Callable[[Case], Call]:
-    """Is right for some calls, then does something else."""
-
-    def build(case: Case) -> Call:
-        calls: list[int] = []
-
-        def call(x: Tensor) -> Tensor:
-            calls.append(1)
-            return right(x) if len(calls) < CHECKS else instead(x)
-
-        return call
-
-    return build
-
-
-def half_the_rows(x: Tensor) -> Tensor:
-    return torch.cat([right(x[: len(x) // 2]), torch.full_like(x[len(x) // 2 :], 1 / x.shape[1])])
-
-
 def one_of_all_sets(case: Case) -> Call:
     """Computes one call of a graph, and copies its result in the others."""
     first: list[Tensor] = []
@@ -94,29 +59,14 @@ def one_of_all_sets(case: Case) -> Call:
     return call
 
 
-CHEATS = {
-    "same-version": stored_by(lambda x: (x.data_ptr(), x._version)),
-    "half-the-rows": later(half_the_rows),
-    "one-of-all-sets": one_of_all_sets,
-}
-for name, build in CHEATS.items():
-    softmax.provider(name, factory=True)(build)
+softmax.provider("one-of-all-sets", factory=True)(one_of_all_sets)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    ("timer", "cache", "cheats"),
-    [
-        ("do_bench", "cold", "same-version half-the-rows"),
-        ("graph", "warm", "same-version half-the-rows"),
-        ("graph", "cold", "half-the-rows one-of-all-sets"),
-    ],
-)
-def test_cheats_on_a_device(timer: str, cache: str, cheats: str) -> None:
-    rows = measured(softmax, ["honest", *cheats.split()], M=1024, N=512, timer=timer, cache=cache, rounds=2, rep_ms=30)
+def test_a_graph_that_computes_one_of_its_calls_is_wrong_on_a_device() -> None:
+    rows = measured(softmax, M=1024, N=512, timer="graph", cache="cold", rounds=2, rep_ms=30)
     assert said(rows["honest"]) == "ok"
-    for name in cheats.split():
-        assert re.match(TIMED, said(rows[name])), (name, said(rows[name]))
+    assert re.match(TIMED, said(rows["one-of-all-sets"])), said(rows["one-of-all-sets"])
 
 
 def test_gradients_without_rows_are_judged() -> None:
@@ -235,7 +185,7 @@ def test_the_same_rows_change_in_all_inputs_and_a_few_elements_of_nearly_all_row
 
 def test_a_salt_of_a_large_matrix_changes_few_elements() -> None:
     operator = kbench.operator("softmax")
-    for rows, columns in ((2**17, 64), (2**13, 256), (3 * 2**20, 2), (1, 2**21)):
+    for rows, columns in ((2**17, 64), (3 * 2**20, 2), (1, 2**21)):
         for (x,) in changes(operator.case(M=rows, N=columns, dtype="bfloat16"), operator, 3):
             assert 0 < int(x.sum()) <= 2**20 + 2**17 or rows == 1
             assert int(x.any(1).sum()) > min(rows * 0.9, 900_000)

@@ -75,18 +75,33 @@ def test_the_empty_kernel_itself_is_not_what_events_cost(
 
 
 @pytest.mark.gpu
-def test_on_a_device_it_agrees_with_events_and_refuses_a_call_that_waits() -> None:
+def test_on_a_device_it_agrees_with_events_and_refuses_what_it_cannot_capture() -> None:
     twice = matrices("graph-waits", lambda x: x * 2)
     twice.provider("honest")(lambda x: x * 2)
     twice.provider("waits")(lambda x: x * 2 if x.sum().item() < 1e30 else x.clone())
+
+    @twice.provider("default-stream")
+    def on_the_default_stream(x: torch.Tensor) -> torch.Tensor:
+        with torch.cuda.stream(torch.cuda.default_stream()):  # as `<<<grid, block>>>` without a stream
+            return x * 2
+
     events, graph = (
         measured(twice, timer=timer, cache="cold", rounds=3, rep_ms=20, dtype="float32", M=8192, N=8192)
         for timer in ("do_bench", "graph")
     )
     assert graph["waits"].status == "unsupported"
     assert "cannot be captured in a CUDA graph" in graph["waits"].reason
-    assert events["waits"].ms and events["honest"].ms and graph["honest"].ms
+    assert said(graph["default-stream"]).startswith("unsupported launches nothing on torch's current stream")
+    assert events["default-stream"].ms and events["waits"].ms and events["honest"].ms and graph["honest"].ms
     assert events["honest"].ms * 0.8 < graph["honest"].ms < events["honest"].ms * 1.05
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("mode", "cache", "timer"), [("full", "cold", "do_bench"), ("backward", "warm", "graph")])
+def test_gradients_are_timed_on_a_device(mode: str, cache: str, timer: str) -> None:
+    settings = {"mode": mode, "cache": cache, "timer": timer}
+    [row] = measured(operator("softmax"), ["torch-native"], M=512, N=1024, **settings).values()
+    assert (said(row), row.timer) == ("ok", timer)
 
 
 @pytest.mark.gpu
