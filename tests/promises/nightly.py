@@ -42,15 +42,15 @@ def add(folder: Path, run: Run) -> None:
     path.with_suffix(".env.json").write_text(json.dumps(environment))
 
 
-def night(number: int, factor: float = 1.0, machine: float = 1.0, **mine: object) -> Run:
+def night(number: int, factor: float = 1.0, machine: float = 1.0, torch: float = 1.0, **mine: object) -> Run:
     """A night with two providers and the copy control. Times scatter by 0.4 %, the same in every test. Those of `mine` are
-    multiplied by `factor`, all times by `machine`. `mine` replaces fields of the rows of `mine`."""
+    multiplied by `factor`, those of `torch` by `torch`, all by `machine`. `mine` replaces fields of the rows of `mine`."""
     draw = random.Random(number)
     shared = {"started_at": started_at(number), "source_hash": "a1", "env_id": "e1"}
     rows: list[Fields] = []
     for n in HISTORY_SIZES:
         for provider, role, ms in (
-            ("torch", "provider", 1.0),
+            ("torch", "provider", torch),
             ("mine", "provider", 0.5 * factor),
             ("copy", "control", 0.4),
         ):

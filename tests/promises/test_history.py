@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,10 @@ def changes(kbench: Kbench, folder: Path) -> Callable[..., list[tuple[str, str]]
         return [(change["kind"], change["at"]["started_at"][:10]) for change in document["changes"]]
 
     return changes
+
+
+def on_device(number: int, run: Run) -> Run:
+    return Run([{**row, "device_uuid": f"GPU-{number}"} for row in run.rows], run.environment)
 
 
 def found(ended: Ended) -> dict[str, Any]:
@@ -117,6 +122,13 @@ def test_a_drift_of_the_whole_machine_and_one_slow_night_are_no_change(changes: 
     assert changes(nights(lambda number: night(number, 1.1 if number == CHANGED else 1.0))) == []
 
 
+def test_each_device_of_a_machine_has_a_level_of_its_own(changes: Callable[..., Any]) -> None:
+    def of(number: int) -> Run:
+        return on_device(number % 2, night(number, machine=1.1 if number % 2 else 1.0))
+
+    assert changes(nights(of)) == []
+
+
 def test_a_history_says_that_it_has_no_copy_control_or_too_few_points(kbench: Kbench, folder: Path) -> None:
     runs = [Run([row for row in run.rows if row["role"] == "provider"]) for run in nights()]
     ended = kbench("history", "check", make_history(folder, runs))
@@ -129,10 +141,49 @@ def test_the_commit_that_moved_with_a_change_is_named(kbench: Kbench, folder: Pa
     def of(number: int) -> Run:
         new = number >= CHANGED
         run = night(number, 1.1 if new else 1.0, source_hash="b2" if new else "a1")
-        return Run(run.rows, {"git": {"commit": f"{number:x}" * 40, "dirty": False}})
+        return Run(run.rows, {"git": {"commit": f"{number:x}" * 40, "dirty": new}})
 
     ended = kbench("history", "check", make_history(folder, nights(of)))
-    assert "3333333333 -> 4444444444" in ended.out
+    assert "3333333333 -> 4444444444+" in ended.out, "the plus stands for changes that were not committed"
+
+
+def test_a_baseline_that_changed_too_is_named(kbench: Kbench, folder: Path) -> None:
+    def of(number: int) -> Run:
+        run = night(number, 0.92, torch=0.9) if number >= CHANGED else night(number)
+        return Run(run.rows, {"baseline": "torch"})
+
+    history = make_history(folder, nights(of))
+    moved = [
+        (change["series"]["provider"], change["moved"]["baseline"])
+        for change in found(kbench("history", "check", history, "--json", "-"))["changes"]
+    ]
+    ratio = pytest.approx(0.9, abs=0.01)
+    named = {"mine": {"provider": "torch", "ratio": ratio}, "torch": None}
+    assert len(moved) == 4 and all(baseline == named[provider] for provider, baseline in moved)
+    assert "the baseline torch changed too, by -" in kbench("history", "check", history).out
+
+
+def test_a_step_of_the_copies_and_another_device_are_named(kbench: Kbench, folder: Path) -> None:
+    def of(number: int) -> Run:
+        return on_device(2, night(number, 1.1, machine=1.05)) if number >= CHANGED else on_device(1, night(number))
+
+    ended = kbench("history", "check", make_history(folder, nights(of)))
+    copies = r"machine: the copy control became [45]\.\d% slower, which is subtracted"
+    assert re.search(rf"device UUID GPU-1 -> GPU-2; {copies}", ended.out), ended.out
+    assert "2 slower" in ended.out and "mine" in ended.out
+
+
+def test_changes_are_in_the_order_of_time_and_a_new_package_is_one_of_the_stack(kbench: Kbench, folder: Path) -> None:
+    def of(number: int) -> Run:
+        newer = number >= 2 * CHANGED
+        run = night(number, 1.2 if number >= CHANGED else 1.0, torch=1.2 if newer else 1.0)
+        return Run(run.rows, {"packages": {"torch": "2.10.0" if newer else "2.9.0"}})
+
+    history = make_history(folder, nights(of, 3 * CHANGED))
+    changes = found(kbench("history", "check", history, "--all", "--json", "-"))["changes"]
+    assert [change["series"]["provider"] for change in changes] == ["mine", "mine", "torch", "torch"]
+    packages = [{"name": "packages.torch", "old": "2.9.0", "new": "2.10.0"}]
+    assert [change["moved"]["stack"] for change in changes] == [[], [], packages, packages]
 
 
 def test_results_count_once_wherever_they_lie_and_those_that_a_run_moved_aside_count(
@@ -146,6 +197,14 @@ def test_results_count_once_wherever_they_lie_and_those_that_a_run_moved_aside_c
     assert [len(each["points"]) for each in series] == [2] * len(series)
 
 
+def test_sessions_that_were_appended_to_a_copied_file_count_once(kbench: Kbench, folder: Path) -> None:
+    first, second = ([{**row, "session": number} for row in night(number).rows] for number in (0, 1))
+    history = make_history(folder, [Run([*first, *second])])
+    add(history / "before", Run(first))
+    points = [each["points"] for each in found(kbench("history", "check", history, "--json", "-"))["series"]]
+    assert [len({point["ms"] for point in each}) for each in points] == [len(each) for each in points] == [2] * 4
+
+
 # -- changes of a status
 
 
@@ -155,6 +214,7 @@ def statuses(*fields: Mapping[str, object]) -> list[Run]:
 
 
 OK: dict[str, object] = {}
+UNKNOWN = dict.fromkeys(("timer", "cache", "device", "device_uuid", "case_hash"), "")
 
 
 def test_a_provider_that_fails_is_failed_on_that_day(kbench: Kbench, folder: Path) -> None:
@@ -171,8 +231,15 @@ def test_a_provider_that_fails_is_failed_on_that_day(kbench: Kbench, folder: Pat
         ((OK, lost("unsupported", "N is too large")), "missing"),
         ((lost("checked"), lost("wrong", "every element NaN")), "failed"),
         ((OK, {"timer": "graph"}), "incomparable"),
+        ((OK, lost("crashed", "SIGSEGV") | UNKNOWN), "failed"),
     ],
-    ids=["works again", "declines what it timed", "wrong on a machine that only checks", "another timer"],
+    ids=[
+        "works again",
+        "declines what it timed",
+        "wrong on a machine that only checks",
+        "another timer",
+        "a crash before its conditions were known",
+    ],
 )
 def test_a_change_of_a_status_has_a_kind_and_a_day(
     changes: Callable[..., Any], last: tuple[Mapping[str, object], ...], kind: str
