@@ -1,13 +1,16 @@
-"""Lines: which curves, bands, ceilings and axes a picture has."""
+"""Lines and changes: which curves, bands, ceilings and axes a picture has."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import pytest
-from drawing import H200, NS, Draw, case, curves, drawn_row, labels, sweep
+from drawing import H200, NS, Draw, case, curves, drawn_row, labels, save, sweep
 
+from kbench.analysis.files import load_sources
+from kbench.plotting import Choices, plot
 from kbench.plotting.scales import short
 
 
@@ -83,3 +86,14 @@ def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Dra
     [figure] = draw(*sweep("triton", gbps_p80=1e6))
     bottom, top = figure.axes[0].get_ylim()
     assert bottom == 0 and 2000 < top < 3000
+
+
+# -- changes
+
+
+def test_the_margin_is_shaded_on_both_sides_of_no_change(tmp_path: Path) -> None:
+    files = [save(tmp_path / f"{name}.csv", [drawn_row(case(256), session=s) for s in range(3)]) for name in "ab"]
+    [picture] = plot(load_sources(files, ""), Choices(kind="change", margin=0.05))
+    [band] = picture.figure.axes[0].patches
+    box = band.get_window_extent().transformed(picture.figure.axes[0].transData.inverted())
+    assert (box.x0, box.x1) == pytest.approx((-math.log(1.05), math.log(1.05)))

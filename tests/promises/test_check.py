@@ -107,10 +107,11 @@ def says_so(x, weight, *, eps):
 """
 
 SWEEP = "operator: {}\nplugins: [mine.py]\nsweep: {{M: 4, N: 16, dtype: {}}}\nproviders: [{}]\n"
+TOO_LARGE = SWEEP.replace("N: 16", "N: [16, 1000000000000]")
 NAMES = "right, odd, strided, empty, inf, large, imprecise, crash"
 CHECKS = {
     "softmax": (FAULTY, SWEEP.format("softmax", "float32", NAMES)),
-    "own": (OWN, SWEEP.format("own", "float32", "even-only, a-little-off, one-row-off")),
+    "own": (OWN, TOO_LARGE.format("own", "float32", "even-only, a-little-off, one-row-off")),
     "rmsnorm": (ALIGNED, SWEEP.format("rmsnorm", "bfloat16", "torch-native, reads-16-bytes, says-so")),
 }
 
@@ -150,12 +151,21 @@ def test_a_kernel_that_is_wrong_on_one_kind_of_input_only_is_found(checked: Path
 
 
 def test_a_failure_names_the_shape_of_the_input_on_which_it_failed(checked: Path) -> None:
-    line = line_of(kept(checked, "own"), "even-only: ")
+    line = line_of(kept(checked, "own"), "even-only: wrong")
     assert "odd columns (x 4x15)" in line and "M=4 N=16" in line
 
 
+def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_line_of_each_case_says_who_failed(checked: Path) -> None:
+    ended, large = kept(checked, "own"), "own M=4 N=1000000000000 float32"
+    assert "[1/2] own M=4 N=16 float32: checked; one-row-off wrong, even-only wrong" in ended.err
+    assert f"[2/2] {large}: checked; even-only oom, a-little-off oom, one-row-off oom" in ended.err
+    assert cells_of(ended, "random").split() == ["oom"] * 3
+    line = line_of(ended, "a-little-off: oom")
+    assert f"({large}): the case's inputs and reference do not fit into memory: " in line and "timing" not in line
+
+
 def test_a_wider_tolerance_is_proposed_for_few_wrong_elements_of_an_operator_of_ones_own_only(checked: Path) -> None:
-    line = line_of(kept(checked, "own"), "one-row-off: ", "random")
+    line = line_of(kept(checked, "own"), "one-row-off: wrong", "random")
     assert "to allow more, raise" in line and "operator own" in line
     lines = [line for line in kept(checked, "softmax").out.splitlines() if line.startswith("imprecise: wrong")]
     assert lines and not any("raise" in line for line in lines)
