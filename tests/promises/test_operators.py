@@ -157,6 +157,16 @@ def test_a_provider_may_write_into_a_buffer_or_an_input_that_it_declares(axpy: R
     """An input is written back before each call."""
     assert statuses(of(axpy, "in-place")) == statuses(of(axpy, "buffer")) == {"ok"}
     assert statuses(of(axpy, "in-place-and-wrong")) == statuses(of(axpy, "empty-buffer")) == {"wrong"}
+    for provider, word in {
+        "leaves-its-input": "y unchanged",
+        "fills-once": "NaN",
+        "moves-its-buffer": "memory",
+    }.items():
+        assert all(row["status"] == "wrong" and word in row["reason"] for row in of(axpy, provider)), provider
+
+
+def test_a_gradient_that_a_provider_asks_for_is_asked_of_no_other(axpy: Rows) -> None:
+    assert statuses(of(axpy, "asks-for-gradients")) == statuses(of(axpy, "after-it")) == {"ok"}
 
 
 def test_the_tolerance_of_an_operator_is_what_its_providers_may_be_off_by(axpy: Rows) -> None:

@@ -44,3 +44,34 @@ def buffer(x, y, *, a, z):
 @axpy.provider("empty-buffer", out=["z"])
 def empty_buffer(x, y, *, a, z):
     pass
+
+
+@axpy.provider("leaves-its-input", mutates={"y": "z"})
+def leaves_its_input(x, y, *, a):
+    torch.add(y, x, alpha=a)
+
+
+filled = []
+
+
+@axpy.provider("fills-once", out=["z"])
+def fills_once(x, y, *, a, z):
+    """Trusts that its buffer still holds the result."""
+    if not filled:
+        filled.append(torch.add(y, x, alpha=a, out=z))
+
+
+@axpy.provider("moves-its-buffer", out=["z"])
+def moves_its_buffer(x, y, *, a, z):
+    z.data = torch.add(y, x, alpha=a)
+
+
+@axpy.provider("asks-for-gradients")
+def asks_for_gradients(x, y, *, a):
+    return new(x.requires_grad_(), y, a=a).detach()
+
+
+@axpy.provider("after-it")
+def after_it(x, y, *, a):
+    assert not x.requires_grad, "what one provider asks for slows down another"
+    return new(x, y, a=a)
