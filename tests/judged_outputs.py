@@ -1,8 +1,7 @@
-"""What the operators' tests share: the device, and the judgement of a provider's output. Import it before Triton."""
+"""What the operators' tests share: the device, and the judgement of a provider's output."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import torch
@@ -18,12 +17,7 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.results.case import Case, Value
 
-DEVICE = torch.device("cpu")
-if torch.accelerator.is_available():
-    DEVICE = torch.accelerator.current_accelerator() or DEVICE
-else:
-    # Triton kernels run in its interpreter, which has to be asked for before anything imports Triton.
-    os.environ.setdefault("TRITON_INTERPRET", "1")
+DEVICE = Device().torch_device
 
 
 def case_of(op: str, m: int, n: int, dtype: torch.dtype, **choices: Value) -> Case:

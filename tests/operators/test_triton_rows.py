@@ -123,7 +123,7 @@ def test_many_rows_of_several_blocks(N: int, first: int) -> None:
 def test_programs_share_rows_again_and_again() -> None:
     """What one launch leaves in the words through which programs exchange results must suit the next, whatever its kernel and
     its shape."""
-    for M, N, slices in [(2, 640, 3), (7, 640, 3), (4, 999, 3), (1, 640, 5), (9, 320, 3), (2, 640, 3), (1, 4200, 65)]:
+    for M, N, slices in [(2, 640, 3), (7, 640, 3), (1, 640, 5), (2, 320, 3), (1, 4200, 65), (2, 640, 3)]:
         x, labels, d_loss = normal(M, N), torch.arange(M, device=DEVICE) * 31 % N, normal(M)
         loss, dx = expected_losses(x, labels, d_loss)
         y = softmax(x, slices)

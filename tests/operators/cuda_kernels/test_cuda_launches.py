@@ -1,11 +1,15 @@
-"""The CUDA kernels of softmax and GELU, on a GPU: offsets beyond 32 bits, very many rows, and the stream of a launch."""
+"""The CUDA kernels of softmax and GELU, on a GPU: offsets beyond 32 bits, very many rows, the stream of a launch, and a
+source with an error."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import torch
 from cuda_checks import DEVICE, GELU, LADDER, SIXTEEN_GIB, SOFTMAX, needs_memory, randn
 
+import kbench
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.check import accuracy
 
@@ -39,3 +43,19 @@ def test_the_current_stream_is_used_and_can_be_captured(gpu: None, op: Operator)
     graph.replay()
     torch.cuda.synchronize()
     assert accuracy(op, case, [x], y).wrong is None
+
+
+@pytest.mark.gpu
+def test_a_source_with_an_error_is_compiled_once_and_names_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "cache"))
+    (tmp_path / "mine.cu").write_text('#include "device.cuh"\n\nint broken = missing;\n')
+    broken = kbench.CudaSource(tmp_path / "mine.cu")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r'^mine\.cu:3: error: identifier "missing" is undefined$'):
+            broken.kernel("mine")
+    assert capsys.readouterr().err.count("building CUDA extension mine") == 1
+    (tmp_path / "other.cu").write_text('#include "device.cuh"\n')
+    with pytest.raises(RuntimeError, match=r"^other\.cu does not define the table `kernels` in the namespace kbench$"):
+        kbench.CudaSource(tmp_path / "other.cu").kernel("mine")
