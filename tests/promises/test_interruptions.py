@@ -50,6 +50,7 @@ sweep: {M: 4, N: [16, 24, 32]}
 providers: [torch-native, waits]
 measure: {rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm}
 """
+FOREIGN = "name,age\nAda,36\n"
 NAMES = ["torch-native", "waits", "copy", "empty", "repeat"]
 RUN = ("run", "sweep.yaml", "--no-plot")
 LIMIT_S = 90
@@ -113,10 +114,15 @@ def expected(*sizes: int) -> list[tuple[str, str, str]]:
 
 @pytest.fixture
 def scene(made_once: MadeOnce) -> Path:
-    """One sweep that is killed, interrupted, robbed of its file and finished; two others come in between."""
+    """One sweep that finds a file of another program, is killed, interrupted, robbed of its file and finished; two others
+    come in between."""
 
     def make(folder: Path) -> None:
         scene = Scene(folder)
+        scene.results.parent.mkdir()
+        scene.results.write_text(FOREIGN)
+        keep(run_kbench(*RUN, "--resume", folder=folder), folder, "refused")
+        (folder / "refused.csv").write_bytes(scene.results.read_bytes())
         first = scene.start_and_hold(24)
         (folder / "pid").write_text(str(first.pid))
         keep(run_process(*RUN, "--no-wait", "--out", "other", folder=folder), folder, "leaves")
@@ -215,12 +221,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_the_finished_cases(folder: Path) 
     assert resumed.code == 0 and measured(scene.results) == expected(16, 24, 32)
 
 
-def test_a_file_of_another_program_is_never_overwritten(folder: Path) -> None:
-    scene, foreign = Scene(folder), "name,age\nAda,36\n"
-    scene.results.parent.mkdir()
-    scene.results.write_text(foreign)
-    refused = run_kbench(*RUN, "--resume", folder=folder)
-    assert refused.code == 2 and "sweep.csv" in refused.err and scene.results.read_text() == foreign
-    ran = run_kbench(*RUN, "--set", "N=16", folder=folder)
-    assert ran.code == 0 and measured(scene.results) == expected(16)
-    assert foreign in [path.read_text() for path in scene.results.parent.glob("*.csv")]
+def test_a_file_of_another_program_is_never_overwritten(scene: Path) -> None:
+    refused = kept(scene, "refused")
+    assert refused.code == 2 and "sweep.csv" in refused.err and (scene / "refused.csv").read_text() == FOREIGN
+    assert FOREIGN in [path.read_text() for path in (scene / "results").glob("*.csv")]

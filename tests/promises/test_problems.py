@@ -391,10 +391,6 @@ def test_a_file_that_is_no_solution_of_the_problem_is_named(judged: Path, kbench
     model, definition, writes = judged / "1_Softmax.py", judged / "scale", judged / "solution.json"
     other = judged / "other.json"
     other.write_text(solution("something_else", "mine", SOLUTIONS["writes"][2]))
-    for file, problem, word in (
-        (writes, model, "ModelNew"),
-        (model, model, "ModelNew"),
-        (other, definition, "scale_n8"),
-    ):
+    for file, problem, word in ((writes, model, "ModelNew"), (other, definition, "scale_n8")):
         ended = kbench(*JUDGE, file, "--against", problem)
         assert ended.code == 2 and file.name in ended.err and word in ended.err
