@@ -15,7 +15,6 @@ from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers
 from kbench.measure.correctness.common_edges import edge_names
 
-MODES = ["forward", "backward", "full"]
 MATRIX = Declared("M", "N")
 LAYOUTS, INTEGERS = ["random", "strided rows", "transposed", "odd offset"], ["smallest integers", "largest integers"]
 VALUES = ["large offset", "zeros", "tiny", "large values", "one NaN"]
@@ -60,7 +59,7 @@ loss.provider("cuts-the-last-column")(
 )
 
 
-@pytest.mark.parametrize(("mode", "dtype"), [*((mode, "bfloat16") for mode in MODES), ("forward", "float16")])
+@pytest.mark.parametrize(("mode", "dtype"), [("forward", "bfloat16"), ("backward", "bfloat16"), ("forward", "float16")])
 def test_torch_is_right_on_all_of_them(mode: str, dtype: str) -> None:
     values = [name for name in VALUES if name != "large values" or dtype == "float16"] if mode == "forward" else []
     gradients = [] if mode == "forward" else GRADIENTS

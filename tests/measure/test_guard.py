@@ -27,33 +27,6 @@ def operator(name: str) -> Operator:
     return matrices(name, lambda x: x * 2)
 
 
-def test_a_provider_keeps_its_own_settings_and_others_do_not_see_them() -> None:
-    twice = operator("guard-settings")
-    seen: dict[str, list[torch.dtype]] = {"sets": [], "other": []}
-
-    @twice.provider("sets", factory=True)
-    def build(case: object) -> object:
-        torch.set_default_dtype(torch.float64)  # once, when it is built
-
-        def call(x: torch.Tensor) -> torch.Tensor:
-            seen["sets"].append(torch.get_default_dtype())
-            return x * 2
-
-        return call
-
-    @twice.provider("other")
-    def other(x: torch.Tensor) -> torch.Tensor:
-        seen["other"].append(torch.get_default_dtype())
-        return x + x
-
-    rows = measured(twice, M=4, N=8)
-    assert said(rows["sets"]) == (
-        "ok changed torch.set_default_dtype from torch.float32 to torch.float64; the other providers ran with the old values"
-    )
-    assert "altered-state" in rows["sets"].flags and said(rows["other"]) == "ok"
-    assert set(seen["sets"]) == {torch.float64} and set(seen["other"]) == {torch.float32}
-
-
 def test_looks_at_frames_that_libraries_take_are_no_fault() -> None:
     twice = operator("guard-frames")
 

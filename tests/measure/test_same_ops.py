@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,7 @@ from in_process import matrices, measured, said
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from kbench.contract import registry
 from kbench.contract.operator import Operator
-from kbench.contract.origin import shipped
-from kbench.measure.machine.device import Device
 
 
 def softmax(name: str, **more: object) -> Operator:
@@ -65,25 +62,3 @@ def test_a_provider_that_fails_while_its_operators_are_recorded_is_timed() -> No
     assert said(row).startswith(
         "ok its torch operators are not known: NotImplementedError: not in a mode at test_same_ops"
     )
-
-
-def _taken_for_the_baseline(name: str, left_out: Collection[str] = ()) -> list[tuple[str, str]]:
-    """The modes and providers of an operator of kbench that have the flag, or whose operators are not known."""
-    operator, found = registry.operator(name), []
-    runs = [each for each in operator.providers.values() if not each.unavailable(Device().type)]
-    names = sorted([each.name for each in runs if each.name not in left_out], key="torch-native".__ne__)
-    modes = operator.words.get("mode", ("forward",))
-    for mode in {modes[0], modes[-1]}:
-        more = {"mode": mode} if operator.gradients else {}
-        rows = measured(operator, names, **dict.fromkeys(operator.axes, 64), **more)
-        assert rows["torch-native"].ms
-        found += [(mode, name) for name, row in rows.items() if "same-ops" in row.flags or "not known" in row.reason]
-    return found
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", sorted(shipped()))
-def test_no_provider_of_kbench_is_the_baseline(name: str) -> None:
-    # one hands the heads to the same operator as rows, and Inductor finds that operator in the other one's softmax
-    left_out = {"attention_decode": ("torch-rows", "torch-compile")}
-    assert _taken_for_the_baseline(name, left_out.get(name, ())) == []

@@ -138,6 +138,17 @@ def default_dtype(x):
     return 2 * x
 
 
+@double.provider("built-in-double", factory=True)
+def built_in_double(case):
+    torch.set_default_dtype(torch.float64)
+
+    def call(x):
+        assert torch.get_default_dtype() == torch.float64
+        return 2 * x
+
+    return call
+
+
 @double.provider("no-grad")
 def no_grad(x):
     torch.set_grad_enabled(False)
@@ -175,6 +186,7 @@ STATUSES = {
     "aborts": "crashed",
     "os-exit": "crashed",
     "default-dtype": "ok",
+    "built-in-double": "ok",
     "no-grad": "ok",
     "prints": "ok",
     "asks-settings": "ok",
@@ -265,8 +277,9 @@ def test_a_provider_that_takes_its_process_down_in_two_cases_in_a_row_is_not_tri
     assert f"N={SECOND}" in reasons[THIRD]
 
 
-def test_a_setting_that_a_provider_leaves_changed_is_flagged_named_and_put_back(rows: Rows) -> None:
-    for provider, setting in {"default-dtype": "default_dtype", "no-grad": "grad_enabled"}.items():
+def test_a_setting_that_a_provider_changes_is_its_own_flagged_named_and_put_back_for_others(rows: Rows) -> None:
+    settings = {"default-dtype": "default_dtype", "built-in-double": "default_dtype", "no-grad": "grad_enabled"}
+    for provider, setting in settings.items():
         for row in rows_with(rows, provider):
             assert "altered-state" in row["flags"].split(";") and setting in row["reason"]
     for row in rows_with(rows, "asks-settings"):
