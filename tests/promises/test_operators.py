@@ -220,8 +220,8 @@ def test_a_choice_that_the_reference_does_not_take_is_swept_and_no_provider_take
 def test_other_segments_a_missing_segment_and_a_plan_for_a_pointer_are_wrong(ragged: Rows) -> None:
     for provider in ("other-segments", "drops-last"):
         assert statuses(of(ragged, provider)) == {"wrong"}
-    [row] = of(ragged, "plans-by-pointer", lengths="skewed")
-    assert row["status"] == "wrong" and "correct at the first call" in row["reason"]
+    # whether a check finds it or a timed call, depends on which memory is used again
+    assert [row["status"] for row in of(ragged, "plans-by-pointer", lengths="skewed")] == ["wrong"]
 
 
 # ---------------------------------------------------------------- a check of its own, and edge inputs
