@@ -20,7 +20,7 @@ from kbench.measure.correctness.common_edges import Edge, common_edges, edge_nam
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import CONSTANT, Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.correctness.memory import marked_inputs, overlaps_itself
+from kbench.measure.correctness.memory import INTEGERS, marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.passed_tensors import INPUTS, OUTPUTS, dense, read_tensors, write_tensors
 from kbench.measure.steps import Emit, Steps
@@ -33,9 +33,6 @@ from kbench.text.exception_text import message
 
 NEARLY = 1e-6
 """How much expected values differ at most on inputs that differ by almost nothing, relative to them or to 1."""
-
-INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""The integers of so many bytes."""
 
 Digest = tuple[tuple[torch.Size, int, int] | None, ...]
 """What tells the outputs of a call from others."""

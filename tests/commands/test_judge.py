@@ -6,11 +6,7 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from common import Kbench
-
-from kbench.commands.judge import judge
-from kbench.errors import ExitStatus
 
 FIRST = """
 import torch
@@ -41,15 +37,3 @@ def test_sizes_that_the_reference_refuses_only_together_are_no_fault_of_a_provid
         assert provider["correct"] and not provider["failures"]
     counts = re.findall(r"^left out (\d+) random shapes.*first N=", done.stderr, re.MULTILINE)
     assert len(counts) == 1 and json.loads(done.stdout)["random_shapes"] + int(counts[0]) == 12
-
-
-def test_ctrl_c_says_that_there_is_no_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def interrupted(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    (tmp_path / "mine.py").touch()
-    monkeypatch.setattr("kbench.judging.judge.judge", interrupted)
-    assert judge(tmp_path / "mine.py", "rmsnorm") == ExitStatus.INTERRUPTED
-    assert "interrupted before there was a verdict" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kbench.measure.correctness.error_scale import MOST, MOVES_SEED, PART, STEP
+from kbench.measure.correctness.error_scale import LARGEST_MOVE, MOVES_SEED, PART, STEP
 
 pytest.importorskip("triton")
 
@@ -17,7 +17,7 @@ COUNT = 4 * PART * 3 + 100
 def moved(values: torch.Tensor, terms: torch.Tensor | None = None, number: int = 1) -> torch.Tensor:
     result = values.clone()
     other = result if terms is None else terms
-    move[(4,)](result, other, (MOVES_SEED << 32) + number, len(values), MOST * 2**-31, terms is not None, PART)
+    move[(4,)](result, other, (MOVES_SEED << 32) + number, len(values), LARGEST_MOVE * 2**-31, terms is not None, PART)
     return result
 
 
@@ -28,8 +28,8 @@ def normal(seed: int) -> torch.Tensor:
 def test_values_that_float32_cannot_hold_move_evenly_and_independently() -> None:
     x = normal(0)
     changes = torch.stack([moved(x, number=number) / x - 1 for number in (1, 2)])
-    assert changes.abs().max() <= MOST * 1.01
-    assert changes.abs().max() > MOST * 0.99
+    assert changes.abs().max() <= LARGEST_MOVE * 1.01
+    assert changes.abs().max() > LARGEST_MOVE * 0.99
     assert abs(changes.square().mean().sqrt() / STEP - 1) < 0.03
     assert abs(changes.mean() / STEP) < 0.05
     parts = changes.view(2, -1)[:, : 4 * PART * 3].reshape(-1, PART) / STEP
@@ -50,6 +50,6 @@ def test_a_sum_that_cancels_moves_by_the_size_of_its_terms(term: float) -> None:
     total = torch.zeros_like(terms)
     total[::2] = 0.7
     result = moved(total, terms)
-    assert (result[::2] - 0.7).abs().max() <= MOST * 0.71
+    assert (result[::2] - 0.7).abs().max() <= LARGEST_MOVE * 0.71
     change = result[1::2].square().mean().sqrt()
     assert change == 0 if term == round(term) else abs(change / (STEP * abs(term)) - 1) < 0.05

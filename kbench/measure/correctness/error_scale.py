@@ -50,7 +50,7 @@ ESTIMATE_MARGIN = 4
 elements is several times further off. So is a kernel that adds its terms one after another. On an H200, torch's float32
 product of two 4096 x 4096 matrices is 149 units off in the worst of 16 million elements."""
 
-MOST = 12**0.5 / 2 * STEP
+LARGEST_MOVE = 12**0.5 / 2 * STEP
 """The largest move. Moves are evenly distributed, so that their root mean square is STEP."""
 
 LARGE, PART = 2**20, 512
@@ -189,7 +189,7 @@ class _Moving(TorchDispatchMode):
 
     def moved(self, x: Tensor) -> Tensor:
         """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
-        moved = torch.empty_like(x).uniform_(1 - MOST, 1 + MOST, generator=self._generator)
+        moved = torch.empty_like(x).uniform_(1 - LARGEST_MOVE, 1 + LARGEST_MOVE, generator=self._generator)
         moved.mul_(x)  # in place: the inputs of a large case may be a good part of the memory
         return moved.copy_(moved.float())
 
@@ -206,7 +206,9 @@ class _Moving(TorchDispatchMode):
         self._launches += 1
         seed = (self._generator.initial_seed() << 32) + self._launches
         grid = (-(-count // (4 * PART)),)
-        kernel[grid](values, values if terms is None else terms, seed, count, MOST * 2**-31, terms is not None, PART)
+        kernel[grid](
+            values, values if terms is None else terms, seed, count, LARGEST_MOVE * 2**-31, terms is not None, PART
+        )
         return True
 
 
@@ -221,7 +223,7 @@ def _kernel() -> Any:
 
     one = torch.ones(1, dtype=torch.float64, device="cuda")
     try:
-        move[(1,)](one, one, MOVES_SEED << 32, 1, MOST * 2**-31, False, PART)
+        move[(1,)](one, one, MOVES_SEED << 32, 1, LARGEST_MOVE * 2**-31, False, PART)
     except (TritonError, RuntimeError, OSError, SubprocessError):
         return None
     return move

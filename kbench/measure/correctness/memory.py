@@ -21,7 +21,7 @@ HOST_ROOM_BYTES, DEVICE_ROOM_BYTES = 2**13, 2**23
 """The addresses of an input lie within so many bytes. On a device they lie on several pages of 2 MiB: where an input lies in
 the memory changes the time of a kernel by up to 2 %, and the rounds shall show the mean of many places, not one place."""
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers of as many bytes as an element: torch can choose and compare them, whatever the dtype of the input."""
 
 MARGIN_BYTES = 2**14
@@ -159,13 +159,13 @@ class MarkedInput:
     @classmethod
     def copy_of(cls, name: str, x: Tensor) -> MarkedInput:
         size, span = x.element_size(), spanned_elements(x)
-        if not x.numel() or size not in _BITS or span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel():
+        if not x.numel() or size not in INTEGERS or span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel():
             return cls(name, x)
         if overlaps_itself(x):
             return cls(name, x)
         margin = MARGIN_BYTES // size
         memory = x.new_empty(2 * margin + STEP_BYTES // size + span)
-        bits, mark = memory.view(_BITS[size]), torch.ones(1, device=x.device).to(x.dtype).view(_BITS[size])
+        bits, mark = memory.view(INTEGERS[size]), torch.ones(1, device=x.device).to(x.dtype).view(INTEGERS[size])
         bits.copy_(mark.expand_as(bits))
         start = margin + (x.data_ptr() - memory.data_ptr()) % STEP_BYTES // size
         tensor = _tensor_in(memory, start, x.shape, x.stride())

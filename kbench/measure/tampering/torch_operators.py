@@ -25,7 +25,7 @@ ALLOCATIONS = ("aten.empty", "aten.new_empty")
 SHOWN = 4
 """How many operators a reason names."""
 
-SMALL = 0.01
+SMALL_SHARE = 0.01
 """A result of fewer bytes than this share of the baseline's largest one is small. A provider that adds an operator on an empty
 tensor still is the baseline."""
 
@@ -108,7 +108,7 @@ class TorchOperators:
 def _same(calls: Sequence[OperatorCall], of_baseline: Sequence[OperatorCall]) -> bool:
     """Whether the operators with large results are the same in the same order, and those with small ones include all of the
     baseline."""
-    least_bytes = SMALL * max((call.result_bytes for call in of_baseline), default=0)
+    least_bytes = SMALL_SHARE * max((call.result_bytes for call in of_baseline), default=0)
     large, large_of_baseline = (
         [call.name for call in side if call.result_bytes >= least_bytes] for side in (calls, of_baseline)
     )
