@@ -100,7 +100,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         answers(StepEnded(NO_INDEX))
 
     def ask_other(request: CallRequest) -> Delivered:
-        """Send a request to another worker, through the parent."""
+        """Send a request to another worker, through the parent, which limits its steps and answers in any case."""
         answers(request)
         _, delivered = decode_request(requests.get())
         assert isinstance(delivered, Delivered)
