@@ -226,16 +226,14 @@ def liger(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> t
     supports=only_dtypes("Cut Cross-Entropy", "bfloat16"),
 )
 def cut_cross_entropy(
-    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, impl: str = "cce"
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, exact: bool = False
 ) -> torch.Tensor:
-    """Logits stay on the chip. It computes them again in the backward pass. `cce` leaves out gradients that are too small
-    for 16 bits, `cce_exact` does not."""
+    """Logits stay on the chip. It computes them again in the backward pass. Unless `exact`, it leaves out gradients that
+    are too small for 16 bits."""
     from cut_cross_entropy import linear_cross_entropy as fused
 
-    try:
-        loss: torch.Tensor = fused(hidden, weight, labels, impl=impl)
-    except NotImplementedError as error:
-        raise Unsupported(f"this version of Cut Cross-Entropy: {error}") from None
+    options = {"filter_eps": None} if exact else {}
+    loss: torch.Tensor = fused(hidden, weight, labels, **options)
     return loss.float()
 
 
