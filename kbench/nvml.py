@@ -127,10 +127,6 @@ class Card:
     def celsius(self) -> float | None:
         return self._number(self._nvml.nvmlDeviceGetTemperature, self._nvml.NVML_TEMPERATURE_GPU)
 
-    def energy_mj(self) -> float | None:
-        """The energy that the device has drawn since its driver was loaded. It takes an H200 3 ms to answer."""
-        return self._number(self._nvml.nvmlDeviceGetTotalEnergyConsumption)
-
     def throttling(self) -> tuple[str, ...]:
         """Why the device lowers its clock now, in words of THROTTLING."""
         events = self._clock_events()

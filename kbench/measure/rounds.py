@@ -10,7 +10,7 @@ from statistics import median
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.machine.telemetry import ENERGY, ENERGY_ROUND_MS, Quantities, SettledClock, Telemetry
+from kbench.measure.machine.telemetry import SettledClock, Telemetry
 from kbench.measure.steps import Steps
 from kbench.protocol import Measure, RoundTimed, Sampling
 from kbench.results.vocabulary import Control, Status
@@ -117,8 +117,7 @@ class Rounds:
         assert contender.sample is not None
         longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf
         warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)
-        with_energy = self._counts_energy(contender)
-        before = self._read(with_energy)
+        before = self.telemetry.read()
         start = time.perf_counter()
         self.steps.emit(Sampling(contender.index))
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
@@ -126,22 +125,13 @@ class Rounds:
         contender.spent_ms += (time.perf_counter() - start) * 1e3
         if contender.spot_check:
             contender.spot_check.after()
-        contender.readings += [before, self._read(with_energy)]
+        contender.readings += [before, self.telemetry.read()]
         blame_for_changes(contender, self.inputs)
         if contender.running:
             contender.rounds.append(samples.ms)
             if samples.gaps_ms:
                 contender.gaps_ms.append(median(samples.gaps_ms))
             self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples.ms)))
-
-    def _counts_energy(self, contender: Contender) -> bool:
-        """Whether the next round is likely to be long enough for its energy."""
-        count = len(contender.rounds)
-        return (contender.spent_ms / count if count else self.settings.rep_ms) >= ENERGY_ROUND_MS
-
-    def _read(self, with_energy: bool) -> Quantities:
-        quantities = self.telemetry.read()
-        return {**quantities, ENERGY: self.telemetry.energy_counter_mj()} if with_energy else quantities
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:

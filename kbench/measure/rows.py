@@ -8,7 +8,7 @@ from typing import Any
 
 from kbench.measure.contender import Contender
 from kbench.measure.flags import CaseContext, flags, suspicion
-from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, energy_mj, telemetry_columns
+from kbench.measure.machine.telemetry import telemetry_columns
 from kbench.results.case import format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
@@ -127,19 +127,8 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
         "achieved_gbps": None if contender.moved_bytes is None else gbps(contender.moved_bytes, ms),
         "tflops": None if context.flops is None or not computes else context.flops / ms * 1e-9,
         "sol": None if light_ms is None else light_ms / ms,
-        "energy_mj": _energy_mj(context, contender),
         **({**contender.stages, "kernel_ms": ms} if contender.stages else {}),
     }
-
-
-def _energy_mj(context: CaseContext, contender: Contender) -> float | None:
-    """See the column `energy_mj`. The control `empty` has no calls of its own, and nobody counts those of a script."""
-    if contender.spent_ms < ENERGY_ROUND_MS * len(contender.rounds):
-        return None
-    if context.unchecked or not contender.calls or len(contender.readings) != 2 * len(contender.rounds):
-        return None
-    sets = len(contender.calls)
-    return energy_mj(contender.readings, [context.timer.calls(len(samples), sets) for samples in contender.rounds])
 
 
 def time_of(contender: Contender) -> float:

@@ -219,10 +219,6 @@ class Row:
         readings around the row's rounds. It is empty if NVML does not answer.""", unit="MHz")
     power_w: float | None = column("power", """The power that the device drew, in watts: the median of readings around the
         row's rounds. Near its power limit a device lowers its clock. It is empty if NVML does not answer.""", unit="W")
-    energy_mj: float | None = column("energy", """The energy that the device drew in the rounds of the row, divided by
-        the number of calls, in millijoules. It includes the work between the calls, so compare it only within a case, where
-        this work is the same. It is empty unless rounds take half a second on average (`rep_ms: 2000`), because the counter
-        of the device moves only every 0.1 s, and for rows of a benchmark script.""", unit="mJ", optional=True)
     temp_c: float | None = column("temp", """The temperature of the device in degrees Celsius: the median of readings
         around the row's rounds. It is empty if NVML does not answer.""", unit="°C")
     throttle: str = word("throttle", """Every reason for which the device lowered its clocks around the row's

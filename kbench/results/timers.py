@@ -22,7 +22,6 @@ class TimerKind:
     resolution_ms   the smallest difference between two times, in ms; 0.0 if one time covers so many calls that it is negligible
     launches        whether the host launches each timed call; the time may then include launch overhead
     implementation  `module:class` of the worker, see measure/timing/timer.py
-    rotates         whether cold calls rotate over several sets of buffers
     adds            whether the control `empty` is a part of every time
     """
 
@@ -31,7 +30,6 @@ class TimerKind:
     resolution_ms: float
     launches: bool
     implementation: str
-    rotates: bool = False
     adds: bool = True
 
 
@@ -44,7 +42,7 @@ _KINDS = (
         "kbench.measure.timing.do_bench:BenchTimer",
     ),
     TimerKind(
-        "graph", "calls in a CUDA graph, for short kernels", 0.0, False, "kbench.measure.timing.graph:GraphTimer", True
+        "graph", "calls in a CUDA graph, for short kernels", 0.0, False, "kbench.measure.timing.graph:GraphTimer"
     ),
     TimerKind(
         "cupti",

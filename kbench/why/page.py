@@ -17,7 +17,7 @@ from kbench.why.reasons import find_reasons
 
 IN_JSON = (
     "device", "timer", "cache", "status", "reason", "flags", "ms", "gap_ms", "launch_ms", "sol", "copy_fraction", "sm_mhz",
-    "kernels", "code", "peak_bytes", "energy_mj",
+    "kernels", "code", "peak_bytes",
 )  # fmt: skip
 """The columns of the results that the JSON repeats."""
 
@@ -58,7 +58,6 @@ def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
     yield "kernels per call", "" if row.kernels is None else str(row.kernels)
     yield "code", row.code
     yield "peak memory of a call", "" if row.peak_bytes is None else f"{row.peak_bytes / 1e6:.1f} MB"
-    yield "energy of a call, with the work around it", "" if row.energy_mj is None else f"{row.energy_mj:.3g} mJ"
     yield "clock", "" if row.sm_mhz is None else f"{row.sm_mhz:.0f} MHz"
     yield "sessions", str(len(facts.rows))
     yield "flags", ", ".join(row.flags)

@@ -104,7 +104,6 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetPowerUsage": lambda uuid: _known(uuid, "power_mw"),
     "nvmlDeviceGetTemperature": lambda uuid, kind: _known(uuid, "temperature"),
     "nvmlDeviceGetPowerManagementLimit": lambda uuid: 700_000,
-    "nvmlDeviceGetTotalEnergyConsumption": lambda uuid: 5,
     "nvmlDeviceGetMemoryBusWidth": lambda uuid: 6144,
     "nvmlSystemGetDriverVersion": lambda: "580.95.05",
 }

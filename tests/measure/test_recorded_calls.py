@@ -13,7 +13,6 @@ from kbench import Operator
 from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import ENERGY, energy_mj, telemetry_columns
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 
@@ -82,13 +81,3 @@ def test_a_call_that_cannot_be_recorded_keeps_its_time_and_says_why(double: Oper
     assert row.status.value == "ok" and row.ms and row.kernels is None and row.code == "" and row.peak_bytes == 7
     assert row.reason == "its kernels are not known: the call cannot be captured"
     assert not any(isinstance(each, CallRecorded) for each in sent)
-
-
-def test_energy_is_divided_by_the_calls_of_all_rounds_but_the_first() -> None:
-    readings = [{ENERGY: mj} for mj in (1000, 9000, 9100, 9300, 9300, 9500)]
-    assert energy_mj(readings, [10, 20, 30]) == 400 / 50
-    assert energy_mj(readings[:2], [10]) == 800, "a single round counts"
-    assert energy_mj([{}, {}], [10]) is None, "no counter"
-    assert energy_mj([{ENERGY: 5}, {ENERGY: 5}], [10]) is None, "the counter did not move"
-    assert energy_mj([{ENERGY: 5}, {ENERGY: None}], [10]) is None
-    assert ENERGY not in telemetry_columns([{ENERGY: 5.0, "power_w": 3.0}])

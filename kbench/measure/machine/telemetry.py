@@ -18,16 +18,7 @@ from kbench.nvml import Card, CardError
 Quantities = Mapping[str, float | tuple[str, ...] | None]
 """Quantities by column: a number, words such as throttle reasons, or None if the device does not report it.
 
-The columns are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`. results/row.py declares them.
-`ENERGY` is not a column: it is the reading of a counter.
-"""
-
-ENERGY = "energy_counter_mj"
-"""The energy in millijoules that the device has drawn since its driver was loaded."""
-
-ENERGY_ROUND_MS = 500.0
-"""Rounds must take this long on average, or their energy is not stated. The counter of an H200 moves every 100 ms, so up to
-that long, what a round is said to draw was drawn by the provider before it."""
+The columns are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`. results/row.py declares them."""
 
 CLOCK = "sm_mhz"
 """The column of the clock. Timing waits until it has settled."""
@@ -54,16 +45,12 @@ class Telemetry:
         self.driver = card.driver() if card else ""
 
     def read(self) -> Quantities:
-        """The quantities at this moment, without the energy."""
+        """The quantities at this moment."""
         card = self._card
         if not card:
             return {}
         readings = {"sm_mhz": card.sm_mhz(), "power_w": card.power_w(), "temp_c": card.celsius()}
         return {**readings, "throttle": card.throttling()}
-
-    def energy_counter_mj(self) -> float | None:
-        """The counter `ENERGY`. It takes an H200 3 ms to answer, so only long rounds ask it."""
-        return self._card.energy_mj() if self._card else None
 
     @cached_property
     def limits(self) -> dict[str, float | None]:
@@ -130,23 +117,9 @@ def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
     values_by_column: dict[str, list[float | tuple[str, ...]]] = {}
     for reading in readings:
         for column, value in reading.items():
-            if value is not None and column != ENERGY:
+            if value is not None:
                 values_by_column.setdefault(column, []).append(value)
     return {column: _combined(values) for column, values in values_by_column.items()}
-
-
-def energy_mj(readings: Sequence[Quantities], calls: Sequence[int]) -> float | None:
-    """The energy in mJ that the device drew in some rounds, per call. `readings` are taken before and after each round, `calls`
-    is the number of calls in each. The first round, which includes the warm-up, counts only if there is no other. None if the
-    device has no counter, or if the counter did not move."""
-    counters = [reading.get(ENERGY) for reading in readings]
-    rounds = list(zip(counters[::2], counters[1::2], calls, strict=True))
-    drawn = counted = 0.0
-    for before, after, count in rounds[1:] or rounds:
-        if not isinstance(before, (int, float)) or not isinstance(after, (int, float)):
-            return None
-        drawn, counted = drawn + after - before, counted + count
-    return drawn / counted if drawn > 0 and counted else None
 
 
 def _combined(values: Sequence[float | tuple[str, ...]]) -> float | str:

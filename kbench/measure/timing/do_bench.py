@@ -22,7 +22,6 @@ import torch
 
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.timer import Sample, Samples
-from kbench.results.timers import EXTRA_CALLS
 
 PREFILL_MS = 0.1
 """The device spins at least this long before a timed launch: several times as long as an ordinary launch takes. With half of
@@ -65,10 +64,6 @@ class BenchTimer:
 
     def cold(self, call_bytes: int) -> bool:
         return self.cache == "cold"
-
-    def calls(self, samples: int, sets: int) -> int:
-        """See Timer."""
-        return samples + EXTRA_CALLS
 
     def preparing(self) -> AbstractContextManager[object]:
         return nullcontext()

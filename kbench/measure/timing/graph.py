@@ -77,10 +77,6 @@ class GraphTimer:
         """See Timer. False if MAX_CALLS calls do not fill the cache."""
         return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= self._fill_bytes
 
-    def calls(self, samples: int, sets: int) -> int:
-        """See Timer. The first replay tells how many are needed."""
-        return (samples + 1) * max(sets, MIN_CALLS)
-
     @contextmanager
     def preparing(self) -> Iterator[None]:
         """See Timer. Calls are prepared on the stream of the capture, because autograd runs a backward pass on the stream of

@@ -57,9 +57,6 @@ class Timer(Protocol):
     def cold(self, call_bytes: int) -> bool:
         """Whether a call that touches this many bytes finds none of them in the last-level cache."""
 
-    def calls(self, samples: int, sets: int) -> int:
-        """How many calls a round makes for this many samples, beside its warm-up, on this many sets of buffers."""
-
     def preparing(self) -> AbstractContextManager[object]:
         """The context in which calls for this timer are prepared."""
 
