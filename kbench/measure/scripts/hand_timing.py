@@ -12,12 +12,11 @@ import builtins
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from kbench.measure.scripts.foreign_timers import TIMERS
 from kbench.text.exception_text import in_library
 
 CLOCKS = {
@@ -25,12 +24,11 @@ CLOCKS = {
     "timeit.default_timer",
 }
 TIMEIT = {"timeit.timeit", "timeit.repeat"}
-MEASURED = {"perf_report"} | {name.rpartition(".")[2] for names in TIMERS.values() for name in names if "_" in name}
-"""What kbench measures; `timeit` and `benchmark` are names of much else."""
 
 IDLE = {"append", "synchronize", "sleep", "write", "flush", "update", "set_postfix", "info", "debug", "format", "join"}
 """Methods that do no work worth timing."""
 
+TRAINING = {"step", "zero_grad"}
 OTHER_WORK = re.compile(r"step|zero_grad|fit|compile|randn?|randint|.*(epoch|train|load|dataset|save).*", re.IGNORECASE)
 """Names in timed code that is no single call of a kernel."""
 
@@ -38,26 +36,22 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Place = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class HandTiming:
-    """Code that times calls by hand: its line, and what it does so with."""
-
-    line: int
-    means: str
-
-
 def note_hand_timing() -> None:
-    """When a program ends: tell the parent of the first place in its main file, or in files beside it, that times by hand."""
+    """At the end of a program that has measured nothing: tell the parent of the first place that times by hand, in its main
+    file or in files beside it."""
+    session = sys.modules.get("kbench.measure.scripts.session")
+    if session and session.was_asked():
+        return
     from kbench.protocol import ROWS_FILE, Noted, encode  # imports pydantic
 
-    for file, timing in hand_timings(_own_files()):
-        line = (
-            f"{file.name}:{timing.line} times calls by hand, with {timing.means}, so kbench cannot measure them. Let do_bench "
-            "time them: from kbench import do_bench; ms = do_bench(lambda: ...)"
+    for file, line, means in hand_timings(_own_files()):
+        sentence = (
+            f"{file.name}:{line} times calls by hand, with {means}, so kbench cannot measure them. Let do_bench time them: "
+            "from kbench import do_bench; ms = do_bench(lambda: ...)"
         )
         # a program may outlive kbench, or change its environment
         with suppress(OSError, KeyError), Path(os.environ[ROWS_FILE]).open("ab", buffering=0) as messages:
-            messages.write(encode(Noted(line), str(os.getpid())))
+            messages.write(encode(Noted(sentence), str(os.getpid())))
         return
 
 
@@ -74,111 +68,60 @@ def _own_files() -> list[Path]:
     return list(dict.fromkeys([Path(main), *beside]))
 
 
-def hand_timings(files: Iterable[Path]) -> Iterator[tuple[Path, HandTiming]]:
-    """The places that time by hand, without functions that no file uses."""
-    trees: dict[Path, ast.Module] = {}
+def hand_timings(files: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
+    """The files and the lines that time by hand, and with what."""
     for file in files:
-        with suppress(OSError, SyntaxError, ValueError):
-            trees[file] = ast.parse(file.read_bytes())
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
-    used = {node.name if isinstance(node, ast.alias) else _name(node) for node in nodes}
-    measured = _is_measured(trees)
-    for file, tree in trees.items():
-        modules = _modules(ast.walk(tree))
+        try:
+            tree = ast.parse(file.read_bytes())
+        except (OSError, SyntaxError, ValueError):  # Python says so where it is imported
+            continue
         for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, Function))]:
-            name = getattr(scope, "name", "")
-            if not name or name.startswith("__") or name in used:
-                yield from ((file, timing) for timing in _Scope(scope, modules).timings(measured))
+            nodes = sorted((node for node in _inside(scope) if hasattr(node, "lineno")), key=_start)
+            yield from ((file, line, means) for line, means in _timings(nodes, _imported(tree)))
 
 
-def _is_measured(trees: Mapping[Path, ast.Module]) -> bool:
-    """Whether kbench measures something of a program. Its clocks may then time the whole program."""
-    own = {file.stem for file in trees}
-    nodes = {file: list(ast.walk(tree)) for file, tree in trees.items()}
-    names = [name for part in nodes.values() for name in _modules(part).values() if name.partition(".")[0] not in own]
-    names += [node.attr for part in nodes.values() for node in part if isinstance(node, ast.Attribute)]
-    return any(name.rpartition(".")[2] in MEASURED or name.startswith("torch.utils.benchmark") for name in names)
-
-
-def _modules(nodes: Iterable[ast.AST]) -> dict[str, str]:
+def _imported(tree: ast.Module) -> dict[str, str]:
     """What names mean that are imported: `time.perf_counter` for `perf_counter`."""
-    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return {alias.asname or alias.name: _imported(node, alias) for node in imports for alias in node.names}
+    meanings = dict[str, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            prefix = "" if isinstance(node, ast.Import) else f"{node.module}."
+            meanings |= {alias.asname or alias.name: prefix + alias.name for alias in node.names}
+    return meanings
 
 
-def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-    return alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+def _timings(nodes: Sequence[ast.AST], imported: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """The lines that time by hand in the code of a function, or of a file outside of all functions, and with what."""
+    readings: list[tuple[ast.Call, str]] = []
+    trains = any(_name(call.func) in TRAINING for call in _calls(nodes))
+    for call in _calls(nodes):
+        first, _, rest = ast.unparse(call.func).partition(".")
+        function = ".".join(filter(None, (imported.get(first, first), rest)))
+        if _name(call.func) == "elapsed_time" and not trains:
+            yield call.lineno, "pairs of events (elapsed_time)"
+        elif function in TIMEIT:
+            yield call.lineno, function
+        elif function in CLOCKS:
+            readings.append((call, function))
+    for (start, clock), (end, _) in pairwise(readings):
+        if _times_a_call(nodes, _end(start), _start(end)):
+            yield start.lineno, clock
 
 
-class _Scope:
-    """The code of a function, or of a file outside of all functions, in its order and without the functions inside."""
-
-    def __init__(self, scope: ast.Module | Function, modules: dict[str, str]) -> None:
-        self.nodes = sorted((node for node in _inside(scope) if hasattr(node, "lineno")), key=_start)
-        self._modules = modules
-
-    def timings(self, measured: bool) -> Iterator[HandTiming]:
-        trains = any(_name(call.func) in ("step", "zero_grad") for call in _calls(self.nodes))
-        for call in _calls(self.nodes):
-            if _name(call.func) == "elapsed_time" and not trains:
-                yield HandTiming(call.lineno, "pairs of events (elapsed_time)")
-            elif self._dotted(call.func) in TIMEIT:
-                yield HandTiming(call.lineno, self._dotted(call.func))
-        for start, end in () if measured else self._pairs():
-            if self._times_a_call(_end(start), _start(end)):
-                yield HandTiming(start.lineno, self._dotted(start.func))
-
-    def _times_a_call(self, start: Place, end: Place) -> bool:
-        """Whether the code between two readings of a clock repeats a call, or waits for one."""
-        region = [node for node in self.nodes if start <= _start(node) < end]
-        around = [node for node in self.nodes if isinstance(node, ast.For) and _start(node) < start < _end(node)]
-        work = [call for call in _calls(region) if _works(call)]
-        targets = [node for loop in around for node in ast.walk(loop.target)]
-        if not work or any(OTHER_WORK.fullmatch(_name(node)) for node in (*region, *targets)):
-            return False
-        other_loops = (ast.While, ast.For, ast.AsyncFor)
-        if any(isinstance(node, other_loops) and not _counts(getattr(node, "iter", None)) for node in region):
-            return False
-        waits = any(_name(call.func) == "synchronize" and _start(work[0]) < _start(call) for call in _calls(region))
-        return waits or any(map(_repeats, (*(node for node in region if _end(node) <= end), *around[-1:])))
-
-    def _dotted(self, function: ast.expr) -> str:
-        """`time.perf_counter` for `t.perf_counter` after `import time as t`."""
-        first, _, rest = ast.unparse(function).partition(".")
-        return ".".join(filter(None, (self._modules.get(first, first), rest)))
-
-    def _reads_clock(self, node: ast.AST | None) -> bool:
-        return isinstance(node, ast.Call) and self._dotted(node.func) in CLOCKS
-
-    def _pairs(self) -> Iterator[tuple[ast.Call, ast.Call]]:
-        """The two readings of a clock that a difference is taken of: `t1 - t0`, `time.time() - t0`."""
-        readings: dict[str, list[ast.Call]] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Assign) and self._reads_clock(node.value) and isinstance(node.targets[0], ast.Name):
-                readings.setdefault(node.targets[0].id, []).append(node.value)  # type: ignore[arg-type]
-        for node in self.nodes:
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-                ends = [node.left] if self._reads_clock(node.left) else readings.get(_name(node.left), [])
-                ends = [end for end in ends if _start(end) <= _start(node)]
-                before = ends[-1:] and readings.get(_name(node.right), [])
-                starts = [start for start in before if _start(start) < _start(ends[-1])]
-                if starts:
-                    yield starts[-1], ends[-1]  # type: ignore[misc]
-
-
-def _repeats(loop: ast.AST) -> bool:
-    """Whether a loop does the same again and again: over `range(...)`, without a use of its variable."""
-    if isinstance(loop, ast.ListComp):
-        target, iterated, inside = loop.generators[0].target, loop.generators[0].iter, list(ast.walk(loop.elt))
-    elif isinstance(loop, ast.For):
-        target, iterated, inside = loop.target, loop.iter, [node for part in loop.body for node in ast.walk(part)]
-    else:
+def _times_a_call(nodes: Sequence[ast.AST], start: Place, end: Place) -> bool:
+    """Whether the code between two readings of a clock calls something again and again, or waits for it."""
+    region = [node for node in nodes if start <= _start(node) < end]
+    loops = [node for node in region if isinstance(node, (ast.While, ast.For, ast.AsyncFor))]
+    around = any(_counts(node) and _start(node) < start < _end(node) for node in nodes)
+    names = {_name(node) for node in region}
+    if any(map(OTHER_WORK.fullmatch, names)) or not all(map(_counts, loops)):
         return False
-    used = any(isinstance(node, ast.Name) and node.id == _name(target) for node in inside)
-    return _counts(iterated) and not used and any(_works(call) for call in _calls(inside))
+    return any(map(_works, _calls(region))) and bool(loops or around or "synchronize" in names)
 
 
-def _counts(iterated: ast.expr | None) -> bool:
+def _counts(node: ast.AST) -> bool:
+    """Whether a node is a loop over `range(...)` or the like."""
+    iterated = node.iter if isinstance(node, ast.For) else None
     return isinstance(iterated, ast.Call) and _name(iterated.func) in ("range", "repeat", "trange")
 
 

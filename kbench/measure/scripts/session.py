@@ -84,8 +84,12 @@ def this_session() -> Session:
     """That of this process, made when it is first needed: it starts the device. A fork of a process has one of its own, which
     describes the machine once more: its rows are another session."""
     process = os.getpid()
-    if process not in _sessions:
-        with _making:  # one for all threads
-            if process not in _sessions:
-                _sessions[process] = Session()
+    with _making:  # one for all threads
+        if process not in _sessions:
+            _sessions[process] = Session()
     return _sessions[process]
+
+
+def was_asked() -> bool:
+    """Whether there was something to measure in this process."""
+    return os.getpid() in _sessions and this_session().was_asked
