@@ -117,16 +117,19 @@ def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
     return torch_fused.compiled(torch_native)
 
 
-def _rows(hidden: torch.Tensor, weight: torch.Tensor) -> int:
-    return max(1, LOGITS // weight.shape[0], math.ceil(len(hidden) / MOST_CHUNKS))
+def _rows(hidden: torch.Tensor, weight: torch.Tensor, chunks: int | None) -> int:
+    """The tokens of a chunk of `torch-chunks`."""
+    if chunks is None:
+        return max(1, LOGITS // len(weight), math.ceil(len(hidden) / MOST_CHUNKS))
+    return max(1, math.ceil(len(hidden) / chunks))
 
 
 @linear_cross_entropy.provider("torch-chunks", label="torch (in chunks)", supports=lambda case: _needs_full(case))
 def torch_chunks(
-    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> torch.Tensor:
-    """The loss of `rows` tokens at a time."""
-    size = rows or _rows(hidden, weight)
+    """The loss of some of the tokens at a time."""
+    size = _rows(hidden, weight, chunks)
     with torch.no_grad():
         parts = zip(hidden.split(size), labels.split(size), strict=True)
         sums = [functional.cross_entropy((x @ weight.T).float(), y, reduction="sum") for x, y in parts]
@@ -135,10 +138,10 @@ def torch_chunks(
 
 @linear_cross_entropy.full("torch-chunks")
 def torch_chunks_full(
-    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """The gradients of a chunk as soon as its loss is known. Those of the weight are added up in its dtype."""
-    size, sums = rows or _rows(hidden, weight), []
+    size, sums = _rows(hidden, weight, chunks), []
     d_hidden, d_weight = torch.empty_like(hidden), torch.zeros_like(weight)
     factor = d_loss / len(labels)
     for x, y, d_x in zip(hidden.split(size), labels.split(size), d_hidden.split(size), strict=True):
@@ -154,11 +157,11 @@ def torch_chunks_full(
 
 
 def _chunks(
-    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, rows: int | None
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, chunks: int | None
 ) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
     """The tokens of each chunk, their logits in memory that all chunks share, their labels, and room for their losses."""
     T, V = len(hidden), len(weight)
-    size = min(T, rows or max(1, CHUNK_BYTES // (V * hidden.element_size())))
+    size = max(1, math.ceil(T / chunks) if chunks else min(T, CHUNK_BYTES // (V * hidden.element_size())))
     memory = hidden.new_empty(size, V)
     for start in range(0, T, size):
         part = slice(start, min(start + size, T))
@@ -168,11 +171,11 @@ def _chunks(
 
 @linear_cross_entropy.provider("triton", label="Triton (in chunks)", requires="triton")
 def triton(
-    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> torch.Tensor:
-    """Products of torch, and the Triton kernel of cross-entropy for the logits of `rows` tokens at a time."""
+    """Products of torch, and the Triton kernel of cross-entropy for the logits of a chunk of the tokens at a time."""
     losses = []
-    for _, logits, labels_of_part, losses_of_part in _chunks(hidden, weight, labels, rows):
+    for _, logits, labels_of_part, losses_of_part in _chunks(hidden, weight, labels, chunks):
         LOSSES((losses_of_part, new_rows(hidden, 2, len(logits))), (logits, labels_of_part), 0.0)
         losses.append(losses_of_part)
     return torch.cat(losses).mean()
@@ -180,12 +183,12 @@ def triton(
 
 @linear_cross_entropy.full("triton")
 def triton_full(
-    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """The kernel writes the gradients of the logits over the logits."""
     losses, d_hidden, d_weight = [], dense_like(hidden), dense_like(weight)
     d_losses = (d_loss / len(hidden)).expand(len(hidden)).contiguous()
-    for part, logits, labels_of_part, losses_of_part in _chunks(hidden, weight, labels, rows):
+    for part, logits, labels_of_part, losses_of_part in _chunks(hidden, weight, labels, chunks):
         BOTH((losses_of_part,), (logits, d_losses[: len(logits)], logits, labels_of_part), 0.0)
         losses.append(losses_of_part)
         torch.mm(logits, weight, out=d_hidden[part])
@@ -198,10 +201,10 @@ def triton_full(
 
 @linear_cross_entropy.backward("triton")
 def triton_backward(
-    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, rows: int | None = None
+    d_loss: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Computes the logits again."""
-    return triton_full(d_loss, hidden, weight, labels, rows=rows)[1]
+    return triton_full(d_loss, hidden, weight, labels, chunks=chunks)[1]
 
 
 def _needs_full(case: Case) -> str | None:

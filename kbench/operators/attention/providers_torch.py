@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from kbench.contract.provider import Unsupported
+from kbench.kernels import torch_fused
 from kbench.operators.attention.operator import attention
 from kbench.results.case import Case
 
@@ -49,17 +51,17 @@ def _flex_declines(case: Case) -> str | None:
     return f"D={case.D}: flex_attention needs a power of two from 16 on" if small else None
 
 
+def _flex(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: object, grouped: bool) -> torch.Tensor:
+    from torch.nn.attention.flex_attention import flex_attention  # slow to import
+
+    output: torch.Tensor = flex_attention(q, k, v, block_mask=mask, enable_gqa=grouped)
+    return output
+
+
 @attention.provider("flex", label="flex_attention", factory=True, devices=("cuda",), supports=_flex_declines)
 def flex(case: Case, *, causal: bool) -> Callable[..., torch.Tensor]:
     """The mask is a block mask, made once: blocks above the diagonal are not computed."""
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    from torch.nn.attention.flex_attention import create_block_mask
 
-    compiled = torch.compile(flex_attention, dynamic=False)
     mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, case.S, case.S) if causal else None
-    grouped = case.heads != case.kv_heads
-
-    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = compiled(q, k, v, block_mask=mask, enable_gqa=grouped)
-        return output
-
-    return call
+    return partial(torch_fused.compiled(_flex), mask=mask, grouped=case.heads != case.kv_heads)
