@@ -89,9 +89,6 @@ FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
 """The formats of problems: a module, and the files at a path that have its format. The parent asks this, so nothing is run or
 imported. The module has a function `load(path, solutions) -> SourceSweep`, which a worker calls."""
 
-SCRIPT_SUFFIXES = (".py",)
-"""The suffixes of scripts."""
-
 
 def source_of(path: Path) -> SourceKind:
     """What to read at a path: a problem in a known format, a script, and otherwise a config, also where nothing exists.
@@ -100,7 +97,7 @@ def source_of(path: Path) -> SourceKind:
     """
     if path.exists() and str(path) not in config_names() and folder_format(path):
         return SourceKind.FOLDER
-    return SourceKind.SCRIPT if path.suffix in SCRIPT_SUFFIXES else SourceKind.CONFIG
+    return SourceKind.SCRIPT if path.suffix == ".py" else SourceKind.CONFIG
 
 
 def folder_format(path: Path) -> str | None:

@@ -13,12 +13,6 @@ pytest.importorskip("triton")
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def findings_of(stdout: str) -> list[str]:
-    """The lines of the audit, which stand before the numbers."""
-    _, heading, rest = stdout.partition("Before the numbers:\n")
-    return [line.strip() for line in rest.partition("\n\n")[0].splitlines()] if heading else []
-
-
 @pytest.mark.gpu
 def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, tmp_path: Path) -> None:
     run = kbench("run", SCRIPTS / "on_a_device.py", "--set", "rounds=2", "--set", "rep_ms=20", "--no-plot")
@@ -26,7 +20,8 @@ def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, 
     rows = {(row["provider"], row["N"]): row for row in providers_of(tmp_path / "results" / "rows.csv")}
     assert rows["triton", "1000"]["agreement"] == rows["triton", "4000"]["agreement"] == "agrees"
     assert rows["host", "1000"]["status"] == "unsupported" and "on the host" in rows["host", "1000"]["reason"]
-    findings = findings_of(run.stdout)
+    audit = run.stdout.partition("Before the numbers:\n")[2].partition("\n\n")[0]
+    findings = [line.strip() for line in audit.splitlines()]
     assert any(
         line.startswith("For slow-host, the script's timer times the host, not the device, in 2 of 2 cases.")
         for line in findings

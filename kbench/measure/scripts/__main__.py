@@ -40,7 +40,7 @@ def run(number: str, settings: str, path: Path, arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  the script may raise anything
         where = location(error, where).replace(str(absolute), where)  # as the user has typed it
         fault = f"{type(error).__name__}: {message(error)}"
-    if fault or not session.was_asked:
+    if fault or not session.begun:
         session.emit(Fault(where, fault or _nothing_to_measure()))
     return 1 if fault else 0
 

@@ -37,7 +37,7 @@ Method = Literal["events", "graph", "loop", "kernels"]
 events   single calls, each after a flush of the cache
 graph    calls in a CUDA graph, which find their data in the cache
 loop     calls one after another by the clock of the host, which find their data in the cache
-kernels  the kernels of a call, by a profiler
+kernels  the kernels of a call alone, after a flush of the cache: by a profiler, or in a graph of one call
 """
 
 
@@ -120,16 +120,10 @@ def _statistic(mode: str, timing: Timing) -> Any:
 def _quantiles(shares: Sequence[float], timing: Timing) -> Any:
     """Quantiles with linear interpolation, as do_bench computes them; one number if one is asked for. That of 0.5 is the time
     of the row."""
-    values = []
-    ordered = sorted(timing.samples_ms)
-    for share in shares:
-        if not 0 <= share <= 1:
-            raise ValueError("quantiles must be between 0 and 1")
-        point = share * (len(ordered) - 1)
-        lower = int(point)
-        upper = min(lower + 1, len(ordered) - 1)
-        value = ordered[lower] + (ordered[upper] - ordered[lower]) * (point - lower)
-        values.append(timing.ms if share == 0.5 else value)
+    import numpy as np  # a program may have no other use for it
+
+    quantiles_ms = np.quantile(timing.samples_ms, shares).tolist()
+    values = [timing.ms if share == 0.5 else ms for share, ms in zip(shares, quantiles_ms, strict=True)]
     return values[0] if len(values) == 1 else values
 
 
@@ -225,8 +219,16 @@ def _tilelang_profiler(
     return _tilelang(measure, place, fn, **arguments)
 
 
-def _helion_interleaved(measure: Measuring, place: str, fns: Sequence[Callable[[], Any]], **others: Any) -> list[float]:
-    return [do_bench(measure, place, fn) for fn in fns]
+def _helion(
+    measure: Measuring, place: str, fn: Callable[[], Any], default_cudagraph: bool = False, **arguments: Any
+) -> Any:
+    return do_bench(measure, place, fn, method="kernels" if default_cudagraph else "events", **arguments)
+
+
+def _helion_interleaved(
+    measure: Measuring, place: str, fns: Sequence[Callable[[], Any]], default_cudagraph: bool = False, **others: Any
+) -> list[float]:
+    return [_helion(measure, place, fn, default_cudagraph) for fn in fns]
 
 
 Answer = Callable[..., Any]
@@ -237,7 +239,7 @@ TIMERS: Mapping[str, Mapping[str, Answer]] = {
         "do_bench": do_bench,
         "do_bench_cudagraph": partial(do_bench, warmup=0, method="graph"),
         "do_bench_proton": partial(do_bench, method="kernels"),
-        "do_bench_cudagraph_proton": partial(do_bench, warmup=0, method="graph"),
+        "do_bench_cudagraph_proton": partial(do_bench, warmup=0, method="kernels"),
     },
     "torch.utils.benchmark.utils.timer": {
         "Timer.timeit": _torch_timer,
@@ -260,7 +262,7 @@ TIMERS: Mapping[str, Mapping[str, Answer]] = {
     "tilelang.profiler.bench": {"do_bench": _tilelang},
     "tilelang.profiler": {"Profiler.do_bench": _tilelang_profiler},
     "helion.autotuner.benchmarking": {
-        "do_bench": do_bench,
+        "do_bench": _helion,
         "do_bench_generic": do_bench,
         "interleaved_bench": _helion_interleaved,
         "interleaved_bench_generic": _helion_interleaved,

@@ -50,7 +50,6 @@ def measure(call: BenchCall) -> Timing:
 
 def _measured_alone(session: Session, call: BenchCall) -> Timing:
     """The time of a call outside of all plots. Raises what the call raises; its row has the reason."""
-    session.was_asked = True
     place, label = place_of_closure(call.fn) or call.place, label_of(call.fn)
     named = word(call.provider, {}) if call.provider else ""
     contender = Contender(0, named or (f"{place} {word(label, {})}" if label else place), {})

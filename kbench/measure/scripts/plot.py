@@ -121,7 +121,7 @@ class Plot:
 
     def _measure(self, label: str, axes: dict[str, Any], point: Point, lost: Mapping[str, LineDone]) -> None:
         session, point_run = self.session, PointRun(self, label, axes, point)
-        session.plot_runs = session.was_asked = True
+        session.plot_runs = True
         try:
             rows = point_run.run(lost)
         except DeviceLost as error:

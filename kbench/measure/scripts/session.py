@@ -32,7 +32,7 @@ class Session:
     number     of the session among those that measure the same script; by default that of the process
     done       the lines that an earlier process of the same script has measured, by plot, label of the point and line
     plot_runs  lines of a plot are being measured
-    was_asked  there was something to measure
+    begun      it has sent a message: there was something to measure
     orders     how many calls outside of all plots each provider had, with the same words
     sees_launches  torch's profiler shows what runs on the device. It has to start in the main thread first
     """
@@ -46,7 +46,7 @@ class Session:
         self.program = os.environ.get(PROGRAM, "program")
         self._messages = Path(os.environ[ROWS_FILE]) if ROWS_FILE in os.environ else None
         self.done: dict[tuple[str, str, str], LineDone] = {}
-        self.plot_runs = self.was_asked = self._begun = False
+        self.plot_runs = self.begun = False
         self._names = set(shipped())
         self.orders: Counter[tuple[str, ...]] = Counter()
         first = observe(lambda: torch.zeros(1, device=self.device.torch_device), (), self.device)
@@ -68,8 +68,8 @@ class Session:
         if not self._messages:
             return
         messages = [message]
-        if not self._begun:
-            self._begun = True
+        if not self.begun:
+            self.begun = True
             machine = describe_machine(self.device, self.instruments.telemetry)
             messages.insert(0, Catalog(self.device.info, (), {}, (), machine))
         with self._messages.open("ab", buffering=0) as file:
