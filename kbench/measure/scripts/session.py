@@ -92,4 +92,4 @@ def this_session() -> Session:
 
 def was_asked() -> bool:
     """Whether there was something to measure in this process."""
-    return os.getpid() in _sessions and this_session().was_asked
+    return os.getpid() in _sessions and this_session().begun
