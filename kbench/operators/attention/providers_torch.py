@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -51,7 +52,7 @@ def _flex_declines(case: Case) -> str | None:
     return f"D={case.D}: flex_attention needs a power of two from 16 on" if small else None
 
 
-def _flex(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: object, grouped: bool) -> torch.Tensor:
+def _flex(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, grouped: bool) -> torch.Tensor:
     from torch.nn.attention.flex_attention import flex_attention  # slow to import
 
     output: torch.Tensor = flex_attention(q, k, v, block_mask=mask, enable_gqa=grouped)
