@@ -267,7 +267,6 @@ class CaseRun:
             inputs=shared,
             steps=self.steps,
             telemetry=self.instruments.telemetry,
-            clock=self.instruments.clock,
             settings=self.settings,
             resolution_ms=timer_kind(self.timer.name).resolution_ms,
             order=random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}"),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.machine.telemetry import Quantities, SettledClock, find_telemetry
+from kbench.measure.machine.telemetry import Quantities, find_telemetry
 from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.timer import Timer
 
@@ -37,7 +37,7 @@ EmptyRounds = tuple[list[list[float]], list[Quantities]]
 
 
 class Instruments:
-    """The device of this process, its telemetry, and the clock rate at which it settles.
+    """The device of this process, and its telemetry.
 
     The ceilings and the cost of a timer are measured when they are first asked for. It is after the providers of a case were
     checked, so one that takes the worker down costs no measurement of them.
@@ -45,7 +45,6 @@ class Instruments:
 
     def __init__(self, device: Device) -> None:
         self.device, self.telemetry = device, find_telemetry(device)
-        self.clock = SettledClock(self.telemetry)
         self._tflops: dict[str, float | None] = {}
         self._empty: dict[tuple[str, str], EmptyRounds] = {}
 

@@ -10,7 +10,7 @@ from statistics import median
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.machine.telemetry import SettledClock, Telemetry
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
 from kbench.protocol import Measure, RoundTimed, Sampling
 from kbench.results.vocabulary import Control, Status
@@ -34,19 +34,18 @@ class Rounds:
         inputs: SharedInputs,
         steps: Steps,
         telemetry: Telemetry,
-        clock: SettledClock,
         settings: Measure,
         resolution_ms: float,
         order: random.Random,
         moves: bool = False,
     ) -> None:
         self.contenders, self.baseline, self.inputs, self.steps = contenders, baseline, inputs, steps
-        self.telemetry, self.clock, self.settings, self.order = telemetry, clock, settings, order
+        self.telemetry, self.settings, self.order = telemetry, settings, order
         self.resolution_ms, self.moves = resolution_ms, moves
 
     def run(self) -> None:
         """Wait until the clock has settled, then measure the rounds."""
-        self.clock.settle(self._work)
+        self.telemetry.settle(self._work)
         number = 0
         while order := self._taking_part(number):
             self.order.shuffle(order)

@@ -6,7 +6,7 @@ import os
 import queue
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 from kbench.contract import registry
@@ -56,32 +56,9 @@ SOURCE_LIMIT_S = 3600.0
 """How long a benchmark problem may take to be loaded."""
 
 
-class AnswerPipe:
-    """The pipe to the parent. Only this process writes to it: a child that a provider forks, and that returns to kbench's
-    code, ends at its first message."""
-
-    def __init__(self, file: int) -> None:
-        self._file, self._process = file, os.getpid()
-        self.secret = ""
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._leave)
-
-    def __call__(self, message: Message) -> None:
-        if os.getpid() != self._process:
-            os._exit(1)
-        unsent = memoryview(encode(message, self.secret))
-        while unsent:
-            unsent = unsent[os.write(self._file, unsent) :]
-
-    def _leave(self) -> None:
-        """Close the pipe in a forked child. Otherwise the parent would not see the end of the worker."""
-        with suppress(OSError):  # a provider may have closed it
-            os.close(self._file)
-
-
 def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     """Answer the lines of requests on a pipe to the parent, given by its descriptor. Returns when the device is lost."""
-    answers = AnswerPipe(pipe)
+    process, secret = os.getpid(), ""
     device = Device()
     device.set_up()
     if not device.accelerated:
@@ -89,6 +66,13 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     guard = _guard_before_plugins()
     recorder = LaunchRecorder(device)
     instruments = Instruments(device)
+
+    def answers(message: Message) -> None:
+        if os.getpid() != process:
+            os._exit(1)  # a child that a provider has forked, and that has returned to kbench's code
+        unsent = memoryview(encode(message, secret))
+        while unsent:
+            unsent = unsent[os.write(pipe, unsent) :]
 
     @contextmanager
     def running(plugin: str, step: str, name: str) -> Iterator[None]:
@@ -155,7 +139,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             answers(Rows(tuple(run.run()), run.stateful))
 
     while True:
-        answers.secret, request = decode_request(requests.get())
+        secret, request = decode_request(requests.get())
         try:
             answer(request)
             if not isinstance(request, CatalogRequest):

@@ -14,7 +14,7 @@ from nvml_devices import device as card
 
 from kbench.measure.machine import other_load, telemetry
 from kbench.measure.machine.device import VISIBLE, Device, devices, out_of_memory
-from kbench.measure.machine.telemetry import SettledClock, Telemetry, find_telemetry, telemetry_columns
+from kbench.measure.machine.telemetry import Telemetry, find_telemetry, telemetry_columns
 
 # -- devices
 
@@ -147,11 +147,11 @@ def test_nvml_knows_the_device() -> None:
 )
 def test_a_clock_is_waited_for_until_it_has_settled(readings_mhz: tuple[float | None, ...], waits: list[int]) -> None:
     left, work_s = list(readings_mhz), list[float]()
-    reader: Any = SimpleNamespace(read=lambda: {"sm_mhz": left.pop(0)})
-    clock = SettledClock(reader)
+    reader: Any = Telemetry()
+    reader.read = lambda: {"sm_mhz": left.pop(0)}
     for count in waits:
         work_s.clear()
-        clock.settle(work_s.append)
+        reader.settle(work_s.append)
         assert work_s == [telemetry.WINDOW_S] * count
 
 

@@ -18,7 +18,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import SettledClock, Telemetry
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
@@ -64,7 +64,6 @@ def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: 
         inputs=SharedInputs(["x"], (torch.zeros(1),)),
         steps=Steps(device, lambda event: None, UNGUARDED),
         telemetry=Telemetry(),
-        clock=SettledClock(Telemetry()),
         settings=Measure(timer="do_bench", cache="cold", **given),
         resolution_ms=tick_ms,
         order=random.Random(0),

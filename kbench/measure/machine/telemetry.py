@@ -37,10 +37,12 @@ SETTLING_LIMIT_S = 2.0
 
 
 class Telemetry:
-    """Reads one device. Without a card it knows nothing: a host, or a device that NVML does not know."""
+    """Reads one device, and knows at which rate its clock settled last. Without a card it knows nothing: a host, or a
+    device that NVML does not know."""
 
     def __init__(self, card: Card | None = None) -> None:
         self._card = card
+        self._settled: list[float] = []
         self.source = "NVML" if card else ""
         self.driver = card.driver() if card else ""
 
@@ -72,6 +74,27 @@ class Telemetry:
         pids = self._card.process_ids() if self._card else None
         return None if pids is None else [pid for pid in pids if pid != os.getpid()]
 
+    def settle(self, work: Callable[[float], None]) -> None:
+        """Keep the device at work until its clock has settled. An idle device takes a while to reach its full clock rate, and
+        the first contender would otherwise be timed at a lower one.
+
+        One reading is enough if the clock still has the rate at which it settled last. `work(seconds)` runs the contenders
+        for about this long. Without a clock to read, this method returns at once, and only the warm-up brings the
+        device to its clock rate.
+        """
+        clocks = self._settled
+        end = time.monotonic() + SETTLING_LIMIT_S
+        while time.monotonic() < end:
+            clock = self.read().get(CLOCK)
+            if not isinstance(clock, (int, float)):
+                return
+            clocks = [*clocks, clock][-READINGS:]
+            if len(clocks) == READINGS and max(clocks) <= (1 + SETTLED) * min(clocks):
+                self._settled = clocks[1:]
+                return
+            work(WINDOW_S)
+        self._settled = []
+
 
 def find_telemetry(device: Device) -> Telemetry:
     """The telemetry of a device; that of nothing if NVML does not know the device."""
@@ -81,35 +104,6 @@ def find_telemetry(device: Device) -> Telemetry:
         return Telemetry(Card(f"GPU-{torch.cuda.get_device_properties(device.torch_device).uuid}"))
     except CardError:
         return Telemetry()
-
-
-class SettledClock:
-    """The clock of the device, and the rate at which it settled last."""
-
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-        self._settled: list[float] = []
-
-    def settle(self, work: Callable[[float], None]) -> None:
-        """Keep the device at work until its clock has settled. An idle device takes a while to reach its full clock rate, and
-        the first contender would otherwise be timed at a lower one.
-
-        One reading is enough if the clock still has the rate at which it settled last. `work(seconds)` runs the contenders
-        for about this long. If the telemetry has no clock, this method returns at once, and only the warm-up brings the
-        device to its clock rate.
-        """
-        clocks = self._settled
-        end = time.monotonic() + SETTLING_LIMIT_S
-        while time.monotonic() < end:
-            clock = self._telemetry.read().get(CLOCK)
-            if not isinstance(clock, (int, float)):
-                return
-            clocks = [*clocks, clock][-READINGS:]
-            if len(clocks) == READINGS and max(clocks) <= (1 + SETTLED) * min(clocks):
-                self._settled = clocks[1:]
-                return
-            work(WINDOW_S)
-        self._settled = []
 
 
 def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:

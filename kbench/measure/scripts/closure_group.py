@@ -177,7 +177,6 @@ class ClosureGroup:
             inputs=SharedInputs((), ()),
             steps=self.steps,
             telemetry=self.session.instruments.telemetry,
-            clock=self.session.instruments.clock,
             settings=self.settings,
             resolution_ms=timer_kind(self.timer.name).resolution_ms,
             order=random.Random(f"{self.settings.seed}/{self.session.number}/{case.key}"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -77,21 +77,28 @@ class CuptiTimer(BenchTimer):
         rep_ms: float,
     ) -> Samples:
         """Raises Unsupported if the profiler has lost something each time. No part of a reading is used then."""
-        try:
-            return _marked_times(call, lambda marked: self._samples(marked, launch_ms, before, warmup_ms, rep_ms))
-        except LostActivities as lost:
-            raise Unsupported(
-                f"`timer: cupti` got incomplete data from the profiler: {lost}; use `timer: do_bench`"
-            ) from None
+        for _ in range(ATTEMPTS):
+            try:
+                return self._times(call, launch_ms, before, warmup_ms, rep_ms)
+            except LostActivities as error:
+                reason = str(error)
+        raise Unsupported(
+            f"`timer: cupti` got incomplete data from the profiler: {reason}; another profiler may be attached to this "
+            "process; use `timer: do_bench`"
+        )
 
+    def _times(
+        self,
+        call: Callable[[], Any],
+        launch_ms: float,
+        before: Callable[[], None] | None,
+        warmup_ms: float,
+        rep_ms: float,
+    ) -> Samples:
+        """The times of a call, with marks around it. Raises LostActivities."""
+        from kbench.measure.machine import noop
 
-def _marked_times(call: Callable[[], Any], take: Callable[[Callable[[], None]], Samples]) -> Samples:
-    """The times of a call, with marks around it, in the samples that `take` takes of it. Raises LostActivities if the profiler
-    loses something in each attempt."""
-    from kbench.measure.machine import noop
-
-    def once() -> Samples:
-        calls, timed = 0, 0
+        calls = timed = 0
 
         def marked() -> None:
             nonlocal calls
@@ -102,34 +109,17 @@ def _marked_times(call: Callable[[], Any], take: Callable[[Callable[[], None]], 
 
         def work() -> None:
             nonlocal timed
-            timed = len(take(marked).ms)
+            timed = len(self._samples(marked, launch_ms, before, warmup_ms, rep_ms).ms)
 
         return call_times(record_activities(work), noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=timed)
 
-    for _ in range(ATTEMPTS - 1):
-        with suppress(LostActivities):
-            return once()
-    return once()
 
-
-@cache
 def _missing(device: Device) -> str:
-    """Why the kernels of this device cannot be timed, after "timer cupti"; empty if they can. Starts the profiler once."""
+    """Why the kernels of this device cannot be timed, after "timer cupti"; empty if they can."""
     if device.type != "cuda" or torch.version.hip:
         kind = "an AMD device" if device.type == "cuda" else device.type
         return f"needs an NVIDIA device; this machine has {kind}"
-    if not find_spec("triton"):
-        return "needs Triton, which is not installed"
-
-    def once(marked: Callable[[], None]) -> Samples:
-        marked()
-        return Samples([0.0])
-
-    try:
-        _marked_times(device.empty_call, once)
-    except LostActivities as lost:
-        return f"cannot use torch's profiler ({lost}); another profiler may be attached to this process"
-    return ""
+    return "" if find_spec("triton") else "needs Triton, which is not installed"
 
 
 def record_activities(work: Callable[[], None]) -> list[Activity]:
