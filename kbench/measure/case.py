@@ -37,7 +37,6 @@ from kbench.protocol import RECORD, CallRecorded, Task
 from kbench.results.case import INTEGER_LIMIT, ITEMSIZE
 from kbench.results.row import Row
 from kbench.results.stamps import now
-from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
@@ -268,9 +267,8 @@ class CaseRun:
             steps=self.steps,
             telemetry=self.instruments.telemetry,
             settings=self.settings,
-            resolution_ms=timer_kind(self.timer.name).resolution_ms,
+            timer=self.timer,
             order=random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}"),
-            moves=not self.timer.replays,
         )
         rounds.run()
 

@@ -91,7 +91,7 @@ def check_edges(
             random = trial.expected
         if edge_name == RANDOM and trial and not without_edges and _is_constant(trial, device, seed):
             print(f"kbench: {case.label}: {CONSTANT}", file=sys.stderr)
-        steps = Steps(device, partial(_emit, emit, edge_name), guard, times=False)
+        steps = Steps(device, partial(_emit, emit, edge_name), guard)
         for index, configuration in members:
             contender = Contender.of(index, configuration, operator)
             if elsewhere:
@@ -278,7 +278,7 @@ def call_for_other(operator: Operator, request: CallRequest, *, device: Device, 
     """Call a configuration on inputs of another worker, and write its outputs for that. Raises DeviceLost."""
     task, delivery = request.task, None
     contender = Contender.of(request.index, task.configurations[0], operator)
-    steps = Steps(device, partial(_emit, emit, request.edge), guard, times=False)
+    steps = Steps(device, partial(_emit, emit, request.edge), guard)
     with steps.step(contender, "build", task.settings.build_timeout_s):
         if provider := contender.admitted(task.case, device.type):
             values = read_tensors(Path(request.folder, INPUTS), request.inputs, device.torch_device)

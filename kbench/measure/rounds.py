@@ -12,7 +12,9 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
+from kbench.measure.timing.timer import Timer
 from kbench.protocol import Measure, RoundTimed, Sampling
+from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Status
 
 CONTROL_WARMUP_MS = 5.0
@@ -20,10 +22,10 @@ CONTROL_WARMUP_MS = 5.0
 
 
 class Rounds:
-    """Times contenders whose calls and samplers are ready. `order` is the random generator that shuffles each round,
-    `resolution_ms` a step of the timer's clock.
+    """Times contenders whose calls and samplers are ready. `order` is the random generator that shuffles each round.
 
-    If `moves`, the inputs have other addresses in every round, so that a result that is stored by address is of no use.
+    Unless the timer replays calls, the inputs have other addresses in every round: a result that is stored by address is of no
+    use.
     """
 
     def __init__(
@@ -35,13 +37,11 @@ class Rounds:
         steps: Steps,
         telemetry: Telemetry,
         settings: Measure,
-        resolution_ms: float,
+        timer: Timer,
         order: random.Random,
-        moves: bool = False,
     ) -> None:
         self.contenders, self.baseline, self.inputs, self.steps = contenders, baseline, inputs, steps
-        self.telemetry, self.settings, self.order = telemetry, settings, order
-        self.resolution_ms, self.moves = resolution_ms, moves
+        self.telemetry, self.settings, self.timer, self.order = telemetry, settings, timer, order
 
     def run(self) -> None:
         """Wait until the clock has settled, then measure the rounds."""
@@ -49,7 +49,7 @@ class Rounds:
         number = 0
         while order := self._taking_part(number):
             self.order.shuffle(order)
-            if self.moves:
+            if not self.timer.replays:
                 self.inputs.place(1)
             for contender in order:
                 with self.steps.step(contender, "time", self.settings.timeout_s):
@@ -81,7 +81,7 @@ class Rounds:
         ]
 
     def _is_precise(self, contender: Contender, precision: float) -> bool:
-        reached = contender.precision(self.baseline, self.resolution_ms)
+        reached = contender.precision(self.baseline, timer_kind(self.timer.name).resolution_ms)
         return reached is not None and reached.enough(precision)
 
     def _running(self) -> list[Contender]:
@@ -111,7 +111,7 @@ class Rounds:
 
     def _take(self, contender: Contender, number: int) -> None:
         """Take the samples of one round. The first one warms the contender up."""
-        if self.moves and contender.renew_calls:
+        if not self.timer.replays and contender.renew_calls:
             contender.renew_calls()
         assert contender.sample is not None
         longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf

@@ -290,7 +290,7 @@ class SpotCheck:
         device = self._extra_rows.device
         changed = [torch.arange(x.rows.start, x.rows.stop, x.rows.step, device=device) for x in self._written]
         rows = torch.cat([*changed, self._extra_rows])
-        inputs, outputs = self._shared.sets[number], self._calls[number].outputs(self._returned[number])
+        inputs, outputs = self._shared.sets[number], self._calls[number].deliver(self._returned[number])
         if fault := malformed(self._expected, inputs, outputs):
             return KeptCall(self._call_count, self._written, rows, fault=fault)
         places = zip(outputs, self._dimensions, self._keeps_whole, strict=True)

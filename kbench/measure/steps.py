@@ -27,11 +27,11 @@ class DeviceLost(Exception):
 
 
 class Steps:
-    """Runs steps on a device and announces them with `emit`. `times` says whether a step may time something later. Without a
-    guard nobody looks for what a step has changed: the lines of a script may change what they like."""
+    """Runs steps on a device and announces them with `emit`. Without a guard nobody looks for what a step has changed: the
+    lines of a script may change what they like."""
 
-    def __init__(self, device: Device, emit: Emit, guard: Guard | None, *, times: bool = True) -> None:
-        self.device, self.emit, self.guard, self._times = device, emit, guard, times
+    def __init__(self, device: Device, emit: Emit, guard: Guard | None) -> None:
+        self.device, self.emit, self.guard = device, emit, guard
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
@@ -60,9 +60,7 @@ class Steps:
             if self.guard is None and isinstance(error, KeyboardInterrupt):
                 raise  # a script runs in the terminal
             status = Status.OOM if out_of_memory(error) else Status.ERROR
-            # the step `build` includes the first call, which may compile a kernel
-            when = "before timing" if name == "build" else f"while {STEPS[name]}"
-            context = f" ({when})" if self._times else ""
+            context = "" if name == "build" else f" (while {STEPS[name]})"
             contender.end(status, _described(error, contender, context))
             drop_locals(error)
         if failed:

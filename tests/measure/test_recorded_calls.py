@@ -32,7 +32,7 @@ class Stand(LaunchRecorder):
 
     def record(self, prepare: Callable[[], Any], packages: Sequence[str] = ()) -> Recorded:
         call = prepare()
-        self.seen.append(call.outputs(call.run())[0].clone())
+        self.seen.append(call.deliver(call.run())[0].clone())
         if isinstance(self.found, Exception):
             raise self.found
         return self.found

@@ -57,6 +57,7 @@ def contender(index: int, name: str, times: Callable[[int], float]) -> tuple[Con
 def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: Any) -> None:
     """Time the contenders; the first is the baseline."""
     device = Device()
+    timer: Any = SimpleNamespace(name="do_bench" if tick_ms else "graph", replays=True)
     given = {"warmup_ms": 25, "rep_ms": 100, "rounds": 3, "seed": 0, "timeout_s": 60, "build_timeout_s": 60} | settings
     Rounds(
         contenders,
@@ -65,7 +66,7 @@ def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: 
         steps=Steps(device, lambda event: None, UNGUARDED),
         telemetry=Telemetry(),
         settings=Measure(timer="do_bench", cache="cold", **given),
-        resolution_ms=tick_ms,
+        timer=timer,
         order=random.Random(0),
     ).run()
 

@@ -40,7 +40,8 @@ class Call:
     """One prepared call.
 
     run           makes the call; this is what timers time
-    deliver       turns what `run` returned into the outputs, in the order of `Definition.outputs`
+    deliver       turns what `run` returned into the outputs, in the order of `Definition.outputs`. Not all need be tensors: a
+                  provider may return anything. Raises Misdelivery if they are too few or too many
     mutates       the inputs that the call may change, with the output that each holds afterwards
     destinations  the tensors that exist before the call and hold an output afterwards: buffers and changed inputs
     remedy        what its author can do if a second call overwrites the outputs of the first; empty if there is nothing special
@@ -51,11 +52,6 @@ class Call:
     mutates: Mapping[str, str] = field(default_factory=dict)
     destinations: tuple[Tensor, ...] = ()
     remedy: str = ""
-
-    def outputs(self, returned: Any) -> Sequence[Any]:
-        """The outputs of a call that returned this. Not all of them need be tensors: a provider may return anything. Raises
-        Misdelivery if it returned too few values, or too many."""
-        return self.deliver(returned)
 
     def spoil(self, inputs: Sequence[Tensor], again: bool = False) -> None:
         """Fill the buffers that the call writes into, so that an element that it leaves unwritten is wrong. `again` fills them

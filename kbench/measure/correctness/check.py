@@ -56,7 +56,7 @@ class MadeCall:
     def of(cls, call: Call, inputs: Sequence[Tensor], *, copies: bool = False) -> MadeCall:
         """Make a call. If `copies`, copies of its outputs are queued behind it."""
         locations, before = call.locations(inputs), working_threads()
-        outputs = call.outputs(call.run())
+        outputs = call.deliver(call.run())
         late = threads_left_working(before)
         values = [x.clone() if copies and isinstance(x, Tensor) else x for x in outputs]
         return cls(call, inputs, locations, outputs, values, before, late)

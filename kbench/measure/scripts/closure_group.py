@@ -40,7 +40,6 @@ from kbench.protocol import Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest, now
-from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Noticed, Status
 
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
@@ -178,7 +177,7 @@ class ClosureGroup:
             steps=self.steps,
             telemetry=self.session.instruments.telemetry,
             settings=self.settings,
-            resolution_ms=timer_kind(self.timer.name).resolution_ms,
+            timer=self.timer,
             order=random.Random(f"{self.settings.seed}/{self.session.number}/{case.key}"),
         ).run()
 
