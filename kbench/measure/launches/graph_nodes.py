@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from dataclasses import dataclass
 from typing import Any
 
-from kbench.launches.launched_call import DeviceLimits, MemoryOperation
+import torch
+
+from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, MemoryOperation
+from kbench.text.printable import REASON_LIMIT, printable
 
 _KERNEL, _MEMCPY, _MEMSET, _CHILD = 0, 1, 2, 4
 """The types of nodes that do something: CUgraphNodeType."""
@@ -23,24 +25,11 @@ _LIMITS = {
 """CUdevice_attribute, for the fields of DeviceLimits."""
 
 
-@dataclass(frozen=True)
-class KernelNode:
-    """A launch in a graph.
+NAME_CHARACTERS = 300
+"""Of the name of a kernel. Templates have names of thousands of characters."""
 
-    function       the driver's handle of the kernel
-    symbol         its name in the machine code
-    blocks_per_sm  how many of its blocks fit on a multiprocessor at the same time; None if the driver does not say
-    """
-
-    function: int
-    symbol: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    dynamic_shared_bytes: int
-    registers: int
-    local_bytes: int
-    static_shared_bytes: int
-    blocks_per_sm: int | None
+CodeOf = Callable[[int, str], tuple[str, str]]
+"""The code and the origin of a kernel (see `Kernel`), by the driver's handle and its name in the machine code."""
 
 
 class _KernelParams(ctypes.Structure):
@@ -78,9 +67,9 @@ class _FillParams(ctypes.Structure):
     ]  # fmt: skip
 
 
-def read_graph(library: ctypes.CDLL, graph: int) -> Iterator[KernelNode | MemoryOperation]:
-    """The nodes of a graph, given by its handle, in the order of their capture, those of graphs inside the graph included.
-    `library` is libcuda. Raises RuntimeError if the driver refuses."""
+def read_graph(library: ctypes.CDLL, graph: int, code_of: CodeOf) -> Iterator[KernelLaunch | MemoryOperation]:
+    """What the nodes of a graph do, given by its handle, in the order of their capture, those of graphs inside the graph
+    included. `library` is libcuda. Raises RuntimeError if the driver refuses."""
     count = c_size_t()
     _call(library, "cuGraphGetNodes", c_void_p(graph), None, byref(count))
     nodes = (c_void_p * count.value)()
@@ -89,7 +78,7 @@ def read_graph(library: ctypes.CDLL, graph: int) -> Iterator[KernelNode | Memory
         kind = c_int()
         _call(library, "cuGraphNodeGetType", c_void_p(node), byref(kind))
         if kind.value == _KERNEL:
-            yield _kernel(library, node)
+            yield _launch(library, node, code_of)
         elif kind.value == _MEMCPY:
             copy = _CopyParams()
             _call(library, "cuGraphMemcpyNodeGetParams", c_void_p(node), byref(copy))
@@ -101,10 +90,10 @@ def read_graph(library: ctypes.CDLL, graph: int) -> Iterator[KernelNode | Memory
         elif kind.value == _CHILD:
             child = c_void_p()
             _call(library, "cuGraphChildGraphNodeGetGraph", c_void_p(node), byref(child))
-            yield from read_graph(library, child.value or 0)
+            yield from read_graph(library, child.value or 0, code_of)
 
 
-def _kernel(library: ctypes.CDLL, node: Any) -> KernelNode:
+def _launch(library: ctypes.CDLL, node: Any, code_of: CodeOf) -> KernelLaunch:
     params, name, blocks = _KernelParams(), ctypes.c_char_p(), c_int()
     _call(library, "cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(params))
     function = c_void_p(params.func)
@@ -121,17 +110,19 @@ def _kernel(library: ctypes.CDLL, node: Any) -> KernelNode:
     error = library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
         byref(blocks), function, c_int(x * y * z), c_size_t(params.sharedMemBytes)
     )
-    return KernelNode(
-        function=function.value or 0,
-        symbol=(name.value or b"").decode("utf-8", "replace"),
-        grid=tuple(params.grid),
-        block=tuple(params.block),
-        dynamic_shared_bytes=params.sharedMemBytes,
+    symbol = (name.value or b"").decode("utf-8", "replace")
+    code, origin = code_of(function.value or 0, symbol)
+    kernel = Kernel(
+        name=printable(torch._C._demangle(symbol), NAME_CHARACTERS),
+        symbol=printable(symbol, REASON_LIMIT),  # as the parent process reads it, or its digest would be another
         registers=attribute(_REGISTERS),
         local_bytes=attribute(_LOCAL),
         static_shared_bytes=attribute(_STATIC_SHARED),
-        blocks_per_sm=None if error else blocks.value,
+        code=code,
+        origin=origin,
     )
+    grid, block, blocks_per_sm = tuple(params.grid), tuple(params.block), None if error else blocks.value
+    return KernelLaunch(kernel, grid, block, params.sharedMemBytes, blocks_per_sm)
 
 
 def device_limits(library: ctypes.CDLL) -> DeviceLimits:

@@ -10,23 +10,19 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import torch
 
 from kbench.kernels import cuda_driver
-from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall, MemoryOperation
-from kbench.measure.launches.graph_nodes import KernelNode, device_limits, read_graph
+from kbench.launches.launched_call import DeviceLimits, KernelLaunch, LaunchedCall, MemoryOperation
+from kbench.measure.launches.graph_nodes import device_limits, read_graph
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.machine.capture import captured
 from kbench.measure.machine.device import Device, drop_locals
-from kbench.text.printable import REASON_LIMIT, printable
-
-NAME_CHARACTERS = 300
-"""Of the name of a kernel. Templates have names of thousands of characters."""
 
 
 class PreparedCall(Protocol):
@@ -57,17 +53,19 @@ class LaunchRecorder:
 
     def __init__(self, device: Device) -> None:
         self._device, self._triton = device, TritonKernels()
-        self.missing = "" if not device.accelerated else _missing(device)
+        self.works = device.type == "cuda" and not torch.version.hip
         self._warned = False
-        self.works = device.accelerated and not self.missing
         if self.works:
             self._triton.watch()
 
     def say_what_is_missing(self) -> None:
         """Tell the user, once, if kernels cannot be recorded on this device. Nobody expects kernels of a host."""
-        if self.missing and not self._warned:
+        if self._device.accelerated and not self.works and not self._warned:
             self._warned = True
-            print(f"kbench: the kernels of calls are not recorded: {self.missing}", file=sys.stderr)
+            print(
+                "kbench: the kernels of calls are not recorded: kbench reads them on NVIDIA devices only",
+                file=sys.stderr,
+            )
 
     @cached_property
     def limits(self) -> DeviceLimits:
@@ -98,10 +96,10 @@ class LaunchRecorder:
         except Exception as error:  # noqa: BLE001  the provider's code may raise anything
             return self._failed(error, peak)
         try:
-            nodes = list(read_graph(self._driver, graph.raw_cuda_graph()))
-            _ = self.limits  # asked for here, so that a driver that does not answer costs no row
             machine_code = MachineCode(self._triton, packages)
-            return Recorded(launched_call(nodes, machine_code), peak, code_files=machine_code.files)
+            launched = launched_call(read_graph(self._driver, graph.raw_cuda_graph(), cache(machine_code.of)))
+            _ = self.limits  # asked for here, so that a driver that does not answer costs no row
+            return Recorded(launched, peak, code_files=machine_code.files)
         except Exception as error:  # noqa: BLE001  the row is complete without its kernels, whatever goes wrong here
             return Recorded(peak_bytes=peak, fault=_first_line(error))
         finally:
@@ -114,15 +112,6 @@ class LaunchRecorder:
             raise RuntimeError(fault)
         self._device.release()
         return Recorded(peak_bytes=peak, fault=fault)
-
-
-def _missing(device: Device) -> str:
-    """Why nothing can be recorded on this device; empty if it can."""
-    if device.type != "cuda" or torch.version.hip:
-        return "kbench reads the kernels of a call on NVIDIA devices only"
-    if not hasattr(torch.cuda.CUDAGraph, "raw_cuda_graph"):
-        return f"torch {torch.__version__} does not show the graph of a call; install a newer torch"
-    return ""
 
 
 def peak_bytes(prepare: Callable[[], PreparedCall]) -> int:
@@ -154,37 +143,11 @@ def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> t
     return graph
 
 
-def launched_call(nodes: Sequence[KernelNode | MemoryOperation], machine_code: MachineCode) -> LaunchedCall:
-    """What the nodes of a graph launch. Nodes that are alike are counted."""
-    counts = Counter(nodes)
-    kernels: dict[int, Kernel] = {}
-    launches = []
-    memory = []
-    for node, times in counts.items():
-        if isinstance(node, MemoryOperation):
-            memory.append(replace(node, times=times))
-            continue
-        if node.function not in kernels:
-            kernels[node.function] = _kernel(node, machine_code)
-        launches.append(
-            KernelLaunch(
-                kernels[node.function], node.grid, node.block, node.dynamic_shared_bytes, node.blocks_per_sm, times
-            )
-        )
-    return LaunchedCall(tuple(launches), tuple(memory))
-
-
-def _kernel(node: KernelNode, machine_code: MachineCode) -> Kernel:
-    code, origin = machine_code.of(node.function, node.symbol)
-    return Kernel(
-        name=printable(torch._C._demangle(node.symbol), NAME_CHARACTERS),
-        symbol=printable(node.symbol, REASON_LIMIT),  # as the parent process reads it, or its digest would be another
-        registers=node.registers,
-        local_bytes=node.local_bytes,
-        static_shared_bytes=node.static_shared_bytes,
-        code=code,
-        origin=origin,
-    )
+def launched_call(operations: Iterable[KernelLaunch | MemoryOperation]) -> LaunchedCall:
+    """A call that does these. Those that are alike are counted."""
+    counted = [replace(operation, times=times) for operation, times in Counter(operations).items()]
+    launches = tuple(operation for operation in counted if isinstance(operation, KernelLaunch))
+    return LaunchedCall(launches, tuple(operation for operation in counted if isinstance(operation, MemoryOperation)))
 
 
 def _first_line(error: Exception) -> str:
