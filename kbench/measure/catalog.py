@@ -35,7 +35,10 @@ from kbench.results.stamps import digest
 from kbench.text.exception_text import describe_exception
 from kbench.version import __version__
 
-PACKAGES = ("kbench", "torch", "triton", "numpy", "pandas", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl")
+PACKAGES = (
+    "kbench", "torch", "triton", "numpy", "pandas", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl",
+    "flash-attn", "flash-attn-3", "flash-attn-4", "flashinfer-python", "cut-cross-entropy",
+)  # fmt: skip
 
 RECORDED_VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
