@@ -453,9 +453,7 @@ class StepEnded:
 class RoundTimed:
     """A round of a configuration took `ms` milliseconds (median)."""
 
-    index: int
     name: str
-    round: int
     ms: float
 
 

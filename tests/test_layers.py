@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "kernels/norms": "kernels",
     "launches": "files results",
     "measure": (
-        "contract kernels measure/correctness measure/launches measure/machine "
+        "analysis contract kernels measure/correctness measure/launches measure/machine "
         "measure/tampering measure/timing plugins protocol results sources "
         "text version"
     ),
@@ -53,7 +53,7 @@ MAY_IMPORT = {
     ),
     "measure/scripts/at_start": "measure/scripts",
     "measure/tampering": "contract text",
-    "measure/timing": "analysis contract measure/machine results text",
+    "measure/timing": "contract measure/machine results text",
     "notebook": (
         "comparison contract errors execute measure measure/correctness "
         "measure/launches measure/machine measure/tampering plugins protocol results"

@@ -74,7 +74,7 @@ ANSWERS = [
     CATALOG,
     StepBegun(1, "triton[block=64]", "build", 20.0, "inf"),
     StepEnded(1),
-    RoundTimed(1, "triton", 0, 0.25),
+    RoundTimed("triton", 0.25),
     Rows(
         (
             Row(

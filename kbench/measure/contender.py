@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from kbench.analysis.pairwise import log_ratios, uncertainty
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Preparer
@@ -17,11 +18,33 @@ from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting import SpotCheck
 from kbench.measure.tampering.guard import ProviderChanges, listed
 from kbench.measure.tampering.torch_operators import TorchOperators
-from kbench.measure.timing.precision import Precision, precision_of
 from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
 from kbench.results.case import Case, Value, configuration_name, format_params
+from kbench.results.cells import is_plausible
 from kbench.results.vocabulary import Control, Role, Status
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How far a time and its ratio to the baseline may be off, whichever is more, in log time. From the scatter of the rounds,
+    as the rules that say who is faster.
+
+    scatter   three standard errors of the median of the rounds
+    rounding  half a step of the clock; more rounds do not lower it
+    """
+
+    scatter: float
+    rounding: float
+
+    @property
+    def share(self) -> float:
+        """Half the width of the interval, as a share of the time."""
+        return math.expm1(max(self.scatter, self.rounding))
+
+    def enough(self, limit: float) -> bool:
+        """Whether more rounds are not needed to know the time to the share `limit`, or cannot help."""
+        return self.scatter <= max(math.log1p(limit), self.rounding)
 
 
 @dataclass
@@ -93,11 +116,18 @@ class Contender:
 
     def precision(self, baseline: Contender | None, resolution_ms: float) -> Precision | None:
         """How well its time is known and, unless it is the baseline, a copy or an empty call, its ratio to the baseline. None
-        if that is unknown."""
-        compared = baseline is not None and baseline is not self and self.name not in (Control.COPY, Control.EMPTY)
-        return precision_of(
-            self.round_ms, baseline.round_ms if baseline and compared else (), resolution_ms=resolution_ms
-        )
+        if there are fewer than two rounds, or if a time is implausible, such as 0. `resolution_ms` is a step of the clock."""
+        round_ms, compared_ms = self.round_ms, tuple[float, ...]()
+        if baseline and baseline is not self and self.name not in (Control.COPY, Control.EMPTY):
+            compared_ms = baseline.round_ms[: len(round_ms)]
+        if len(round_ms) < 2 or not all(map(is_plausible, (*round_ms, *compared_ms))):
+            return None
+        scatter = uncertainty(list(map(math.log, round_ms)))
+        rounding = resolution_ms / 2 / median(round_ms)
+        if compared_ms:
+            scatter = max(scatter, uncertainty(log_ratios(list(compared_ms), round_ms)))
+            rounding += resolution_ms / 2 / median(compared_ms)
+        return Precision(scatter, rounding)
 
     @property
     def configuration_name(self) -> str:

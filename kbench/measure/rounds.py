@@ -53,7 +53,7 @@ class Rounds:
                 self.inputs.place(1)
             for contender in order:
                 with self.steps.step(contender, "time", self.settings.timeout_s):
-                    self._take(contender, number)
+                    self._take(contender)
                 self._after(contender)
             number += 1
 
@@ -109,7 +109,7 @@ class Rounds:
             run()
             self.steps.device.synchronize()
 
-    def _take(self, contender: Contender, number: int) -> None:
+    def _take(self, contender: Contender) -> None:
         """Take the samples of one round. The first one warms the contender up."""
         if not self.timer.replays and contender.renew_calls:
             contender.renew_calls()
@@ -130,7 +130,7 @@ class Rounds:
             contender.rounds.append(samples.ms)
             if samples.gaps_ms:
                 contender.gaps_ms.append(median(samples.gaps_ms))
-            self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples.ms)))
+            self.steps.emit(RoundTimed(contender.configuration_name, median(samples.ms)))
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:

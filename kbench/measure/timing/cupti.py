@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -59,59 +59,42 @@ class CuptiTimer(BenchTimer):
     def ready(
         self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None
     ) -> Sample:
-        """See Timer. Raises Unsupported where the profiler cannot be used."""
+        """See Timer. Raises Unsupported where the profiler cannot be used, and a round does if the profiler has lost something
+        each time. No part of a reading is used then."""
         if reason := _missing(self.device):
             raise Unsupported(f"`timer: cupti` {reason}; use `timer: do_bench`")
-        return partial(self._read, runs[0], (launch_ms or 0.0) + MARKS_MS, before)
-
-    def empty(self) -> Sample:
-        """An empty kernel. Nothing is added to the time of a kernel, but no kernel has a shorter one."""
-        return self.ready([self.device.empty_call], None)
-
-    def _read(
-        self,
-        call: Callable[[], Any],
-        launch_ms: float,
-        before: Callable[[], None] | None,
-        warmup_ms: float,
-        rep_ms: float,
-    ) -> Samples:
-        """Raises Unsupported if the profiler has lost something each time. No part of a reading is used then."""
-        for _ in range(ATTEMPTS):
-            try:
-                return self._times(call, launch_ms, before, warmup_ms, rep_ms)
-            except LostActivities as error:
-                reason = str(error)
-        raise Unsupported(
-            f"`timer: cupti` got incomplete data from the profiler: {reason}; another profiler may be attached to this "
-            "process; use `timer: do_bench`"
-        )
-
-    def _times(
-        self,
-        call: Callable[[], Any],
-        launch_ms: float,
-        before: Callable[[], None] | None,
-        warmup_ms: float,
-        rep_ms: float,
-    ) -> Samples:
-        """The times of a call, with marks around it. Raises LostActivities."""
         from kbench.measure.machine import noop
 
-        calls = timed = 0
+        calls = 0
 
         def marked() -> None:
             nonlocal calls
             calls += 1
             noop.mark_begin()
-            call()
+            runs[0]()
             noop.mark_end()
 
-        def work() -> None:
-            nonlocal timed
-            timed = len(self._samples(marked, launch_ms, before, warmup_ms, rep_ms).ms)
+        take = super().ready([marked], (launch_ms or 0.0) + MARKS_MS, before)
 
-        return call_times(record_activities(work), noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=timed)
+        def sample(warmup_ms: float, rep_ms: float) -> Samples:
+            nonlocal calls
+            for _ in range(ATTEMPTS):
+                calls = 0
+                try:
+                    activities, taken = record_activities(partial(take, warmup_ms, rep_ms))
+                    return call_times(activities, noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=len(taken.ms))
+                except LostActivities as error:
+                    reason = str(error)
+            raise Unsupported(
+                f"`timer: cupti` got incomplete data from the profiler: {reason}; another profiler may be attached to this "
+                "process; use `timer: do_bench`"
+            )
+
+        return sample
+
+    def empty(self) -> Sample:
+        """An empty kernel. Nothing is added to the time of a kernel, but no kernel has a shorter one."""
+        return self.ready([self.device.empty_call], None)
 
 
 def _missing(device: Device) -> str:
@@ -122,14 +105,17 @@ def _missing(device: Device) -> str:
     return "" if find_spec("triton") else "needs Triton, which is not installed"
 
 
-def record_activities(work: Callable[[], None]) -> list[Activity]:
-    """Do some work, and return what the device did meanwhile. Raises LostActivities if the profiler fails, and what the work
-    raises."""
+T = TypeVar("T")
+
+
+def record_activities(work: Callable[[], T]) -> tuple[list[Activity], T]:
+    """Do some work. Returns what the device did meanwhile, and what the work returned. Raises LostActivities if the profiler
+    fails, and what the work raises."""
     with _faults_of_the_profiler():
         profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
         profile.start()
     try:
-        work()
+        returned = work()
         torch.cuda.synchronize()
     except BaseException:
         with suppress(Exception):  # what the work has raised says more
@@ -138,7 +124,7 @@ def record_activities(work: Callable[[], None]) -> list[Activity]:
     with _faults_of_the_profiler():
         profile.stop()
         results = profile.profiler.kineto_results if profile.profiler else None
-        return activities_of(results.events() if results else ())
+        return activities_of(results.events() if results else ()), returned
 
 
 @contextmanager
