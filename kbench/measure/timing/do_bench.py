@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from statistics import median
@@ -72,7 +72,17 @@ class BenchTimer:
         self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None
     ) -> Sample:
         """See Timer. The device is kept busy for longer than `launch_ms`."""
-        return partial(self._samples, runs[0], launch_ms, before)
+
+        def sample(warmup_ms: float, rep_ms: float) -> Samples:
+            if not self.device.accelerated or not find_spec("triton"):
+                cold = self.cache == "cold"
+                return Samples(clock_samples(self.device, runs[0], before, warmup_ms, rep_ms, cold=cold))
+            import triton.testing
+
+            with self._driver(launch_ms or 0.0, before):
+                return Samples(triton.testing.do_bench(runs[0], warmup=warmup_ms, rep=rep_ms, return_mode="all"))
+
+        return sample
 
     def empty(self) -> Sample:
         """The overhead of the events. On a host: the time of an empty call. On a device: the time of one empty kernel, minus
@@ -88,29 +98,16 @@ class BenchTimer:
             empty()
             empty()
 
-        def samples(warmup_ms: float, rep_ms: float) -> Samples:
+        sample_one, sample_two = self.ready([empty], None), self.ready([two], None)
+
+        def sample(warmup_ms: float, rep_ms: float) -> Samples:
             if not self.device.accelerated:
-                return self._samples(empty, None, None, 0.0, rep_ms if self.cache == "cold" else HOST_EMPTY_MS)
-            once = self._samples(empty, None, None, warmup_ms, rep_ms)
-            second_ms = median(self._samples(two, None, None, warmup_ms, rep_ms).ms) - median(once.ms)
+                return sample_one(0.0, rep_ms if self.cache == "cold" else HOST_EMPTY_MS)
+            once = sample_one(warmup_ms, rep_ms)
+            second_ms = median(sample_two(warmup_ms, rep_ms).ms) - median(once.ms)
             return Samples([ms - second_ms / 2 for ms in once.ms])
 
-        return samples
-
-    def _samples(
-        self,
-        call: Callable[[], Any],
-        launch_ms: float | None,
-        before: Callable[[], None] | None,
-        warmup_ms: float,
-        rep_ms: float,
-    ) -> Samples:
-        if not self.device.accelerated or not find_spec("triton"):
-            return Samples(clock_samples(self.device, call, before, warmup_ms, rep_ms, cold=self.cache == "cold"))
-        import triton.testing
-
-        with self._driver(launch_ms or 0.0, before):
-            return Samples(triton.testing.do_bench(call, warmup=warmup_ms, rep=rep_ms, return_mode="all"))
+        return sample
 
     @contextmanager
     def _driver(self, launch_ms: float, before: Callable[[], None] | None) -> Iterator[None]:

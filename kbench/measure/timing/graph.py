@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import cycle, islice
 from math import ceil
 from typing import Any
@@ -103,27 +103,21 @@ class GraphTimer:
             )
         calls = max(len(runs), MIN_CALLS)
         graph = self._captured(runs, calls)
-        return partial(self._samples, graph, calls, before)
+
+        def sample(warmup_ms: float, rep_ms: float) -> Samples:
+            first = self._replay(graph, before)()
+            for _ in range(int(warmup_ms / first)):
+                if before:
+                    before()
+                graph.replay()
+            replays = [self._replay(graph, before) for _ in range(max(MIN_REPLAYS, int(rep_ms / first)))]
+            return Samples([replay_ms() / calls for replay_ms in replays])
+
+        return sample
 
     def empty(self) -> Sample:
         """Empty kernels, one after another. The gap between two kernels is all that this timer adds to a call."""
         return self.ready([self.device.empty_call], None)
-
-    def _samples(
-        self,
-        graph: torch.cuda.CUDAGraph,
-        calls: int,
-        before: Callable[[], None] | None,
-        warmup_ms: float,
-        rep_ms: float,
-    ) -> Samples:
-        first = self._replay(graph, before)()
-        for _ in range(int(warmup_ms / first)):
-            if before:
-                before()
-            graph.replay()
-        replays = [self._replay(graph, before) for _ in range(max(MIN_REPLAYS, int(rep_ms / first)))]
-        return Samples([replay_ms() / calls for replay_ms in replays])
 
     def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> Callable[[], float]:
         """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile. The function that is returned
