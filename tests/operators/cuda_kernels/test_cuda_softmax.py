@@ -101,7 +101,8 @@ def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
                     computed = False
                     assert "there is no such kernel, or it cannot hold a row" in str(refusal)
                 needed = N * x.element_size()
-                if packs == 3 or blocks > largest or needed > 1024 * a_thread_each:
+                no_kernel = packs == 3 or (packs == 12 and dtype is torch.float32)
+                if no_kernel or blocks > largest or needed > 1024 * a_thread_each:
                     assert not computed, (dtype, blocks, N)
                 elif needed <= 128 * a_thread_each:
                     assert computed, (dtype, blocks, N)
