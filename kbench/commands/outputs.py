@@ -32,8 +32,8 @@ def write_outputs(
     github: bool,
     unclear_advice: str = "",
 ) -> None:
-    """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
-    give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report.next_steps`."""
+    """Write the exports and print the table. An export to stdout takes the table's place. `unclear_advice` is that of
+    `report.next_steps`."""
     from kbench.comparison import report
     from kbench.comparison.exports import FORMATS
 
@@ -42,8 +42,6 @@ def write_outputs(
     printed = report.text(
         comparison, terminal.width(), sort, verdicts, colour=terminal.colours(), unclear_advice=unclear_advice
     )
-    if comparison.nothing_common:
-        printed = ""
     for path, name in targets.items():
         text = FORMATS[name](comparison)
         if path is None:

@@ -5,7 +5,7 @@ Rows are joined by operator, case and provider, never by their position in the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kbench.analysis import analyse
@@ -36,6 +36,10 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
     of_old, of_new = (_sides(results, axes, options.metric) for results in (old, new))
     keys = sorted({*of_old, *of_new}, key=lambda key: key.order)
     pairs = [Pair(key, of_old.get(key), of_new.get(key)) for key in keys]
+    if not pairs:
+        raise ResultsError(
+            f"{paths[0]} and {paths[1]}: neither file has a row of a provider, so there is nothing to compare"
+        )
     drifts = drifts_by_device(
         analyse(old.rows, old_environment.baseline), analyse(new.rows, new_environment.baseline), axes, options.vary
     )
@@ -58,7 +62,6 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
         drifts,
         differences=tuple(differences(*files, options.vary)),
         notes=tuple(dict.fromkeys(filter(None, notes))),
-        nothing_common=_nothing_common(*labels, pairs),
         places=new_environment.places,
     )
 
@@ -70,10 +73,8 @@ def _labels_and_paths(sources: Sequence[Path | str]) -> tuple[tuple[str, str], l
             f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
         )
     (old, old_path), (new, new_path) = map(parse_source, sources)
-    if (old or str(old_path)) == (new or str(new_path)):
-        if old or new:
-            raise UsageError(f"two files have the label {old or new}; give each its own label: old=a.csv new=b.csv")
-        new = f"{new_path} (again)"  # a file against itself
+    if old and old == new:
+        raise UsageError(f"two files have the label {old}; give each its own label: old=a.csv new=b.csv")
     return (old or str(old_path), new or str(new_path)), [old_path, new_path]
 
 
@@ -139,35 +140,6 @@ def _sides(results: Results, axes: Sequence[str], metric: str) -> dict[Key, Side
         key: Side.of([sessions[number] for number in sorted(sessions)], metric)
         for key, sessions in rows_of_keys.items()
     }
-
-
-# ---- what is said of rows that do not match
-
-
-def _nothing_common(old: str, new: str, pairs: Sequence[Pair]) -> str:
-    """One sentence that says how two files without a common row differ; "" for files that have one."""
-    if any(pair.old and pair.new for pair in pairs):
-        return ""
-    of_old, of_new = _values(pair.key for pair in pairs if pair.old), _values(pair.key for pair in pairs if pair.new)
-    empty = [label for label, values in ((old, of_old), (new, of_new)) if not values]
-    if empty:
-        return f"nothing to compare: {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no row of a provider"
-    different = [
-        f"{name} is {list_words(of_old[name], 3)} in {old} and {list_words(of_new[name], 3)} in {new}"
-        for name in of_old
-        if not set(of_old[name]) & set(of_new[name])
-    ]
-    which = f": {'; '.join(different)}" if different else ""
-    return f"nothing to compare: {old} and {new} have no row in common{which}"
-
-
-def _values(keys: Iterable[Key]) -> dict[str, list[str]]:
-    """The values of each part of the names of some keys."""
-    values: dict[str, dict[str, None]] = {}
-    for key in keys:
-        for name, value in key.parts.items():
-            values.setdefault(name, {})[value] = None
-    return {name: list(texts) for name, texts in values.items()}
 
 
 def _other_weights(old: str, new: str, pairs: Sequence[Pair]) -> str:

@@ -50,8 +50,6 @@ _REFERENCE = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
 def markdown(comparison: Comparison, limit: int = MAX_DOCUMENT_BYTES) -> str:
     """The report in at most `limit` bytes. Its last line counts what was left out."""
     lines = [MARKER, f"### {_headline(comparison)}", "", f"**{escape(report.title(comparison))}**", ""]
-    if comparison.nothing_common:
-        return "\n".join(lines).rstrip() + "\n"
     room, left_out = limit - RESERVE - _size(lines), 0
     for opening, body, closing in _parts(comparison):
         room -= _size([*opening, *closing])
@@ -70,13 +68,7 @@ def markdown(comparison: Comparison, limit: int = MAX_DOCUMENT_BYTES) -> str:
 def _parts(comparison: Comparison) -> Iterator[tuple[list[str], list[str], list[str]]]:
     """The parts of the document below its title, the most important first. Each has the lines that open it, the lines of its
     body, of which some may have no room, and the lines that close it."""
-    notes = [
-        *([report.summary(comparison)] if comparison.gate.text else []),
-        *(f"{name}: {value}" for name, value in report.facts(comparison).items()),
-        *report.drifts(comparison),
-        report.geomean(comparison),
-        *comparison.notes,
-    ]
+    notes = [*([report.summary(comparison)] if comparison.gate.text else []), *report.notes(comparison)]
     yield [], [f"- {escape(note)}" for note in notes], [""]
     yield *_table(report.difference_table(comparison)), [""]
     for changed, rows in report.sections(comparison.rows):
@@ -132,7 +124,7 @@ def commands(comparison: Comparison) -> str:
     """Workflow commands: an error for each verdict that fails the gate, a warning for others that need attention, a notice
     for other changes, and the summary."""
     failing = comparison.options.failing
-    messages = [] if comparison.nothing_common else _messages(comparison)
+    messages = _messages(comparison)
     messages.sort(key=lambda message: (message[0].verdict not in failing, message[0].verdict.rank))
     lines = []
     for row, message, _ in messages[:MOST_ANNOTATIONS]:

@@ -243,8 +243,6 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
     size = abs(change.effect)
     shown_same = size + change.half_width <= margin
     few_sessions = _few_sessions(change)
-    if _one_measurement(change.pair):
-        return Verdict.SAME, (because(Cause.ONE_MEASUREMENT),)
     if any((row.samples or math.inf) <= 1 for side in change.pair.sides for row in side.readings):
         return Verdict.UNCLEAR, (because(Cause.ONE_SAMPLE),)
     if q is None and drift.noise > TOO_NOISY:
@@ -282,12 +280,6 @@ def _what_ran(pair: Pair, *, changed: bool) -> tuple[Reason, ...]:
     old, new = pair.sides
     what_ran = describe_code_change(old.ran, new.ran, changed=changed)
     return (because(Cause.CODE, what_ran=what_ran),) if what_ran else ()
-
-
-def _one_measurement(pair: Pair) -> bool:
-    """Whether both sides are the same measurement, as in a file compared with itself. The start times must be equal, too."""
-    old, new = pair.sides
-    return old.readings == new.readings and all(row.started_at for row in old.readings)
 
 
 def _few_sessions(change: Change) -> tuple[Reason, ...]:

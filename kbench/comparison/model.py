@@ -442,8 +442,6 @@ class Comparison:
     """What else differs between the files."""
     notes: tuple[str, ...] = ()
     """Assumptions, and what the comparison left out."""
-    nothing_common: str = ""
-    """One sentence, set when the sides have no row in common."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Where each provider of the new side is defined, from the folder of the run: `kernels/mine.py:12`."""
 
@@ -486,8 +484,8 @@ class Comparison:
     def gate(self) -> Gate:
         """What the comparison says of the verdicts that the options want to fail on."""
         counts, failing = self.counts, self.options.failing
-        if self.nothing_common:
-            return Gate("undecided", self.nothing_common)
+        if not any(row.old and row.new for row in self.rows):
+            return Gate("undecided", "nothing was comparable: the sides have no row in common")
         if failed := [f"{count} {verdict}" for verdict, count in counts.items() if verdict in failing]:
             return Gate("failed", f"gate failed: {', '.join(failed)} ({self.options.gate_text})")
         asks_for_times = not failing or not OF_TIMES.isdisjoint(failing)
@@ -496,7 +494,7 @@ class Comparison:
             if Verdict.INCOMPARABLE in counts:
                 reason = "no row has values that were measured in the same way on both sides"
             return Gate("undecided", f"nothing was comparable: {reason}")
-        if self.options.strict and (refused := self._measured_differently):
+        if self.options.strict and (refused := counts.get(Verdict.INCOMPARABLE)):
             rows = "row was" if refused == 1 else "rows were"
             return Gate("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")
         clear = any(row.ratio is not None and row.verdict is not Verdict.UNCLEAR for row in self.rows)
@@ -514,15 +512,6 @@ class Comparison:
         ratio."""
         silent = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
         return any(row.old and row.new and row.verdict not in silent for row in self.rows)
-
-    @property
-    def _measured_differently(self) -> int:
-        """The number of rows that have a time on both sides and were measured in different ways."""
-        return sum(
-            bool(row.old.readings and row.new.readings and row.old.differing_conditions(row.new, self.options.vary))
-            for row in self.rows
-            if row.verdict is Verdict.INCOMPARABLE and row.old and row.new
-        )
 
     def _describe_unclear(self) -> str:
         """`no row is slower, but 2 of 6 are unclear (--fail-on slower,unclear fails on them)`"""

@@ -63,8 +63,6 @@ def text(
     Raises UsageError for an unknown order.
     """
     shown = [row for row in ordered(comparison, sort) if not only or row.verdict in only]
-    if comparison.nothing_common:
-        return "\n".join(_paragraphs([headline(comparison)], width)) + "\n"
     hidden = len(comparison.rows) - len(shown)
     parts = sections(shown) if sort == "verdict" else [(True, shown)] if shown else []
     blocks = [
@@ -170,8 +168,6 @@ def title(comparison: Comparison) -> str:
 
 def headline(comparison: Comparison) -> str:
     """The outcome on one line: the result of the gate, if there is a gate, and the counts."""
-    if comparison.nothing_common:
-        return comparison.nothing_common
     return "; ".join(filter(None, [comparison.gate.text, summary(comparison)]))
 
 
@@ -251,14 +247,18 @@ def _moved(drift: Drift, options: CompareOptions, beside_values: bool) -> str:
     return f"{moved}, subtracted from the changes" + (", but not from the old and new values" if beside_values else "")
 
 
-def changed_quantity(comparison: Comparison) -> str:
-    """The head of changes: `time`, or `time - drift` if the machine's drift was removed from them. They are then not the
-    quotients of the two values."""
-    quantity = comparison.options.compared.quantity
-    return f"{quantity} - drift" if _without_drift(comparison) else quantity
+def notes(comparison: Comparison) -> list[str]:
+    """What a reader must know before the rows, a line each."""
+    return [
+        *(f"{name}: {value}" for name, value in facts(comparison).items()),
+        *drifts(comparison),
+        geomean(comparison),
+        *comparison.notes,
+    ]
 
 
 def _without_drift(comparison: Comparison) -> bool:
+    """Whether the machine's drift was removed from the changes. They are then not the quotients of the two values."""
     return comparison.options.compared.drifts and any(drift.subtracted for drift in comparison.drifts.values())
 
 
@@ -359,7 +359,8 @@ def row_table(rows: Sequence[JudgedRow], comparison: Comparison) -> Table:
     q, the verdict and the reason. Columns that are empty in all rows are left out."""
     metric = comparison.options.compared
     names = [name_parts(row, comparison.common) for row in rows]
-    numbers = (f"old {metric.unit}", f"new {metric.unit}", changed_quantity(comparison), "95% interval", Q)
+    quantity = f"{metric.quantity} - drift" if _without_drift(comparison) else metric.quantity
+    numbers = (f"old {metric.unit}", f"new {metric.unit}", quantity, "95% interval", Q)
     lines = [
         [*name.values(), *row_numbers(row, comparison), mark(row), row.reason]
         for name, row in zip(names, rows, strict=True)

@@ -61,7 +61,7 @@ class ComparisonView(Comparison):
         """The headline and a table of the rows, those that need attention first. What a file says is text, and its dollar signs
         start no formula."""
         head = "<br>".join(html.escape(line) for line in (report.title(self), report.headline(self)))
-        rows = [] if self.nothing_common else report.ordered(self)
+        rows = report.ordered(self)
         frame = self._frame(rows[:MOST_ROWS]).replace("", pd.NA).dropna(axis="columns", how="all")
         table = frame.to_html(index=False, na_rep="", float_format="{:.4g}".format, border=0) if rows else ""
         more = f"<p>{len(rows) - MOST_ROWS} more rows are in <code>.frame</code></p>" if len(rows) > MOST_ROWS else ""

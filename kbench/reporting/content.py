@@ -12,7 +12,7 @@ from kbench.analysis import Analysis
 from kbench.analysis.files import ResultsFile, load_sources
 from kbench.analysis.metrics import DRAWN, default_metric
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting import Choices, plot
+from kbench.plotting import Choices, plot, plot_changes
 from kbench.reporting.inline import inline_svg
 from kbench.reporting.machine import measurement, runs
 from kbench.reporting.table import PageTable, number, page_table
@@ -83,17 +83,35 @@ def content(
 
 
 def _comparison(files: Sequence[Path | str], baseline: Path | str, where: str) -> dict[str, Any]:
-    """The files against the baseline, which may be one of them."""
+    """The files against the baseline, which may be one of them: counts, notes, differences, pictures, and the table of
+    `kbench compare`, with the verdicts that need attention first."""
+    from kbench.comparison import report
     from kbench.comparison.compare import compare_results  # scipy, which this needs, is slow to import
     from kbench.comparison.model import CompareOptions
-    from kbench.reporting.comparison_part import comparison_part
 
     old = parse_source(baseline)[1].resolve()
     contenders = [file for file in files if parse_source(file)[1].resolve() != old] or list(files)
     if len(contenders) > 1:
         names = " and ".join(map(str, contenders))
         raise UsageError(f"--baseline compares one file with the baseline, but got {names}; name one of them")
-    return comparison_part(compare_results(baseline, *contenders, options=CompareOptions(where=where)))
+    comparison = compare_results(baseline, *contenders, options=CompareOptions(where=where))
+    rows = report.ordered(comparison)
+    table = report.row_table(rows, comparison)
+    words = [row.verdict.value for row in rows]  # their colour stands for their sign
+    columns = [
+        (head, words if head == "verdict" else cells)
+        for head, cells in zip(table.header, zip(*table.rows, strict=True), strict=True)
+    ]
+    return {
+        "title": report.title(comparison),
+        "counts": comparison.counts,
+        "notes": [*report.notes(comparison), *report.next_steps(comparison)],
+        "differences": report.difference_table(comparison).rows,
+        "pictures": [inline_svg(picture) for picture in plot_changes(comparison, Choices())]
+        if comparison.comparable
+        else [],
+        "table": page_table(columns, ["verdict", "provider", "dtype"]),
+    }
 
 
 def _summary(source: ResultsFile) -> dict[str, Any]:
