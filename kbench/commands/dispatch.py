@@ -62,7 +62,6 @@ def dispatch(
     """
     from kbench.dispatching.dispatch import DispatchOptions
     from kbench.dispatching.dispatch import dispatch as find
-    from kbench.dispatching.python_source import function_lines
 
     if out is not None and out.suffix != ".py":
         raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
@@ -73,7 +72,7 @@ def dispatch(
     dispatched = find(sources, options, where)
     providers = ", ".join(dispatched.decision.providers)
     print(f"providers: {providers}; {dispatched.decision.general} has a trusted time in every case")
-    for line in function_lines(dispatched.decision, dispatched.evidence):
+    for line in dispatched.decision.lines:
         print(line)
     for line in dispatched.report_lines:
         print(line)

@@ -10,16 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from kbench.analysis.files import load_sources
+from kbench.analysis.files import ResultsFile, load_sources
 from kbench.dispatching.evidence import Evidence, evidence_of
 from kbench.dispatching.grow import grow
-from kbench.dispatching.python_source import header, python_source
 from kbench.dispatching.regret import Loss, held_out_losses, measured_losses, regret_line
 from kbench.dispatching.tree import Decision
 from kbench.errors import UsageError
 from kbench.files import replace
 from kbench.plotting.maps import ChoicePanel, Dot
+from kbench.plotting.results import machine_line, method_line
 from kbench.results.stamps import now
+from kbench.text.printable import printable
+from kbench.version import __version__
 
 MOST_MAPS = 9
 CELLS = 120
@@ -76,7 +78,7 @@ class Dispatch:
     def write(self, path: Path) -> list[Path]:
         """Write the Python file and, if a size varies, the map beside it. Returns their paths. Raises ResultsError if a file
         cannot be written."""
-        contents: dict[Path, str | bytes] = {path: python_source(self.decision, self.evidence, self.header)}
+        contents: dict[Path, str | bytes] = {path: self.decision.source(self.header)}
         if self.panels:
             from kbench.plotting.maps import choice_map
 
@@ -115,7 +117,7 @@ def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str =
     elif options.holdout:
         report.append("no regret at held-out cases: the results have a single shape, and the test needs two")
     warnings = [warning for source in sources for warning in source.warnings]
-    head = header(decision, evidence, sources, report, now())
+    head = _header(decision, evidence, sources, report)
     return Dispatch(decision, evidence, measured, held_out, report, head, warnings)
 
 
@@ -123,6 +125,33 @@ def _gain(name: str, evidence: Evidence, losses: Sequence[Loss]) -> float:
     """How much faster a provider is than the chosen ones, as a share, in the case where that is most."""
     regrets = evidence.measured[:, evidence.providers.index(name)]
     return max(float((1 + loss.regret) / (1 + regret) - 1) for loss, regret in zip(losses, regrets, strict=True))
+
+
+def _header(decision: Decision, evidence: Evidence, sources: Sequence[ResultsFile], report: Sequence[str]) -> list[str]:
+    """What the written files say about their origin and their limits."""
+    sizes = [
+        f"{name} from {min(values)} to {max(values)}" if min(values) < max(values) else f"{name}={values[0]}"
+        for name in evidence.numbers
+        for values in [evidence.values(name)]
+    ]
+    words = [f"{name}: {', '.join(map(str, measured))}" for name, measured in decision.words.items()]
+    fixed = [f"only {name}={value}" for name, value in evidence.fixed.items()]
+    lines = [
+        f"The provider of {evidence.operator} for a shape. kbench {__version__} made this file at {now()}; do not edit it.",
+        *(f"From {source.path}: {machine_line(source)} · {method_line([source])}" for source in sources),
+        f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
+        *(f"{line[0].upper()}{line[1:]}." for line in report),
+    ]
+    if decision.providers == [decision.general]:
+        lines.append(f"{decision.general} has a trusted time in every measured case. `choose` always returns it.")
+    else:
+        lines += [
+            f"{decision.general} has a trusted time in every measured case. "
+            "It is also returned if the dtype, or another argument that is text, has a value that was not measured.",
+            "Sizes that were not measured follow the thresholds, which lie between measured sizes. Where a size is outside the "
+            f"bounds of the chosen provider (low <= N <= high), `choose` returns {decision.general}.",
+        ]
+    return [printable(line) for line in lines]
 
 
 def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:

@@ -50,10 +50,9 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     used = _used(evidence, limit, margin)
     cases = range(len(evidence.points))
     tree = _Grower(evidence, used, margin).grow(np.array(cases), 0, frozenset(map(evidence.words, cases))).tree
-    words = {argument.name: argument.words for argument in evidence.arguments if argument.type_name == "str"}
     if isinstance(tree, Leaf) and not tree.within:
-        return Decision(tree, tree.provider, words)  # for words that were not measured, too
-    return Decision(tree, evidence.providers[used[0]], words)
+        return Decision(tree, tree.provider, evidence.arguments)  # for words that were not measured, too
+    return Decision(tree, evidence.providers[used[0]], evidence.arguments)
 
 
 def _used(evidence: Evidence, limit: int, margin: float) -> list[int]:

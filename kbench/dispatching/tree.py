@@ -1,13 +1,18 @@
-"""A decision tree: it asks for a size, a product of sizes or a word, and names a provider at each end."""
+"""A decision tree, and the Python function that it is: it asks for a size, a product of sizes or a word, and names a provider
+at each end."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from kbench.dispatching.evidence import Point
+from kbench.dispatching.evidence import Argument, Point
 from kbench.results.case import Value
+
+CODE_INDENT = "    "
 
 
 @dataclass(frozen=True)
@@ -29,9 +34,6 @@ class Threshold:
     factors: tuple[str, ...]
     limit: float
 
-    def holds(self, point: Point) -> bool:
-        return math.prod(point[name] for name in self.factors) <= self.limit  # type: ignore[misc]
-
 
 @dataclass(frozen=True)
 class Is:
@@ -39,9 +41,6 @@ class Is:
 
     name: str
     word: Value
-
-    def holds(self, point: Point) -> bool:
-        return point[self.name] == self.word
 
 
 @dataclass(frozen=True)
@@ -61,27 +60,59 @@ class Decision:
     """A tree, and what it does not cover.
 
     general  the provider with a trusted time in every case: for words that were not measured, and outside of `Leaf.within`
-    words    the measured words by argument, without booleans
     """
 
     tree: Tree
     general: str
-    words: Mapping[str, tuple[Value, ...]]
+    arguments: Sequence[Argument]
 
-    def choose(self, point: Point) -> str:
-        """The provider for a point, as the emitted function chooses it."""
-        if any(point[name] not in words for name, words in self.words.items()):
-            return self.general
-        node = self.tree
-        while isinstance(node, Branch):
-            node = node.yes if node.test.holds(point) else node.no
-        inside = all(low <= point[name] <= high for name, (low, high) in node.within.items())  # type: ignore[operator]
-        return node.provider if inside else self.general
+    @property
+    def words(self) -> dict[str, tuple[Value, ...]]:
+        """The measured words by argument, without booleans."""
+        return {argument.name: argument.words for argument in self.arguments if argument.type_name == "str"}
 
     @property
     def providers(self) -> list[str]:
         """What can be chosen, the general one first."""
         return list(dict.fromkeys([self.general, *(leaf.provider for leaf in leaves(self.tree))]))
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The function."""
+        arguments = ", ".join(f"{argument.name}: {argument.type_name}" for argument in self.arguments)
+        general = f"return {_literal(self.general)}"
+        body = ['"""The provider for a shape. The head of this file says which shapes were measured."""']
+        if isinstance(self.tree, Branch) or self.tree.within:
+            for name, words in self.words.items():
+                body += [f"if {name} not in {_tuple(words)}:", CODE_INDENT + general]
+        body += _statements(self.tree, general)
+        return [f"def choose({arguments}) -> str:", *(CODE_INDENT + line for line in body)]
+
+    @cached_property
+    def _function(self) -> Callable[..., str]:
+        names: dict[str, Any] = {}
+        exec("\n".join(self.lines), names)
+        function: Callable[..., str] = names["choose"]
+        return function
+
+    def choose(self, point: Point) -> str:
+        """The provider for a point: what the function returns."""
+        return self._function(**point)
+
+    def source(self, header: Sequence[str]) -> str:
+        """The Python file, which needs no package. `header` are the lines of the comment at its top."""
+        lines = [
+            *(f"# {line}".rstrip() for line in header),
+            "",
+            "from __future__ import annotations",
+            "",
+            f"PROVIDERS = {_tuple(self.providers)}",
+            '"""All that `choose` can return. The first one has a trusted time in every measured case."""',
+            "",
+            "",
+            *self.lines,
+        ]
+        return "\n".join(lines) + "\n"
 
 
 def leaves(tree: Tree) -> Iterator[Leaf]:
@@ -90,3 +121,39 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
     else:
         yield from leaves(tree.yes)
         yield from leaves(tree.no)
+
+
+# ---- the tree as statements of Python
+
+
+def _statements(tree: Tree, general: str) -> Iterator[str]:
+    """The statements of a tree. All its paths return, so no `else` is needed."""
+    if isinstance(tree, Branch):
+        yield f"if {_condition(tree.test)}:"
+        yield from (CODE_INDENT + line for line in _statements(tree.yes, general))
+        yield from _statements(tree.no, general)
+    elif tree.within:
+        yield f"if {' and '.join(f'{low} <= {name} <= {high}' for name, (low, high) in tree.within.items())}:"
+        yield f"{CODE_INDENT}return {_literal(tree.provider)}"
+        yield general
+    else:
+        yield f"return {_literal(tree.provider)}"
+
+
+def _condition(test: Threshold | Is) -> str:
+    """A question as a Python expression."""
+    if isinstance(test, Threshold):
+        limit = int(test.limit) if test.limit.is_integer() else test.limit
+        return f"{' * '.join(test.factors)} <= {limit}"
+    if test.word is True or test.word is False:
+        return test.name if test.word else f"not {test.name}"
+    return f"{test.name} == {_literal(test.word)}"
+
+
+def _tuple(words: Sequence[Value]) -> str:
+    elements = ", ".join(map(_literal, words))
+    return f"({elements},)" if len(words) == 1 else f"({elements})"
+
+
+def _literal(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
