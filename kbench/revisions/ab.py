@@ -19,9 +19,8 @@ from kbench.errors import UsageError
 from kbench.execute.lock import hold
 from kbench.execute.writer import check_writable
 from kbench.results.stamps import digest
-from kbench.revisions import side as sides
 from kbench.revisions.repository import Repository
-from kbench.revisions.side import SessionLimit, SideSessions
+from kbench.revisions.side import RevisionSide, SessionLimit, check_out
 
 Note = Callable[[str], None]
 
@@ -86,14 +85,10 @@ def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note:
         out = {label: options.out.absolute() / f"{label}.csv" for label in named}
         for csv in out.values():
             check_writable(csv)
-        checked_out = [sides.check_out(label, named[label], repository, folder, note) for label in named]
-        if options.build:
-            checked_out = [sides.build(side, options.build, repository, note) for side in checked_out]
-        base, head = (
-            SideSessions(side, repository, side.folder(repository, Path.cwd()), arguments, out[side.label], note)
-            for side in checked_out
-        )
-        ended = _alternate(base, head, comparing, options.budget_s, note)
+        base, head = (check_out(label, named[label], repository, folder, out[label], note) for label in named)
+        for side in (base, head) if options.build else ():
+            side.build(options.build)
+        ended = _alternate(base, head, arguments, comparing, options.budget_s)
         return Alternated(_compare(base, head, comparing), {"base": base.count, "head": head.count}, ended)
 
 
@@ -138,27 +133,29 @@ def _remove(repository: Repository, folder: Path) -> None:
     repository.forget_worktrees(folder)
 
 
-def _alternate(base: SideSessions, head: SideSessions, options: CompareOptions, budget_s: float, note: Note) -> str:
+def _alternate(
+    base: RevisionSide, head: RevisionSide, arguments: Sequence[str], options: CompareOptions, budget_s: float
+) -> str:
     """Measure base, head, head, base, base, head, ... so that a drift of the machine affects both sides alike. Returns why it
     ended.
 
     Stops when both sides have FEWEST_SESSIONS and no row is unclear, when both have MOST_SESSIONS, or when another pair of
     sessions would probably exceed the budget. The first pair is measured in any case; none of its sessions may take longer
-    than the whole budget. Raises what SideSessions.measure and compare_results raise.
+    than the whole budget. Raises what RevisionSide.measure and compare_results raise.
     """
     began, longest_s, order = time.monotonic(), 0.0, (base, head)
     while True:
         pair_began = time.monotonic()
-        for sessions in order:
+        for side in order:
             session_began = time.monotonic()
             try:
-                sessions.measure(budget_s)
+                side.measure(arguments, budget_s)
             except SessionLimit as error:
                 if base.count and head.count:
                     return str(error)
                 raise SessionLimit(f"{error}; give more, or measure fewer cases") from None
             seconds = time.monotonic() - session_began
-            note(f"session {sessions.count} of {sessions.side.name}: {seconds:.1f} s")
+            side.note(f"session {side.count} of {side.name}: {seconds:.1f} s")
         order = (order[1], order[0])
         longest_s = max(longest_s, time.monotonic() - pair_began)
         if head.count >= FEWEST_SESSIONS:
@@ -171,5 +168,5 @@ def _alternate(base: SideSessions, head: SideSessions, options: CompareOptions, 
             return f"the budget is spent{few if head.count < FEWEST_SESSIONS else ''}"
 
 
-def _compare(base: SideSessions, head: SideSessions, options: CompareOptions) -> Comparison:
+def _compare(base: RevisionSide, head: RevisionSide, options: CompareOptions) -> Comparison:
     return compare_results(f"base={base.csv}", f"head={head.csv}", options=options)

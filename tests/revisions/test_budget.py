@@ -29,17 +29,19 @@ def test_no_pair_of_sessions_begins_that_would_exceed_the_budget(
 
     class Sessions:
         def __init__(self, name: str) -> None:
-            self.side, self.csv, self.count = SimpleNamespace(name=name), Path(name), 0
+            self.name, self.csv, self.count = name, Path(name), 0
 
-        def measure(self, limit_s: float) -> None:
+        def measure(self, arguments: object, limit_s: float) -> None:
             self.count += 1
-            order.append(self.side.name)
+            order.append(self.name)
+
+        def note(self, line: str) -> None: ...
 
     unclear = SimpleNamespace(rows=[SimpleNamespace(verdict=Verdict.UNCLEAR)])
     monkeypatch.setattr(ab, "_compare", lambda *arguments: unclear)
     monkeypatch.setattr(ab, "time", SimpleNamespace(monotonic=lambda: 10.0 * len(order)))
     base, head = Sessions("base"), Sessions("head")
     sides: Any = (base, head)
-    assert ab._alternate(*sides, CompareOptions(), budget_s, lambda line: None) == ended
+    assert ab._alternate(*sides, (), CompareOptions(), budget_s) == ended
     assert base.count == head.count == sessions
     assert order[:4] == ["base", "head", "head", "base"][: 2 * sessions]
