@@ -16,7 +16,7 @@ import typing
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -606,16 +606,6 @@ def decode_request(line: bytes) -> tuple[str, Request]:
     """The secret of a line and its request. Raises ProtocolError."""
     secret, kind, data = _parts(line)
     return secret, _decoded(_REQUESTS.get(kind), data)
-
-
-Part = TypeVar("Part")
-
-
-def as_decoded(part: Part) -> Part:
-    """A dataclass that is part of a message, as the parent will decode it. Raises ProtocolError, TypeError and ValueError
-    when it cannot be sent."""
-    checked: Part = _decoded(type(part), json.dumps(dataclasses.asdict(part)))  # type: ignore[call-overload]
-    return checked
 
 
 def _parts(line: bytes) -> tuple[str, str, str]:

@@ -7,10 +7,9 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -22,17 +21,10 @@ from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.plugins import Running, unwatched
-from kbench.protocol import (
-    Catalog,
-    OperatorInfo,
-    PluginError,
-    ProviderInfo,
-    as_decoded,
-)
+from kbench.protocol import Catalog, OperatorInfo, PluginError, ProviderInfo
 from kbench.results.case import INTEGER_LIMIT, MODES, Value
 from kbench.results.environment import Machine
 from kbench.results.stamps import digest
-from kbench.text.exception_text import describe_exception
 from kbench.version import __version__
 
 PACKAGES = (
@@ -60,15 +52,13 @@ SECRET_NAME = re.compile(
 
 
 def make_catalog(
-    device: Device, telemetry: Telemetry, failures: list[PluginError], running: Running = unwatched
+    device: Device, telemetry: Telemetry, failures: Sequence[PluginError], running: Running = unwatched
 ) -> Catalog:
-    """The catalog of this machine. Appends to `failures` what cannot be described."""
+    """The catalog of this machine. `failures` are those of plug-ins."""
     operators = {}
     for name in registry.operator_names():
         operator = registry.operator(name)
-        info = _guarded(_plugin(operator), f"operator {name}", failures, partial(describe_operator, operator))
-        if info is not None:
-            operators[name] = replace(info, providers=_providers(operator, device, failures, running))
+        operators[name] = replace(describe_operator(operator), providers=_providers(operator, device, running))
     return Catalog(
         device=device.info,
         devices=tuple(devices(device.type)),
@@ -96,18 +86,13 @@ def describe_operator(operator: Operator) -> OperatorInfo:
     )
 
 
-def _providers(
-    operator: Operator, device: Device, failures: list[PluginError], running: Running
-) -> dict[str, ProviderInfo]:
-    """The operator's providers by name. A provider that cannot be described is left out and appended to `failures`."""
+def _providers(operator: Operator, device: Device, running: Running) -> dict[str, ProviderInfo]:
+    """The operator's providers by name."""
     described = {}
     for provider in operator.providers.values():
-        where = f"provider {provider.name}"
         watching = running if provider.plugin and provider.available else unwatched
-        with watching(provider.plugin or "", "ask", f"{where} of plug-in {provider.plugin}"):
-            info = _guarded(provider.plugin, where, failures, partial(_provider, provider, device))
-        if info is not None:
-            described[provider.name] = info
+        with watching(provider.plugin or "", "ask", f"provider {provider.name} of plug-in {provider.plugin}"):
+            described[provider.name] = _provider(provider, device)
     return described
 
 
@@ -128,24 +113,6 @@ def _default(value: Any) -> Value:
     if value is None or isinstance(value, (bool, float, str)):
         return value
     return int(value) if isinstance(value, int) and abs(value) < INTEGER_LIMIT else str(value)
-
-
-Info = TypeVar("Info", OperatorInfo, ProviderInfo)
-
-
-def _guarded(plugin: str | None, where: str, failures: list[PluginError], make: Callable[[], Info]) -> Info | None:
-    """What `make` returns, if the parent will accept it. Otherwise appends the reason to `failures` and returns None: a
-    plug-in may register anything."""
-    try:
-        return as_decoded(make())
-    except Exception as error:  # noqa: BLE001  the plug-in's own failure, whatever it is
-        failures.append(PluginError(plugin or "kbench", where, describe_exception(error)))
-        return None
-
-
-def _plugin(operator: Operator) -> str | None:
-    """The plug-in that registered the operator's first provider."""
-    return next((provider.plugin for provider in operator.providers.values()), None)
 
 
 def describe_machine(device: Device, telemetry: Telemetry) -> Machine:
