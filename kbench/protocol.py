@@ -410,7 +410,11 @@ class Catalog:
 RECORD = "record"
 """The step in which a provider is called for its kernels. It is the last one, and the row is complete without it."""
 
+COMPUTE = "compute"
+"""The step in which a worker that checks draws inputs and computes what a call must deliver for them."""
+
 STEPS = {
+    COMPUTE: "computing",
     "import": "importing it",
     "load": "loading it",
     "ask": "asking whether it is available",
@@ -420,7 +424,7 @@ STEPS = {
     RECORD: "recording its kernels",
 }
 """The steps in which a worker runs other people's code, and how reasons and progress name them. A plug-in is imported, a
-script or a problem loaded. The others are those of a provider."""
+script or a problem loaded, a reference called. The others are those of a provider."""
 
 NO_INDEX = -1
 """The index of what is no configuration."""

@@ -58,6 +58,7 @@ def check(
     from kbench.execute.prepare import try_operator
     from kbench.execute.progress import make_progress
     from kbench.execute.supervisor import WorkerSupervisor
+    from kbench.execute.worker import WorkerFailed
     from kbench.judging.answer import CheckAnswer, check_provider, exit_status
     from kbench.judging.judge import command_again
     from kbench.protocol import CatalogRequest
@@ -82,7 +83,12 @@ def check(
             with make_progress(tasks) as display:
                 for task in tasks:
                     display.begin(task)
-                    checked = list(supervisor.check(task, display))
+                    try:
+                        checked = list(supervisor.check(task, display))
+                    except WorkerFailed as lost:  # no provider is to blame
+                        display.note(f"{lost}; mend the reference, or leave the case out with --set")
+                        display.advance(task, "left out")
+                        continue
                     rows += checked
                     checked_cases += 1
                     display.advance(task, f"checked{_first_failures(checked)}")

@@ -61,7 +61,8 @@ class Operator:
     reference  `(*inputs, **scalars and choices) -> output`, or a tuple of outputs: the mathematical definition. Floating-point
                inputs arrive as float64, all others (labels, masks) unchanged. A keyword-only argument with the name of a
                scalar, a choice or an axis gets its value from the case, and `dtype` the name of the case's dtype
-    scalars    numbers and booleans that a config can sweep: name -> default
+    scalars    numbers and booleans that a config can sweep: name -> default. A size of a tensor may be one. kbench tries other
+               sizes of axes only
     choices    parameters that are words: name -> allowed values. The first value is the default. A choice that a tensor names
                as its dtype has dtypes as values, and `same` for the dtype of the case. Functions need not take such a choice,
                as they see the dtypes of their inputs. A provider declines dtypes that it cannot take with `supports`. A
@@ -500,7 +501,7 @@ def _tensor_faults(operator: Operator) -> Iterator[str]:
             yield f"tensor {_quoted(name)}: {why}"
         if name in columns:
             yield f"the name {name!r} is used both for a tensor and for an axis, scalar or choice; rename one of them"
-        yield from _strange(f"axes of {name}", sorted(tensor.axes), operator.axes)
+        yield from _strange(f"axes of {name}", sorted(tensor.axes), [*operator.axes, *operator.scalars])
         yield from _strange(f"dtype of {name}", filter(None, [tensor.dtype]), [*ITEMSIZE, *operator.choices])
     for choice in sorted(operator.dtype_choices):
         subject = f"choice {choice}, which sets the dtype of a tensor"

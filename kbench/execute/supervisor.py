@@ -15,6 +15,7 @@ from kbench.execute.plan import requirements
 from kbench.execute.wall_time import seen_from_outside
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
+    COMPUTE,
     RANDOM,
     RECORD,
     CallRecorded,
@@ -116,33 +117,55 @@ class WorkerSupervisor:
         if faults:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what) for fault in faults])
 
-    def check(self, task: Task, listener: Listener, *, without_edges: bool = False) -> Iterator[Row]:
+    def check(
+        self,
+        task: Task,
+        listener: Listener,
+        *,
+        without_edges: bool = False,
+        candidates: WorkerSupervisor | None = None,
+        folder: str = "",
+    ) -> Iterator[Row]:
         """Yield a row per configuration and edge input, or for random inputs alone. A configuration that kills the worker on
         an edge input gets a row that says so, and the others follow. After two such inputs in a row the rest is not tried,
-        unless the task says so."""
-        edges = () if without_edges else self.ready(task).catalog.operators[task.case.operator].edges[task.case.mode]
+        unless the task says so. An edge input on which the reference kills it is left out; random inputs raise WorkerFailed.
+
+        With `candidates`, the configurations run in the worker of that supervisor. This one's worker knows none of them: it
+        draws the inputs, and judges the outputs. Both pass tensors through files of the folder."""
+        asked = replace(task, requirements={}) if candidates else task  # they name what the configurations are made of
+        edges = () if without_edges else self.ready(asked).catalog.operators[task.case.operator].edges[task.case.mode]
         rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
+        left_out: list[tuple[str, str]] = []
         unblamed = 0
         while left := [
             configuration for configuration in task.configurations if self._is_checked(configuration, task, rows)
         ]:
+            some = replace(task, configurations=tuple(left))
+            request = CheckRequest(
+                replace(asked, configurations=some.configurations), (*rows, *left_out), without_edges, folder
+            )
             try:
-                request = CheckRequest(replace(task, configurations=tuple(left)), tuple(rows), without_edges)
-                for event in self.ready(task).ask(request):
-                    listener.event(event, self._place)
-                    for row in event.rows if isinstance(event, Rows) else ():
-                        rows[row.configuration_name, row.edge] = row
-                        self._deaths.pop(row.configuration_name, None)
-                        yield row
+                for row in self._checked(request, some, listener, candidates):
+                    rows[row.configuration_name, row.edge] = row
+                    self._deaths.pop(row.configuration_name, None)
+                    yield row
                 break
             except WorkerFailed as lost:
                 self._end_worker()
                 if lost.step is None:
                     unblamed += 1
                     if unblamed == MOST_UNBLAMED:
-                        raise
+                        raise WorkerFailed(lost.status, f"{task.case.label}: {lost.reason} between two steps") from None
                     continue
-                guilty, edge = left[lost.step.index], lost.step.edge
+                edge = lost.step.edge
+                if lost.step.step == COMPUTE:
+                    where = f"{task.case.label}: {lost.step.name}, on {edge} inputs: {lost.reason}"
+                    if edge == RANDOM:
+                        raise WorkerFailed(lost.status, where) from None
+                    listener.note(f"left out {where}")
+                    left_out += [(configuration.name, edge) for configuration in left]
+                    continue
+                guilty = left[lost.step.index]
                 if (guilty.name, edge) in rows:
                     raise  # not caused by an edge input: it would happen again and again
                 self._add_death(guilty, f"{edge} of {task.case.label}", lost)
@@ -154,18 +177,17 @@ class WorkerSupervisor:
                     if (configuration.name, edge) not in rows:
                         yield replace(not_tried, edge=edge)
 
-    def check_elsewhere(
-        self, task: Task, listener: Listener, candidates: WorkerSupervisor, folder: str, *, without_edges: bool = False
+    def _checked(
+        self, request: CheckRequest, task: Task, listener: Listener, candidates: WorkerSupervisor | None
     ) -> Iterator[Row]:
-        """The same rows, but the configurations run in the worker of another supervisor. This one's worker knows none of them:
-        it draws the inputs, and judges the outputs. Both pass tensors through files of the folder."""
-        bare = replace(task, requirements={})  # they name what the configurations are made of
-        worker = self.ready(bare)
-        for event in worker.ask(CheckRequest(bare, (), without_edges, folder)):
-            if isinstance(event, CallRequest):
+        """The rows that the worker answers with."""
+        worker = self.ready(request.task)
+        for event in worker.ask(request):
+            if candidates and isinstance(event, CallRequest):
                 worker.reply(candidates.call(task, event, listener))
-            else:
-                yield from event.rows if isinstance(event, Rows) else ()
+                continue
+            listener.event(event, self._place)
+            yield from event.rows if isinstance(event, Rows) else ()
 
     def call(self, task: Task, request: CallRequest, listener: Listener) -> Delivered:
         """What a configuration delivers on inputs of another worker. A process that dies is its end."""

@@ -308,7 +308,7 @@ def _slow(step: StepBegun, seconds: float) -> str:
     """`mine: building for 20 s so far, on odd columns; kbench ends it after 600 s (build_timeout_s)`"""
     edge = f", on {step.edge}" if step.edge else ""
     setting = "build_timeout_s" if step.step == "build" else "timeout_s"
-    limit = f"{step.limit_s:g} s" + (f" ({setting})" if step.index >= 0 else "")
+    limit = f"{step.limit_s:g} s" + (f" ({setting})" if step.index >= 0 or step.edge else "")
     return f"{step.name}: {STEPS[step.step]} for {seconds:g} s so far{edge}; kbench ends it after {limit}"
 
 

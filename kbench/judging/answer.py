@@ -398,6 +398,8 @@ def _untimed(timed: Sequence[Row], checked: CheckedProvider) -> str:
         return CHECKED_REASON if all(row.status is Status.CHECKED for row in timed) else ""
     if checked.failures:
         return "not timed: it is not right"
+    if checked.left_out_cases:
+        return "not timed: not all cases were checked"
     return "not timed: there is no baseline" if checked.tried_cases else "not timed: it took part in no case"
 
 

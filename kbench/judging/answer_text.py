@@ -54,7 +54,7 @@ def verdict_lines(
 def _correct(provider: JudgedProvider) -> Iterator[str]:
     left_out = plural(provider.left_out_cases, "case") if provider.left_out_cases else ""
     if provider.correct is None and left_out:
-        yield f"unknown: kbench was interrupted and has not checked {left_out}; no failure before that"
+        yield f"unknown: kbench has not checked {left_out}; no failure in the others"
     elif provider.correct is None:
         yield "unknown: kbench could not check it in any case"
     elif provider.correct:

@@ -25,6 +25,7 @@ from kbench.execute import progress
 from kbench.execute.plan import Plan, find_extremes, make_plan, requirements, spread_cases
 from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
+from kbench.execute.worker import WorkerFailed
 from kbench.judging.answer import JudgeAnswer, exit_status, judge_provider
 from kbench.judging.ledger import Timing, contend
 from kbench.judging.profile import profile_of
@@ -35,6 +36,7 @@ from kbench.protocol import Catalog, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 from kbench.sources.source_config import SourceConfig, load_source_or_config
+from kbench.text.printable import printable
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -42,6 +44,12 @@ Note = Callable[[str], None]
 
 CASES = 12
 """How many cases of a config are timed, if the user chooses none with `--set` or `--profile`."""
+
+FAULT_SHOWN = 200
+"""The most characters of the fault of a random shape that a note has."""
+
+BEYOND_S = 15.0
+"""How long the reference may take for the shape beyond 2^31 elements. One that loops over rows in Python takes hours."""
 
 SEEDS = 10**12
 """Seeds are drawn from the system's randomness below this number: nobody foresees the shapes and the inputs."""
@@ -246,7 +254,8 @@ def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[st
     shapes = _allowed(workers, [replace(like, case=case) for case in drawn], note)
     memory_bytes = catalog.memory_bytes if accelerated and count else None
     beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=sweep.measure.seed)
-    last = [replace(like, case=beyond)] if beyond else []
+    hasty = like.settings.model_copy(update={"timeout_s": min(like.settings.timeout_s, BEYOND_S)})
+    last = [replace(like, case=beyond, settings=hasty)] if beyond else []
     tasks = [*first, *shapes, *last]
     checks = Checks({name: [] for name in names}, len(shapes) + len(last), len(tasks))
     if reason := workers.why_in_one_process(sweep.operator):
@@ -256,14 +265,18 @@ def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[st
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
-                done = "checked"
-                for row in workers.check(task, display, sweep.info, without_edges=task in last):
-                    if task in last and row.status is Status.OOM:
-                        done = f"left out: {row.configuration_name}: {row.reason}"
-                        continue
-                    checks.rows[row.configuration_name].append(row)
+                done, complete = "checked", True
+                try:
+                    for row in workers.check(task, display, sweep.info, without_edges=task in last):
+                        if task in last and row.status is Status.OOM:
+                            done = f"left out: {row.configuration_name}: {row.reason}"
+                            continue
+                        checks.rows[row.configuration_name].append(row)
+                except WorkerFailed as lost:  # none of the candidates is to blame
+                    display.note(f"{lost}; mend the reference, or leave the case out" if task in first else str(lost))
+                    done, complete = "left out", task not in first  # the user asked for none of the others
                 display.advance(task, done)
-                checks.left_out_cases -= 1
+                checks.left_out_cases -= complete
                 if all(any(row.status.failed for row in rows) for rows in checks.rows.values()):
                     break
     except KeyboardInterrupt:
@@ -278,13 +291,12 @@ def _allowed(workers: TwoWorkers, tasks: Sequence[Task], note: Note) -> list[Tas
         try:
             workers.try_operator(task, whole=True)
         except ConfigError as fault:  # the reference has no value there: no fault of a provider
-            faults.append(f"{task.case.label}: {fault}")
+            faults.append(str(fault))
         else:
             allowed.append(task)
     if faults:
-        note(
-            f"left out {plural(len(faults), 'random shape')}, which the operator does not accept; the first is {faults[0]}"
-        )
+        first = printable(faults[0], FAULT_SHOWN)
+        note(f"left out {plural(len(faults), 'random shape')}, which the operator does not accept: {first}")
     return allowed
 
 

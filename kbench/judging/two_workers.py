@@ -106,8 +106,9 @@ class TwoWorkers:
         """Rows as `WorkerSupervisor.check` yields them."""
         if self.why_in_one_process(task.case.operator) or info.tensor_bytes(task.case) > APART_BYTES:
             return self._candidates.check(task, listener, without_edges=without_edges)
-        folder = self._folder.name
-        return self._judge.check_elsewhere(task, listener, self._candidates, folder, without_edges=without_edges)
+        return self._judge.check(
+            task, listener, without_edges=without_edges, candidates=self._candidates, folder=self._folder.name
+        )
 
     def try_operator(self, task: Task, *, whole: bool = False) -> None:
         """Call the operator's own functions, as `WorkerSupervisor.try_operator` does."""

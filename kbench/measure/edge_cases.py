@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +26,20 @@ from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.passed_tensors import INPUTS, OUTPUTS, dense, read_tensors, write_tensors
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
-from kbench.protocol import RANDOM, CallRequest, Configuration, Delivered, Message, Rows, StepBegun, Task
+from kbench.protocol import (
+    COMPUTE,
+    NO_INDEX,
+    RANDOM,
+    CallRequest,
+    Configuration,
+    Delivered,
+    Measure,
+    Message,
+    Rows,
+    StepBegun,
+    StepEnded,
+    Task,
+)
 from kbench.results.case import FORWARD, FULL, Case, format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
@@ -33,6 +47,10 @@ from kbench.text.exception_text import message
 
 NEARLY = 1e-6
 """How much expected values differ at most on inputs that differ by almost nothing, relative to them or to 1."""
+
+REFERENCE_S = 3.0
+"""After so many seconds in the reference of a problem, a case gets no other edge inputs. Such a reference often loops over
+rows in Python. A smaller case gets all of them."""
 
 Digest = tuple[tuple[torch.Size, int, int] | None, ...]
 """What tells the outputs of a call from others."""
@@ -47,8 +65,7 @@ def check_edges(
     *,
     skip: Collection[tuple[str, str]] = (),
     without_edges: bool = False,
-    seed: int,
-    build_timeout_s: float,
+    settings: Measure,
     device: Device,
     emit: Emit,
     guard: Guard | None = None,
@@ -66,6 +83,7 @@ def check_edges(
     candidates = list(enumerate(configurations))
     random: Expected | None = None
     right: dict[int, set[Digest]] = {index: set() for index, _ in candidates}
+    reference_s = 0.0
     for edge_name in (RANDOM, *(() if without_edges else edge_names(operator, case.mode))):
         members = [
             (index, configuration) for index, configuration in candidates if (configuration.name, edge_name) not in skip
@@ -73,23 +91,23 @@ def check_edges(
         if not members:
             continue
         edge = common.get(edge_name)
+        if operator.source and reference_s > REFERENCE_S:
+            taken = f"the reference has taken {reference_s:.0f} s"
+            print(f"kbench: {case.label}: {edge_name} and later edge inputs left out: {taken}", file=sys.stderr)
+            break
         edge_case = edge.case(case) if edge else case
-        trial: EdgeTrial | None = None
-        fault: Failure | None = None
-        try:
-            trial = _edge_trial(Definition(operator, edge_case), edge_name, edge, device, seed, random)
-        except OperatorFault as error:  # a common edge is for those operators only that accept it
-            fault = None if edge else (Status.ERROR, str(error))
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            fault = Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
-        made = trial or fault
+        begun = time.monotonic()
+        emit(StepBegun(NO_INDEX, "the reference", COMPUTE, settings.timeout_s, edge_name))
+        made = _trial_or_fault(Definition(operator, edge_case), edge_name, edge, device, settings.seed, random)
+        device.synchronize()  # whatever its kernels have broken is no fault of a provider
+        emit(StepEnded(NO_INDEX))
+        reference_s += time.monotonic() - begun
         if made is None:
             continue
+        trial = made if isinstance(made, EdgeTrial) else None
         if edge_name == RANDOM and trial:
             random = trial.expected
-        if edge_name == RANDOM and trial and not without_edges and _is_constant(trial, device, seed):
+        if edge_name == RANDOM and trial and not without_edges and _is_constant(trial, device, settings.seed):
             print(f"kbench: {case.label}: {CONSTANT}", file=sys.stderr)
         steps = Steps(device, partial(_emit, emit, edge_name), guard)
         for index, configuration in members:
@@ -97,7 +115,7 @@ def check_edges(
             if elsewhere:
                 elsewhere.check(contender, made, edge_name, device, right[index])
             else:
-                with steps.step(contender, "build", build_timeout_s):
+                with steps.step(contender, "build", settings.build_timeout_s):
                     _check(contender, edge_case, made, device, right[index])
             shapes = _other_shapes(operator, case, trial.expected.inputs) if trial else ""
             row = replace(_row(case, configuration, contender), edge=edge_name, shapes=shapes)
@@ -126,6 +144,20 @@ class EdgeTrial:
 
 Failure = tuple[Status, str]
 """Why there is no trial: what each configuration gets."""
+
+
+def _trial_or_fault(
+    definition: Definition, name: str, edge: Edge | None, device: Device, seed: int, random: Expected | None
+) -> EdgeTrial | Failure | None:
+    """What `_edge_trial` returns, or why there is no trial."""
+    try:
+        return _edge_trial(definition, name, edge, device, seed, random)
+    except OperatorFault as error:  # a common edge is for those operators only that accept it
+        return None if edge else (Status.ERROR, str(error))
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        return Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
 
 
 def _edge_trial(

@@ -91,8 +91,7 @@ def checked_together(
         operator,
         operator.case(dtype, **axes),
         [Configuration(name, {}) for name in providers],
-        seed=0,
-        build_timeout_s=60,
+        settings=Measure(build_timeout_s=60),
         device=Device(),
         emit=note,
     )

@@ -18,7 +18,7 @@ from kbench.measure.correctness.check import accuracy
 from kbench.measure.correctness.common_edges import common_edges, edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration, Rows
+from kbench.protocol import Configuration, Measure, Rows
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import EdgeInput, Status
@@ -134,7 +134,7 @@ def outcomes(case: Case, provider: str, skip: Sequence[tuple[str, str]] = ()) ->
             rows.update({row.edge: row for row in event.rows})
 
     run = [Configuration(provider, {})]
-    check_edges(operator(case.operator), case, run, skip=skip, seed=0, build_timeout_s=60, device=Device(), emit=note)
+    check_edges(operator(case.operator), case, run, skip=skip, settings=Measure(), device=Device(), emit=note)
     return rows
 
 

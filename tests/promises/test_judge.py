@@ -297,6 +297,43 @@ def test_a_judgement_that_cannot_be_made_is_a_sentence_and_exit_code_2(
     assert ended.code == 2 and all(word in ended.err for word in words) and "Traceback" not in ended.err
 
 
+FIRST = """
+import os
+
+import kbench
+
+
+def largest(x, *, k):
+    if len(x) == 64 or (len(x), k) == (1, 4):
+        os._exit(3)
+    return x.topk(k)[0]
+
+
+tensors = {"inputs": {"x": kbench.Tensor("N")}, "outputs": {"y": kbench.Tensor("k")}}
+first = kbench.Operator("first", axes=("N", "k"), **tensors, reference=largest)
+first.provider("base", factory=True)(lambda case: lambda x: x.topk(case.k)[0])
+"""
+
+
+def test_where_the_reference_fails_or_ends_its_process_no_provider_is_to_blame_and_the_case_is_named(
+    kbench: Kbench, write: Write
+) -> None:
+    """With k above N there is no answer, also where both are large."""
+    write("first.py", FIRST)
+    write("first.yaml", "{operator: first, plugins: [first.py], sweep: {N: [32, 64], k: 4}, providers: [base]}")
+    sort = "lambda case: lambda x: x.sort(descending=True)[0][: case.k].clone()"
+    write("mine.py", f"import kbench\nkbench.operator('first').provider('sort', factory=True)({sort})\n")
+    ended = kbench("judge", "mine.py", "--against", "first.yaml", "--shapes", 12, "--seed", 1, "--json")
+    provider = verdicts(ended)["sort"]
+    assert ended.code == 3 and provider["verdict"] == "unknown" and provider["failures"] == []
+    assert provider["left_out_cases"] == 1 and provider["checked_inputs"] > 10
+    lines = ended.err.splitlines()
+    assert any("N=64 k=4" in line and "exited with code 3" in line and "mend" in line for line in lines)
+    assert any("N=32 k=4" in line and "N=1" in line and "exited with code 3" in line for line in lines)
+    [refused] = [line for line in lines if "random shapes, which the operator does not" in line]
+    assert int(refused.split()[2]) + json.loads(ended.out)["random_shapes"] == 12 and len(refused) < 300
+
+
 # --- champion and candidates
 
 CHAMPION = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.outside import QUICK, Kbench, MadeOnce, Row, folder_of, keep, kept, providers_of, run_kbench
+from promises.outside import QUICK, Kbench, MadeOnce, Row, Write, folder_of, keep, kept, providers_of, run_kbench
 
 RUN = (*QUICK, "--no-plot")
 
@@ -364,6 +364,31 @@ def judged(made_once: MadeOnce) -> Path:
             keep(run_kbench(*JUDGE, file, "--against", problem, "--json", folder=folder), folder, name)
 
     return made_once("judged-problems", make)
+
+
+TAKE = {
+    "name": "take",
+    "axes": {"T": {"type": "var"}, "R": {"type": "var"}},
+    "inputs": {"table": {"shape": ["R", "4"], "dtype": "float32"}, "rows": {"shape": ["T"], "dtype": "int32"}},
+    "outputs": {"y": {"shape": ["T", "4"], "dtype": "float32"}},
+    "reference": "def run(table, rows):\n    return table[rows.long()] * 2\n",
+}
+STORED = {"type": "safetensors", "path": "rows.safetensors", "tensor_key": "rows"}
+
+
+def test_a_workload_with_inputs_from_a_file_is_tried_at_its_sizes_only(kbench: Kbench, write: Write) -> None:
+    write("definition.json", json.dumps(TAKE))
+    inputs = {"table": {"type": "random"}, "rows": STORED}
+    write("workload.jsonl", json.dumps({"uuid": "w", "axes": {"T": 2, "R": 9}, "inputs": inputs}))
+    header = json.dumps({"rows": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]}})
+    write("rows.safetensors", f"{chr(len(header))}{chr(0) * 7}{header}" + "\b\0\0\0" + "\1\0\0\0")
+    write(
+        "mine.json", solution("take", "mine", {"main.py": "def run(table, rows):\n    return 2 * table[rows.long()]\n"})
+    )
+    ended = kbench(*JUDGE, "mine.json", "--against", "definition.json", "--json")
+    answer = json.loads(ended.out)
+    assert answer["providers"][0]["correct"] and answer["random_shapes"] == 0
+    assert "left out" not in ended.err
 
 
 def test_a_right_solution_of_a_problem_passes_and_may_count_on_inputs_without_gaps(judged: Path) -> None:

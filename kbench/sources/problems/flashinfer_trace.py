@@ -1,8 +1,9 @@
 """FlashInfer-Trace problems, and those of SOL-ExecBench: a definition, its workloads and its solutions (see `trace_files.py`).
 
 A definition becomes an operator: variable axes are its axes, constant ones are numbers, and inputs without a shape are scalars.
-A workload becomes a case. The provider `reference` is the definition's own code, and every solution is another provider. Only
-workers import this module: it runs other people's code.
+A workload becomes a case. If one takes inputs from a file, the axes are scalars, too, so that kbench tries no other sizes. The
+provider `reference` is the definition's own code, and every solution is another provider. Only workers import this module: it
+runs other people's code.
 """
 
 from __future__ import annotations
@@ -161,15 +162,16 @@ class Problem:
         point = smallest.point(definition)
         exact = allows_float64(self._call, inputs.values(), Case(name, {**point, WORKLOAD: word}, definition.dtype))
         tolerances = {word: _tolerance(workload) for word, workload in self.workloads.items()}
-        has_choice = self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
+        has_choice = self._stored or self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
+        scalars = (*(definition.variable_axes if self._stored else ()), *definition.scalars)
         operator = problem_operator(
             name,
             self._call,
             function,
-            axes=definition.variable_axes,
+            axes=() if self._stored else definition.variable_axes,
             inputs=inputs,
             outputs=outputs,
-            scalars={scalar: point[scalar] for scalar in definition.scalars},
+            scalars={scalar: point[scalar] for scalar in scalars},
             choices={WORKLOAD: tuple(self.workloads)} if has_choice else {},
             tolerance_of=None if exact else lambda case: tolerances[self._word(case)],
             dtypes=(definition.dtype,),
@@ -184,13 +186,18 @@ class Problem:
         return operator
 
     @property
+    def _stored(self) -> bool:
+        """Whether a workload takes inputs from a file. They may be right for its sizes only: indices below one of them."""
+        sources = (source for workload in self.workloads.values() for source in workload.inputs.values())
+        return any(isinstance(source, StoredInput) for source in sources)
+
+    @property
     def _sources_differ(self) -> bool:
         """Whether the sizes and the scalars of a workload do not say what its inputs hold."""
         sources = [
             {name: workload.inputs[name] for name in self.definition.tensors} for workload in self.workloads.values()
         ]
-        stored = any(isinstance(source, StoredInput) for inputs in sources for source in inputs.values())
-        return stored or any(inputs != sources[0] for inputs in sources)
+        return any(inputs != sources[0] for inputs in sources)
 
     def _word(self, case: Case) -> str:
         """The workload of a case: the first if all fill their inputs alike."""

@@ -44,9 +44,9 @@ class _InFloat64(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in _CASTS:
             return args[0].double()
-        if func is not Tensor.view:  # it may reinterpret bits
-            args, kwargs = tree_map(_widened, (args, kwargs))
-        return func(*args, **kwargs)
+        if func is Tensor.view:  # it may reinterpret bits
+            return func(*args, **kwargs)
+        return func(*map(_widened, args), **{name: _widened(value) for name, value in kwargs.items()})
 
 
 def _widened(value: Any) -> Any:
