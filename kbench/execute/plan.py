@@ -9,7 +9,7 @@ from math import ceil
 
 from kbench.config.resolve import Sweep
 from kbench.protocol import Catalog, Configuration, ProviderInfo, Task
-from kbench.results.case import Case
+from kbench.results.case import FORWARD, Case
 from kbench.text.words import plural
 
 OVERHEAD = 1.1
@@ -129,6 +129,12 @@ def describe_kind(case: Case, sweep: Sweep) -> str:
     ]
     words = [str(case.axes[name]) for name, words in sweep.info.choices.items() if case.axes[name] != words[0]]
     return " ".join([case.dtype, *scalars, *words])
+
+
+def find_smallest(sweep: Sweep) -> list[Case]:
+    """The smallest case of every dtype, scalar, choice and mode. Those with gradients come first: a trial in such a mode is one
+    in mode `forward` too."""
+    return sorted((cases[0] for cases in _by_kind(sweep)), key=lambda case: case.mode == FORWARD)
 
 
 def find_extremes(sweep: Sweep) -> list[Case]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Protocol
 
 from kbench.config.load import Config
@@ -17,10 +16,9 @@ from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.local import Local
-from kbench.execute.plan import make_plan
+from kbench.execute.plan import find_smallest, make_plan
 from kbench.execute.run import PreparedRun, RunOptions
 from kbench.protocol import Catalog, CatalogRequest, Task
-from kbench.results.case import FORWARD, Case, Value
 
 TRIALS_S = 3.0
 """After this many seconds no other case is tried: the reference of some operators takes long on any case."""
@@ -86,30 +84,10 @@ def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], 
 
 
 def try_operator(try_task: Callable[[Task], None], tasks: Sequence[Task], sweep: Sweep) -> None:
-    """Call `try_task`, which tries the operator on a case, for some cases of a sweep: see `find_trials`. Raises ConfigError."""
-    start = time.monotonic()
-    for task in find_trials(tasks, sweep):
-        try_task(task)
+    """Call `try_task`, which tries the operator on a case, for the smallest case of every kind: a fault may lie in one of them.
+    Raises ConfigError."""
+    start, by_case = time.monotonic(), {task.case: task for task in tasks}
+    for case in find_smallest(sweep):
+        try_task(by_case[case])
         if time.monotonic() - start > TRIALS_S:
             return
-
-
-def find_trials(tasks: Sequence[Task], sweep: Sweep) -> list[Task]:
-    """The smallest tasks that together have each dtype, each value of a scalar or a choice, and each mode: a fault may lie in
-    one of them. Those with gradients come first, as a trial in another mode is one in mode `forward` too."""
-    tried: set[tuple[str, Value]] = {("mode", FORWARD)}
-    trials = []
-    for task in sorted(tasks, key=lambda task: _size(task.case, sweep)):
-        axes = task.case.axes
-        values = {
-            ("dtype", task.case.dtype),
-            *((name, axes[name]) for name in (*sweep.info.scalars, *sweep.info.choices)),
-        }
-        if not values <= tried:
-            trials.append(task)
-            tried |= values
-    return trials
-
-
-def _size(case: Case, sweep: Sweep) -> tuple[bool, int]:
-    return case.mode == FORWARD, prod(int(case.axes[name] or 0) for name in sweep.info.axes)
