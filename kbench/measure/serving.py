@@ -63,7 +63,10 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     device.set_up()
     if not device.accelerated:
         _limit_host_memory(device.free_bytes())
-    guard = _guard_before_plugins()
+    shipped = [registry.operator(name) for name in registry.operator_names()]
+    guard = Guard()  # after all modules that these import, and before any plug-in
+    for operator in shipped:
+        guard.watch(operator)
     recorder = LaunchRecorder(device)
     instruments = Instruments(device)
 
@@ -132,8 +135,6 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 elsewhere=OtherWorker(task, request.folder, ask_other) if request.folder else None,
             )
         else:
-            if settings.kernels:
-                recorder.say_what_is_missing()
             run = CaseRun(operator, task, instruments, answers, guard, recorder)
             answers(Rows(tuple(run.run()), run.stateful))
 
@@ -153,15 +154,6 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             answers(DeviceFailed(Status.ERROR, describe_exception(error)))  # a kernel that still ran after its step
             return
         answers(RequestDone())
-
-
-def _guard_before_plugins() -> Guard:
-    """A guard that watches kbench's own operators, and with them all modules that they import."""
-    shipped = [registry.operator(name) for name in registry.operator_names()]
-    guard = Guard()
-    for operator in shipped:
-        guard.watch(operator)
-    return guard
 
 
 def _limit_host_memory(free_bytes: int | None) -> None:

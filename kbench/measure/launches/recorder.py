@@ -8,7 +8,6 @@ later calls.
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,18 +53,8 @@ class LaunchRecorder:
     def __init__(self, device: Device) -> None:
         self._device, self._triton = device, TritonKernels()
         self.works = device.type == "cuda" and not torch.version.hip
-        self._warned = False
         if self.works:
             self._triton.watch()
-
-    def say_what_is_missing(self) -> None:
-        """Tell the user, once, if kernels cannot be recorded on this device. Nobody expects kernels of a host."""
-        if self._device.accelerated and not self.works and not self._warned:
-            self._warned = True
-            print(
-                "kbench: the kernels of calls are not recorded: kbench reads them on NVIDIA devices only",
-                file=sys.stderr,
-            )
 
     @cached_property
     def limits(self) -> DeviceLimits:
