@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from kbench.contract.operator import Operator
-from kbench.measure.contender import Contender, doubt_operator
+from kbench.measure.contender import Contender
 from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Preparer, Shapes, preparer_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
@@ -120,7 +120,6 @@ class CaseRun:
                 self.check_again(contender, inputs)
             for contender in timed:
                 self.record(contender, inputs)
-        doubt_operator(self.operator, self.contenders, self.baseline)
         return self.rows()
 
     def give_up(self, status: Status, reason: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A configuration, or a control, on its way through a case, and what all of them together say of the operator."""
+"""A configuration, or a control, on its way through a case."""
 
 from __future__ import annotations
 
@@ -191,23 +191,3 @@ class Contender:
     def mutates(self) -> Collection[str]:
         """The inputs that its calls may change."""
         return self.calls[0].mutates if self.calls else ()
-
-
-def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline: int | None) -> None:
-    """If the baseline or every provider is wrong, add to their reasons that the operator may be at fault."""
-    judged = [
-        contender for contender in contenders if not contender.control and contender.status in (Status.WRONG, None)
-    ]
-    base = None if baseline is None else contenders[baseline]
-    if base in judged and base.status is Status.WRONG:
-        doubted, subject = [base], "the baseline fails"
-    elif len(judged) > 1 and all(contender.accuracy.wrong for contender in judged):
-        doubted, subject = judged, "every provider fails"
-    else:
-        return
-    if not all(contender.accuracy.off for contender in doubted):
-        return  # a wrong shape or a changed input: no tolerance would help
-    near = all(contender.accuracy.near for contender in doubted)
-    suspect, fault = ("tolerance", "too narrow") if near else ("reference", "wrong")
-    for contender in doubted:
-        contender.reason += f"; {subject}, so the {suspect} of operator {operator.name} may be {fault}"
