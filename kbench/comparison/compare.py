@@ -14,7 +14,6 @@ from kbench.comparison.environment import differences, unknown_names
 from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import CompareOptions, Comparison, Key, Pair, Side, several_devices
 from kbench.errors import ResultsError, UsageError
-from kbench.results.case import FORWARD
 from kbench.results.environment import read_environment
 from kbench.results.reader import Results, parse_source, read_results
 from kbench.results.row import CONDITION_COLUMNS, Row
@@ -94,28 +93,19 @@ def _axes_in_common(old: Results, new: Results) -> tuple[list[str], list[str]]:
     """The columns that identify a case in both files, and notes on the axes that only one of them has.
 
     `device` is one of these columns if a file has rows of several devices. Raises UsageError when the rows cannot be matched
-    without an axis: it has several values, or is a mode that the other file does not have.
+    without an axis, because it has several values.
     """
     notes = []
     for having, lacking in ((old, new), (new, old)):
         for axis in (axis for axis in having.axes if axis not in lacking.axes):
             values = list(dict.fromkeys(row.case.axes[axis] for row in having.rows))
-            # a file without modes has forward passes only
-            other_mode = axis == "mode" and lacking.rows and any(value != FORWARD for value in values)
-            if len(values) <= 1 and not other_mode:
-                name = "=".join(map(str, [axis, *values]))
-                notes.append(f"the axis {name} was ignored, because {lacking.path} has no such axis")
-                continue
-            remedy = f"measure one value of {axis}"
-            if other_mode and FORWARD in values:
-                remedy = f"compare the forward rows with --where {axis}={FORWARD}"
-            elif other_mode:
-                remedy = "measure both"
-            which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
-            raise UsageError(
-                f"{having.path}: this file has {which}, but {lacking.path} has no such axis, so their rows cannot be "
-                f"matched; compare files with the same axes, or {remedy}"
-            )
+            if len(values) > 1:
+                raise UsageError(
+                    f"{having.path}: this file has several values of the axis {axis}, but {lacking.path} has no such axis, so "
+                    f"their rows cannot be matched; choose one with --where {axis}={values[0]}"
+                )
+            name = "=".join(map(str, [axis, *values]))
+            notes.append(f"the axis {name} was ignored, because {lacking.path} has no such axis")
     devices = ["device"] if several_devices(old) or several_devices(new) else []
     return [*(axis for axis in old.axes if axis in new.axes), *devices], notes
 

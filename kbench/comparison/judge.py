@@ -243,6 +243,9 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
     size = abs(change.effect)
     shown_same = size + change.half_width <= margin
     few_sessions = _few_sessions(change)
+    old, new = change.pair.sides
+    if old.readings == new.readings and all(row.started_at for row in old.readings):
+        return Verdict.SAME, (because(Cause.ONE_MEASUREMENT),)
     if any((row.samples or math.inf) <= 1 for side in change.pair.sides for row in side.readings):
         return Verdict.UNCLEAR, (because(Cause.ONE_SAMPLE),)
     if q is None and drift.noise > TOO_NOISY:

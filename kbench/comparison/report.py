@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import groupby
 
-from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Drift, JudgedRow, Side, Weight
+from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Drift, JudgedRow, Weight
 from kbench.comparison.verdict import Cause, Verdict
 from kbench.errors import UsageError
 from kbench.results.row import CONDITION_COLUMNS
@@ -180,38 +180,23 @@ def facts(comparison: Comparison) -> dict[str, str]:
     """What was compared and under which conditions, by name, without what is not known."""
     options = comparison.options
     metric = options.compared
-    old = [row.old for row in comparison.rows if row.old]
-    new = [row.new for row in comparison.rows if row.new]
-    pooled = " (geomean of sessions)" if any(len(side.readings) > 1 for side in [*old, *new]) else ""
+    sides = [side for row in comparison.rows for side in (row.old, row.new) if side]
+    conditions = []
+    for name in CONDITION_COLUMNS:
+        if value := "/".join(sorted({value for side in sides for value in side.conditions[name]})):
+            conditions.append(value if name == "device" else f"{name} {value}")
+    pooled = " (geomean of sessions)" if any(len(side.readings) > 1 for side in sides) else ""
     direction = "slower" if metric.lower_is_better else "faster"
     shared = dict(comparison.common)
     if "provider" in shared:
         shared["provider"] = f"provider {shared['provider']}"
     values = {
-        "conditions": ", ".join(_conditions(old, new)),
-        "sessions": _sessions(comparison, old, new),
+        "conditions": ", ".join(conditions),
+        "sessions": "/".join(map(str, sorted({side.sessions for side in sides}))),
         "compared": f"{metric.quantity} in {metric.unit}{pooled}, more is {direction}; margin {options.margin * 100:g}%",
         "every row": format_parts(shared),
     }
     return {name: value for name, value in values.items() if value}
-
-
-def _conditions(old: Sequence[Side], new: Sequence[Side]) -> Iterator[str]:
-    """The device, timer and cache; `old -> new` where those of the sides differ."""
-    for name in CONDITION_COLUMNS:
-        of_old, of_new = (
-            "/".join(sorted({value for side in sides for value in side.conditions[name]})) for sides in (old, new)
-        )
-        if value := f"{of_old} -> {of_new}" if of_old and of_new and of_old != of_new else of_old or of_new:
-            yield value if name == "device" else f"{name} {value}"
-
-
-def _sessions(comparison: Comparison, old: Sequence[Side], new: Sequence[Side]) -> str:
-    named = ((comparison.old, old), (comparison.new, new))
-    most = {label: max(side.sessions for side in sides) for label, sides in named if sides}
-    if len(set(most.values())) <= 1:
-        return "".join(f"{count} each" for count in set(most.values()))
-    return ", ".join(f"{count} of {label}" for label, count in most.items())
 
 
 def difference_table(comparison: Comparison) -> Table:
@@ -223,18 +208,15 @@ def difference_table(comparison: Comparison) -> Table:
     return Table(("not the same", comparison.old, comparison.new, ""), rows)
 
 
-def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[str]:
-    """How the machine changed between the sides, and the noise floor: one line for each device.
-
-    `beside_values` says whether the reader sees the two values beside each change.
-    """
+def drifts(comparison: Comparison) -> Iterator[str]:
+    """How the machine changed between the sides, and the noise floor: one line for each device."""
     for device, drift in comparison.drifts.items():
         noise = f"noise floor {format_share(drift.noise)} (repeat control)" if drift.noise else ""
-        moved = _moved(drift, comparison.options, beside_values)
+        moved = _moved(drift, comparison.options)
         yield (f"{device}: " if device else "") + "; ".join(filter(None, [moved, noise]))
 
 
-def _moved(drift: Drift, options: CompareOptions, beside_values: bool) -> str:
+def _moved(drift: Drift, options: CompareOptions) -> str:
     if drift.ratio is None:
         return "machine drift unknown: the files have no copy control in common"
     kinds = [f"{kind} {format_change(math.exp(change))}" for kind, change in drift.controls.items()]
@@ -244,7 +226,7 @@ def _moved(drift: Drift, options: CompareOptions, beside_values: bool) -> str:
         return f"{moved}, which cancels in this metric"
     if not drift.subtracted:
         return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
-    return f"{moved}, subtracted from the changes" + (", but not from the old and new values" if beside_values else "")
+    return f"{moved}, subtracted from the changes"
 
 
 def notes(comparison: Comparison) -> list[str]:

@@ -133,6 +133,7 @@ class Cause(enum.Enum):
     NO_METRIC_ON_BOTH_SIDES = "neither side has {metric}"
     OTHER_CONDITIONS = "{conditions}"
     IMPLAUSIBLE = "{who} an implausible time (kbench explain suspect)"
+    ONE_MEASUREMENT = "both sides are the same measurement"
     ONE_SAMPLE = "a session has only one sample; raise measure.rep_ms"
     NOISY_MACHINE = "too noisy for 1 session (noise floor {noise_floor}); quieten the machine, and add sessions"
     TOO_NOISY = "too noisy: {sessions} sessions per side would be needed; quieten the machine, or set a wider --margin"

@@ -327,6 +327,6 @@ def _caption(comparison: Comparison, changes: Sequence[Change], style: ChangeSty
     if any(style.axis.cut_ends(change.low, change.high) for change in changes):
         meaning.append("arrows: the interval goes on beyond the axis")
     yield " · ".join(meaning)
-    for notes in (list(report.drifts(comparison, beside_values=False)), [report.geomean(comparison)]):
+    for notes in (list(report.drifts(comparison)), [report.geomean(comparison)]):
         if len(notes) <= 4:
             yield from sorted(notes)

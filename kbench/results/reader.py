@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from kbench.errors import ResultsError
 from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.cells import Kind, axis_kind, is_plausible
-from kbench.results.row import COLUMNS, CONDITION_COLUMNS, IDENTITY_COLUMNS, LINE, Row, axis_columns, csv_header
+from kbench.results.row import (
+    COLUMNS,
+    CONDITION_COLUMNS,
+    IDENTITY_COLUMNS,
+    LINE,
+    NEEDED_COLUMNS,
+    Row,
+    axis_columns,
+    csv_header,
+)
 from kbench.results.vocabulary import Role
 from kbench.text.words import list_words
 
@@ -101,8 +110,8 @@ def read_results(path: Path | str) -> Results:
 
 
 def is_results_header(header: Sequence[str]) -> bool:
-    """Whether these are the columns of a results file, or of one that was edited."""
-    return "params" in header and "dtype" in header and len(_missing(header)) <= len(COLUMNS) // 4
+    """Whether these are the columns of a results file."""
+    return {*NEEDED_COLUMNS} <= {*header}
 
 
 def _records(path: Path) -> tuple[list[str], list[int], list[list[str]], int | None]:
@@ -151,18 +160,12 @@ def _text(path: Path) -> str:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
 
 
-def _missing(header: Sequence[str]) -> list[str]:
-    return [name for name in csv_header() if name not in header and not COLUMNS[name].optional]
-
-
 def _check_header(where: str, header: Sequence[str]) -> None:
     """Raises ResultsError if a column is missing or repeated, or if the axes are not between `params` and `dtype`."""
-    lacks = f"it has no column {list_words(_missing(header), 4)}"
     if not is_results_header(header):
-        raise ResultsError(f"{where}: not a kbench results file, {lacks}; name a CSV that `kbench run` wrote")
-    if _missing(header):
-        why = "because it was edited, or because another version of kbench wrote it"
-        raise ResultsError(f"{where}: {lacks}, {why}; restore the column or run the sweep again")
+        lacks = list_words([name for name in NEEDED_COLUMNS if name not in header], 4)
+        advice = "name a CSV that `kbench run` wrote, or restore what was removed from it"
+        raise ResultsError(f"{where}: not a kbench results file, it has no column {lacks}; {advice}")
     first = [name for name in header if name in COLUMNS][: len(IDENTITY_COLUMNS) + 1]
     if first != [*IDENTITY_COLUMNS, "dtype"] or len(set(header)) < len(header):
         order = f"{', '.join(IDENTITY_COLUMNS)}, then the axes, then dtype"

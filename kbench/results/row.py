@@ -23,7 +23,6 @@ class Column:
     label        a short heading, without the unit
     explanation  what it means, why it matters, what to do
     unit         of its numbers: "ms", "GB/s"; "" for none
-    optional     files of earlier versions lack it; there its cells are read as "not known"
     """
 
     name: str
@@ -31,7 +30,6 @@ class Column:
     label: str
     explanation: str
     unit: str = ""
-    optional: bool = False
 
     @property
     def kind(self) -> str:
@@ -44,15 +42,14 @@ class Column:
         return f"{self.label} ({shown})" if shown and shown not in self.label else self.label
 
 
-def column(label: str, explanation: str, unit: str = "", *, default: Any = None, optional: bool = False) -> Any:
+def column(label: str, explanation: str, unit: str = "", *, default: Any = None) -> Any:
     """A field of `Row` with what its column means. See Column."""
-    meaning = {"label": label, "explanation": explanation, "unit": unit, "optional": optional}
-    return field(default=default, metadata=meaning)
+    return field(default=default, metadata={"label": label, "explanation": explanation, "unit": unit})
 
 
-def word(label: str, explanation: str, *, optional: bool = False) -> Any:
+def word(label: str, explanation: str) -> Any:
     """A column of text, which is empty if nothing is known."""
-    return column(label, explanation, default="", optional=optional)
+    return column(label, explanation, default="")
 
 
 OPERATOR = Column("operator", KINDS["str"], "operator", """What was computed: the name of the operator in the config. The
@@ -125,7 +122,7 @@ class Row:
     precision: float | None = column("precision", """The uncertainty of the row's time, or of its ratio to the
         baseline if that is larger, as a share: 0.005 means ±0.5 %. It is three standard errors of the median of the rounds,
         but at least the rounding of the clock. It says nothing about another process. It is empty if the row has only one
-        round.""", optional=True)
+        round.""")
     launch_ms: float | None = column("launch", """Launch overhead: the host's time to launch one call, in ms, the
         median of ten calls on an idle device. If it exceeds `ms`, a program that only makes these calls waits for the
         host.""", unit="ms")
@@ -148,15 +145,15 @@ class Row:
         count.""", unit="GB/s")
     tflops: float | None = column("TFLOP/s", """The floating-point operations of a call divided by `ms`, in
         TFLOP/s (1e12 operations per second). The operator (`flops=`) or the script counts them, whatever the provider really
-        computes. It is empty if neither does.""", unit="TFLOP/s", optional=True)
+        computes. It is empty if neither does.""", unit="TFLOP/s")
     ceiling_tflops: float | None = column("large matmul TFLOP/s", """The TFLOP/s of the best large matrix product
         of the row's dtype that torch computes on the device, of several shapes, once per session and dtype. float32 products
         use TF32 only if torch's setting allows it. It is empty if the operator states no operations, or if torch cannot
-        multiply matrices of this dtype here.""", unit="TFLOP/s", optional=True)
+        multiply matrices of this dtype here.""", unit="TFLOP/s")
     sol: float | None = column("sol", """The share of the speed of light: the shortest possible time of a call divided
         by `ms`. The shortest possible time is the larger of two times: the algorithmic bytes divided by `ceiling_gbps`, and
         the floating-point operations, if they are known, divided by `ceiling_tflops`. Both ceilings are measured, so a row
-        may come out a little above 1, and well above 1 if it finds its data in the cache.""", optional=True)
+        may come out a little above 1, and well above 1 if it finds its data in the cache.""")
     speedup: float | None = column("speed-up", """The baseline's `ms` divided by the row's `ms`, in the same case
         and session. Above 1 the row is faster. It does not say whether the difference is noise: see `tie`. It is empty if
         the baseline has no time.""")
@@ -172,7 +169,7 @@ class Row:
         as the baseline. `agrees`: no element differs by more than 2 units in the last place of its dtype plus 64 units
         in the last place of float32. `differs by N ulp`: the largest difference, taken at the magnitude of the element, but at
         least at the mean magnitude of the output. `not comparable`: the reason follows. A script has no reference, so
-        kbench cannot tell which of two outputs is right.""", optional=True)
+        kbench cannot tell which of two outputs is right.""")
     noticed: str = word("noticed", """For rows of a benchmark script: what kbench noticed in one call, between
         semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
         `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.
@@ -181,26 +178,26 @@ class Row:
         timer leaves the inputs in the cache. `divided-by N`: the script divides its time by N, because a call does the same
         work N times, and so does this row. `tensor-bytes N`: the tensors that it holds
         and returns show that it moves N bytes, and the script counts at most half or at least twice as many. `same-as NAME`:
-        it runs the same kernels as that provider.""", optional=True)
+        it runs the same kernels as that provider.""")
     counted: float | None = column("counted work", """For rows of a benchmark script: the bytes or the floating-point
-        operations of one call, computed from the rate that the script reports, such as GB/s.""", optional=True)
+        operations of one call, computed from the rate that the script reports, such as GB/s.""")
     script_ms: float | None = column("script's time", """For rows of a benchmark script: the median time that
         the script's timer reads by itself, with the arguments that the script gives it; empty if that is a profiler. If it is
-        much longer than `ms`, the device waited for the host while the timer timed the call.""", unit="ms", optional=True)
+        much longer than `ms`, the device waited for the host while the timer timed the call.""", unit="ms")
     kernels: int | None = column("kernels", """How many kernels one call launches; copies and fills by the driver do not
         count. kbench captures one extra call per provider and case in a CUDA graph, after the last round, and reads it. The
         `.kernels.jsonl` beside the CSV has the kernels. It is empty without an NVIDIA device, with `measure: {kernels:
-        false}`, for rows of a benchmark script, and if the call cannot be captured: then `reason` says why.""", optional=True)
+        false}`, for rows of a benchmark script, and if the call cannot be captured: then `reason` says why.""")
     code: str = word("code", """Two digests of what one call launches, with a dash between them: of the machine code of its
         kernels, and of how they are launched. Rows with the same first digest ran the same code. kbench can read the
         machine code of kernels of Triton, torch.compile and C++ extensions. A tilde (~) at the beginning says that the
         call has a kernel of another kind; its name, its registers and the versions of packages stand for its
-        code.""", optional=True)
+        code.""")
     peak_bytes: int | None = column("peak memory", """The memory that torch holds at most during one call, beyond
         what it held before the call, in bytes: with an output that the call allocates, without the inputs. Memory that a
-        library takes directly from the driver is not seen.""", unit="bytes", optional=True)
+        library takes directly from the driver is not seen.""", unit="bytes")
     gap_ms: float | None = column("gaps", """The part of `ms` in which none of the call's kernels, copies and fills
-        ran, in ms: the median of the rounds' medians. Only `timer: cupti` sees it.""", unit="ms", optional=True)
+        ran, in ms: the median of the rounds' medians. Only `timer: cupti` sees it.""", unit="ms")
     alloc_ms: float | None = column("allocate", _STAGES, unit="ms")
     h2d_ms: float | None = column("host to device", _STAGES, unit="ms")
     kernel_ms: float | None = column("kernel", _STAGES, unit="ms")
@@ -225,7 +222,7 @@ class Row:
         rounds, between semicolons. `idle` is harmless. Any other reason makes the row `throttled`.""")
     other_cores: float | None = column("other cores", """How many cores of the host other processes used on average
         while the row's case was measured. For measurements on the host, 0.1 or less is quiet. It is empty outside
-        Linux.""", unit="cores", optional=True)
+        Linux.""", unit="cores")
     started_at: str = word("started at", """When kbench began to measure the row's case: UTC to the
         second, as ISO 8601. If the provider crashed its worker: when kbench noticed that.""")
     case_hash: str = word("case hash", """A hash of the definition of the case: the operator's source, its sizes,
@@ -236,10 +233,10 @@ class Row:
     env_id: str = word("environment", """A hash of the machine that measured the row: its kind of device, driver,
         limits and packages. The `.env.json` beside the CSV describes it. Equal machines have the same hash.""")
     model: str = word("model", """The models whose sizes the case has, between semicolons, if the config names
-        models: `llama-3-8b;qwen3-8b`. Models with the same sizes are one case, measured once.""", optional=True)
+        models: `llama-3-8b;qwen3-8b`. Models with the same sizes are one case, measured once.""")
     weight: float | None = column("weight", """How often the case occurs: the column `weight` of the file that
         `--shapes` names. Geometric means over cases are weighted by it; a case without a weight counts
-        once.""", optional=True)
+        once.""")
     # no columns:
     not_tried: bool = False  # this run gave the configuration up after it took the worker down
     edge: str = ""  # of `kbench check`: the inputs that were checked
@@ -297,6 +294,9 @@ COLUMNS = {column.name: column for column in (OPERATOR, *_OF_ROW[:2], DTYPE, *_O
 
 IDENTITY_COLUMNS = ("operator", "provider", "params")
 """The columns before the axes."""
+
+NEEDED_COLUMNS = (*IDENTITY_COLUMNS, "dtype", "role", "session", "status", "reason", "flags", "ms", "timer", "cache", "device")
+"""A file without one of these says too little. Another column may be lacking: its cells are read as "not known"."""
 
 CONDITION_COLUMNS = ("device", "timer", "cache")
 """How a row was measured. Times that differ in one of these cannot be compared."""
