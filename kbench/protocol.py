@@ -185,11 +185,10 @@ class Task:
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """Call the operator's own functions on the case of a task, and answer with a `Fault` when one fails. Without `whole`, a
-    case with small axes stands for it where the operator accepts those."""
+    """Call the operator's own functions on the case of a task, and answer with a `Fault` when one fails. A case with small axes
+    stands for it where the operator accepts those."""
 
     task: Task
-    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ DELIVERED = Delivered(None, "", "", "a thread", "", False, second=True)
 REQUESTS = [
     CatalogRequest(("mine.py",), "problem"),
     TASK,
-    TrialRequest(TASK, whole=True),
+    TrialRequest(TASK),
     CheckRequest(TASK, (("torch", "inf"),)),
     CALL,
     DELIVERED,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbench.commands.options import ConfigFile, KeepTrying, OnlyProviders, Plugins, Profile, Sets
-from kbench.errors import ExitStatus
+from kbench.errors import ConfigError, ExitStatus
 from kbench.text import terminal
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def check(
                     display.begin(task)
                     try:
                         checked = list(supervisor.check(task, display))
-                    except WorkerFailed as lost:  # no provider is to blame
-                        display.note(f"{lost}; mend the reference, or leave the case out with --set")
+                    except (ConfigError, WorkerFailed) as fault:  # of the operator
+                        display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set")
                         display.advance(task, "left out")
                         continue
                     rows += checked

@@ -104,18 +104,18 @@ class WorkerSupervisor:
         device = self._device or catalog.device
         return Finished(task, rows, device, catalog.machine, self._place, tuple(calls))
 
-    def try_operator(self, task: Task, *, whole: bool = False) -> None:
-        """Call the operator's own functions on the case of a task, or on one with small axes unless `whole`. Raises ConfigError
-        when one fails."""
+    def try_operator(self, task: Task) -> None:
+        """Call the operator's own functions on the case of a task, or on one with small axes. Raises ConfigError when one
+        fails."""
         try:
-            answers = list(self.ready(task).ask(TrialRequest(task, whole), limit_s=task.settings.timeout_s))
+            answers = list(self.ready(task).ask(TrialRequest(task), limit_s=task.settings.timeout_s))
         except WorkerFailed as lost:
             self._end_worker()
-            message = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
-            raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), message)]) from None
-        faults = [answer for answer in answers if isinstance(answer, Fault)]
-        if faults:
-            raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what) for fault in faults])
+            what = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
+            raise blame(Fault(f"operator {task.case.operator}", what)) from None
+        for answer in answers:
+            if isinstance(answer, Fault):
+                raise blame(answer)
 
     def check(
         self,
@@ -128,10 +128,12 @@ class WorkerSupervisor:
     ) -> Iterator[Row]:
         """Yield a row per configuration and edge input, or for random inputs alone. A configuration that kills the worker on
         an edge input gets a row that says so, and the others follow. After two such inputs in a row the rest is not tried,
-        unless the task says so. An edge input on which the reference kills it is left out; random inputs raise WorkerFailed.
+        unless the task says so. An edge input on which the reference kills it is left out.
 
         With `candidates`, the configurations run in the worker of that supervisor. This one's worker knows none of them: it
-        draws the inputs, and judges the outputs. Both pass tensors through files of the folder."""
+        draws the inputs, and judges the outputs. Both pass tensors through files of the folder.
+
+        Raises ConfigError when a function of the operator fails on random inputs, and WorkerFailed."""
         asked = replace(task, requirements={}) if candidates else task  # they name what the configurations are made of
         edges = () if without_edges else self.ready(asked).catalog.operators[task.case.operator].edges[task.case.mode]
         rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
@@ -155,14 +157,14 @@ class WorkerSupervisor:
                 if lost.step is None:
                     unblamed += 1
                     if unblamed == MOST_UNBLAMED:
-                        raise WorkerFailed(lost.status, f"{task.case.label}: {lost.reason} between two steps") from None
+                        raise
                     continue
                 edge = lost.step.edge
                 if lost.step.step == COMPUTE:
-                    where = f"{task.case.label}: {lost.step.name}, on {edge} inputs: {lost.reason}"
+                    what = f"the reference on {edge} inputs: {lost.reason}"
                     if edge == RANDOM:
-                        raise WorkerFailed(lost.status, where) from None
-                    listener.note(f"left out {where}")
+                        raise blame(Fault(f"operator {task.case.operator}", what)) from None
+                    listener.note(f"{task.case.label}: left out {what}")
                     left_out += [(configuration.name, edge) for configuration in left]
                     continue
                 guilty = left[lost.step.index]
@@ -181,13 +183,16 @@ class WorkerSupervisor:
         self, request: CheckRequest, task: Task, listener: Listener, candidates: WorkerSupervisor | None
     ) -> Iterator[Row]:
         """The rows that the worker answers with."""
-        worker = self.ready(request.task)
+        worker, fault = self.ready(request.task), None
         for event in worker.ask(request):
             if candidates and isinstance(event, CallRequest):
                 worker.reply(candidates.call(task, event, listener))
                 continue
+            fault = event if isinstance(event, Fault) else fault
             listener.event(event, self._place)
             yield from event.rows if isinstance(event, Rows) else ()
+        if fault:
+            raise blame(fault)
 
     def call(self, task: Task, request: CallRequest, listener: Listener) -> Delivered:
         """What a configuration delivers on inputs of another worker. A process that dies is its end."""
@@ -285,6 +290,11 @@ class WorkerSupervisor:
         measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
         of_providers = [measured[configuration.name] for configuration in task.configurations]
         return of_providers + [row for row in rows if row.role != Role.PROVIDER], calls
+
+
+def blame(fault: Fault) -> ConfigError:
+    """The error for a fault of an operator."""
+    return ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
 
 
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:

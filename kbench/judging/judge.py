@@ -32,7 +32,7 @@ from kbench.judging.profile import profile_of
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.judging.speeds import against, gaps
 from kbench.judging.two_workers import TwoWorkers
-from kbench.protocol import Catalog, Task
+from kbench.protocol import Catalog
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 from kbench.sources.source_config import SourceConfig, load_source_or_config
@@ -251,7 +251,7 @@ def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[st
     accelerated = plan.catalog.device.type != "cpu"
     try_operator(workers.try_operator, first, sweep)
     drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=accelerated)
-    shapes = _allowed(workers, [replace(like, case=case) for case in drawn], note)
+    shapes = [replace(like, case=case) for case in drawn]
     memory_bytes = catalog.memory_bytes if accelerated and count else None
     beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=sweep.measure.seed)
     hasty = like.settings.model_copy(update={"timeout_s": min(like.settings.timeout_s, BEYOND_S)})
@@ -261,43 +261,36 @@ def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[st
     if reason := workers.why_in_one_process(sweep.operator):
         note(f"one process runs the file and judges it: {reason}")
     note(f"checking {plural(len(first), 'case')} of the config and {plural(checks.random_shapes, 'random shape')}")
+    refused: list[str] = []
     try:
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
-                done, complete = "checked", True
+                done = "checked"
                 try:
                     for row in workers.check(task, display, sweep.info, without_edges=task in last):
                         if task in last and row.status is Status.OOM:
                             done = f"left out: {row.configuration_name}: {row.reason}"
                             continue
                         checks.rows[row.configuration_name].append(row)
-                except WorkerFailed as lost:  # none of the candidates is to blame
-                    display.note(f"{lost}; mend the reference, or leave the case out" if task in first else str(lost))
-                    done, complete = "left out", task not in first  # the user asked for none of the others
+                except (ConfigError, WorkerFailed) as fault:  # of the operator
+                    done = "left out"
+                    if task in first:
+                        display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out")
+                        display.advance(task, done)
+                        continue
+                    refused.append(str(fault))
                 display.advance(task, done)
-                checks.left_out_cases -= complete
+                checks.left_out_cases -= 1
                 if all(any(row.status.failed for row in rows) for rows in checks.rows.values()):
                     break
     except KeyboardInterrupt:
         checks.interrupted = True
+    if refused:
+        checks.random_shapes -= len(refused)
+        reason = printable(refused[0], FAULT_SHOWN)
+        note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
     return checks
-
-
-def _allowed(workers: TwoWorkers, tasks: Sequence[Task], note: Note) -> list[Task]:
-    """The tasks whose shapes the operator's own functions accept. A note names the first of the others."""
-    allowed, faults = [], []
-    for task in tasks:
-        try:
-            workers.try_operator(task, whole=True)
-        except ConfigError as fault:  # the reference has no value there: no fault of a provider
-            faults.append(str(fault))
-        else:
-            allowed.append(task)
-    if faults:
-        first = printable(faults[0], FAULT_SHOWN)
-        note(f"left out {plural(len(faults), 'random shape')}, which the operator does not accept: {first}")
-    return allowed
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class TwoWorkers:
             task, listener, without_edges=without_edges, candidates=self._candidates, folder=self._folder.name
         )
 
-    def try_operator(self, task: Task, *, whole: bool = False) -> None:
+    def try_operator(self, task: Task) -> None:
         """Call the operator's own functions, as `WorkerSupervisor.try_operator` does."""
         worker = self._candidates if self.why_in_one_process(task.case.operator) else self._judge
-        worker.try_operator(replace(task, requirements={}), whole=whole)
+        worker.try_operator(replace(task, requirements={}))

@@ -75,7 +75,9 @@ def check_edges(
     common ones if it has none.
 
     Emits a row for each. `skip` has the configurations and edge cases that are done. A configuration that declines random
-    inputs is tried on no others. Raises DeviceLost as measuring a case does. The configurations run here, or `elsewhere`.
+    inputs is tried on no others. The configurations run here, or `elsewhere`.
+
+    Raises OperatorFault, and DeviceLost as measuring a case does.
     """
     common = common_edges(operator, case.mode)
     guard = guard or Guard()
@@ -98,7 +100,7 @@ def check_edges(
         edge_case = edge.case(case) if edge else case
         begun = time.monotonic()
         emit(StepBegun(NO_INDEX, "the reference", COMPUTE, settings.timeout_s, edge_name))
-        made = _trial_or_fault(Definition(operator, edge_case), edge_name, edge, device, settings.seed, random)
+        made = _edge_trial(Definition(operator, edge_case), edge_name, edge, device, settings.seed, random)
         device.synchronize()  # whatever its kernels have broken is no fault of a provider
         emit(StepEnded(NO_INDEX))
         reference_s += time.monotonic() - begun
@@ -146,21 +148,23 @@ Failure = tuple[Status, str]
 """Why there is no trial: what each configuration gets."""
 
 
-def _trial_or_fault(
+def _edge_trial(
     definition: Definition, name: str, edge: Edge | None, device: Device, seed: int, random: Expected | None
 ) -> EdgeTrial | Failure | None:
-    """What `_edge_trial` returns, or why there is no trial."""
+    """The inputs of this name. None if a common edge is not for this operator. Raises OperatorFault."""
     try:
-        return _edge_trial(definition, name, edge, device, seed, random)
-    except OperatorFault as error:  # a common edge is for those operators only that accept it
-        return None if edge else (Status.ERROR, str(error))
+        return _trial(definition, name, edge, device, seed, random)
+    except OperatorFault:  # a common edge is for those operators only that accept it
+        if edge is None:
+            raise
+        return None
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
         return Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
 
 
-def _edge_trial(
+def _trial(
     definition: Definition, name: str, edge: Edge | None, device: Device, seed: int, random: Expected | None
 ) -> EdgeTrial | None:
     """The inputs of this name, which are those of a common edge or not. None if a common edge is not for this operator. Raises

@@ -12,6 +12,7 @@ from dataclasses import replace
 from kbench.contract import registry
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
+from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.edge_cases import OtherWorker, call_for_other, check_edges
 from kbench.measure.instruments import Instruments
@@ -116,7 +117,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         operator, settings = registry.operator(task.case.operator), task.settings
         device.use_threads(settings.threads)
         if isinstance(request, TrialRequest):
-            if fault := attempt(operator, task.case, device, settings.seed, whole=request.whole):
+            if fault := attempt(operator, task.case, device, settings.seed):
                 answers(Fault(fault.where, fault.what))
             return
         if isinstance(request, CallRequest):
@@ -144,6 +145,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             answer(request)
             if not isinstance(request, CatalogRequest):
                 device.release_case()
+        except OperatorFault as fault:
+            answers(Fault(fault.where, fault.what))
         except DeviceLost as lost:
             assert lost.contender.status is not None
             answers(DeviceFailed(lost.contender.status, lost.contender.reason))

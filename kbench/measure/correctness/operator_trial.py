@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -24,30 +24,25 @@ SMALL_AXIS = 64
 """A trial reduces each axis to at most this size: the reference of a large case may take minutes on a host."""
 
 
-def attempt(operator: Operator, case: Case, device: Device, seed: int, *, whole: bool = False) -> OperatorFault | None:
+def attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
     """Call all functions of an operator for a case with small axes, in its mode and in mode `forward`. Returns the fault.
 
-    The case itself decides if the operator does not accept the small axes. `whole` only asks whether it accepts the case: an
-    operator may accept some sizes of two axes only together. None if there is no fault, and if memory runs out: each case
-    reports that itself.
+    The case itself decides if the operator does not accept the small axes. None if there is no fault, and if memory runs out:
+    each case reports that itself.
     """
-    if whole:
-        return _attempt(operator, case, device, seed, _accepts)
     sizes = {name: min(int(getattr(case, name)), SMALL_AXIS) for name in operator.axes}
     small = replace(case, axes={**case.axes, **sizes})
-    if small == case or _attempt(operator, small, device, seed, _try_once):
-        return _attempt(operator, case, device, seed, _try_once)
+    if small == case or _attempt(operator, small, device, seed):
+        return _attempt(operator, case, device, seed)
     return None
 
 
-def _attempt(
-    operator: Operator, case: Case, device: Device, seed: int, call: Callable[[Definition, Inputs], None]
-) -> OperatorFault | None:
+def _attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
     forward = replace(case, axes={**case.axes, "mode": FORWARD}) if "mode" in case.axes else case
     try:
-        for tried in dict.fromkeys((forward, case)):
-            definition = Definition(operator, tried)
-            call(definition, Inputs(definition, device, seed))
+        _try_once(Definition(operator, forward), device, seed)
+        if case.mode != FORWARD:
+            _try_once(Definition(operator, case), device, seed)
     except OperatorFault as fault:
         return fault
     except (RuntimeError, MemoryError) as error:
@@ -56,22 +51,10 @@ def _attempt(
     return None
 
 
-def _accepts(definition: Definition, drawn: Inputs) -> None:
-    """Call the functions once that make what a call gets and must deliver. Raises OperatorFault."""
-    inputs = drawn.draw("timed")
-    definition.check_shapes([tuple(x.shape) for x in definition.expected(exactly(inputs))])
-    if definition.work(inputs).call_bytes <= SMALL_BYTES:
-        _try_edges(definition, inputs, drawn)
-
-
-def _try_edges(definition: Definition, inputs: Sequence[Tensor], drawn: Inputs) -> None:
-    for name in definition.operator.edges:
-        definition.expected(exactly(definition.edge(name, inputs, drawn)), f" (on the edge inputs {name!r})")
-
-
-def _try_once(definition: Definition, drawn: Inputs) -> None:
+def _try_once(definition: Definition, device: Device, seed: int) -> None:
     """Call the functions of an operator in one mode. Raises OperatorFault."""
     operator = definition.operator
+    drawn = Inputs(definition, device, seed)
     inputs = drawn.draw("timed")
     small = definition.work(inputs).call_bytes <= SMALL_BYTES
     references = _reference(definition, inputs, small)
@@ -83,8 +66,8 @@ def _try_once(definition: Definition, drawn: Inputs) -> None:
     if operator.check is not None and definition.case.mode == FORWARD:
         rounded = [x.to(output.dtype) for x, output in zip(references, definition.outputs, strict=True)]
         definition.verdict(inputs, rounded, references)
-    if small:
-        _try_edges(definition, inputs, drawn)
+    for name in operator.edges if small else ():
+        definition.expected(exactly(definition.edge(name, inputs, drawn)), f" (on the edge inputs {name!r})")
 
 
 def _reference(definition: Definition, inputs: Sequence[Tensor], again: bool) -> Sequence[Tensor]:
