@@ -17,8 +17,8 @@ from kbench.files import source_text
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 _NOT_RUN = ("__init__.py", "operator.py", "cuda_driver.py", "libraries.py")
-"""Files of kbench with none of a provider's code: what registers the providers, the definition of an operator, which
-`case_hash` covers, calls of the driver, and reasons to decline a case."""
+"""Files of kbench that another file of kbench imports for none of a provider's code: what registers the providers, the
+definition of an operator, which `case_hash` covers, calls of the driver, and reasons to decline a case."""
 
 _plugin: str | None = None
 """The plug-in that is being imported. Providers that register now belong to it."""

@@ -31,6 +31,12 @@ def liger_rows(case: Case) -> str | None:
     return f"N > {LIGER_LONGEST_ROW}: Liger refuses longer rows" if case.N > LIGER_LONGEST_ROW else None
 
 
+def liger_casting(x: torch.Tensor, weight: torch.Tensor) -> str:
+    """Where Liger rounds. `llama` rounds to the dtype of x before it multiplies with the weight, and it rounds each term of the
+    weight's gradient, which is too coarse for a gradient in float32. `gemma` computes everything in float32."""
+    return "llama" if weight.dtype == x.dtype else "gemma"
+
+
 def forward_only(library: str) -> Declines:
     return lambda case: None if case.mode == FORWARD else f"{library} has no backward pass"
 

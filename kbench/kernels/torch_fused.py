@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from kbench.contract.operator import Operator
+    from kbench.results.case import Case
 
 Result = TypeVar("Result")
 
@@ -29,6 +34,17 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
     config.compile_threads = 1
     kernel: Callable[..., Result] = torch.compile(_copy(function), dynamic=False)
     return kernel
+
+
+def add_compiled(operator: Operator, function: Callable[..., Any]) -> None:
+    """Register a function, compiled for each case, as the provider `torch-compile`. Its keyword-only arguments are scalars."""
+
+    @operator.provider(
+        "torch-compile", label="torch.compile", factory=True, sources=[Path(function.__code__.co_filename)]
+    )
+    def build(case: Case, **scalars: Any) -> Callable[..., Any]:
+        kernel = compiled(function)
+        return partial(kernel, **scalars) if scalars else kernel
 
 
 def _copy(function: Callable[..., Result]) -> Callable[..., Result]:

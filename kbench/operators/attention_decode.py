@@ -9,8 +9,9 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.kernels.libraries import only_dtypes
+from kbench.kernels.torch_fused import add_compiled
 from kbench.operators.attention.operator import HEADS
-from kbench.operators.attention.providers_torch import attended
+from kbench.operators.attention.providers_libraries import attended
 from kbench.results.case import Case
 from kbench.results.vocabulary import EdgeInput
 
@@ -64,18 +65,14 @@ def torch_rows(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, backend: st
     return attended(q.unflatten(1, (k.shape[1], -1)), k, v, False, backend).flatten(1, 2)
 
 
-@attention_decode.provider("torch-compile", label="torch.compile", factory=True)
-def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
-    from kbench.kernels import torch_fused
-
-    return torch_fused.compiled(torch_eager)
-
-
 @attention_decode.provider("torch-eager", label="torch (eager, naive)")
 def torch_eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     rows = q.unflatten(1, (k.shape[1], -1))
     weights = torch.softmax((rows @ k.mT).float() * k.shape[-1] ** -0.5, -1)
     return (weights.to(v.dtype) @ v).flatten(1, 2)
+
+
+add_compiled(attention_decode, torch_eager)
 
 
 @attention_decode.provider(

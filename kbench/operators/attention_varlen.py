@@ -15,7 +15,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Draw, Tensor
 from kbench.kernels.libraries import only_dtypes
 from kbench.operators.attention.operator import HEADS, reference
-from kbench.operators.attention.providers_torch import attended
+from kbench.operators.attention.providers_libraries import attended
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 from kbench.results.vocabulary import EdgeInput
 

@@ -4,7 +4,7 @@ cross-entropy and its gradients. The logits would take more memory than all else
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch.nn import functional
@@ -13,8 +13,8 @@ from torch.utils.checkpoint import checkpoint
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor, integers, normal
-from kbench.kernels import torch_fused
 from kbench.kernels.libraries import any_of, only_dtypes
+from kbench.kernels.torch_fused import add_compiled
 from kbench.kernels.whole_rows import dense_like, new_rows
 from kbench.operators.cross_entropy.providers_triton import BOTH, LOSSES
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
@@ -112,9 +112,7 @@ def torch_native(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tenso
     return functional.cross_entropy(functional.linear(hidden, weight).float(), labels)
 
 
-@linear_cross_entropy.provider("torch-compile", label="torch.compile", factory=True)
-def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
-    return torch_fused.compiled(torch_native)
+add_compiled(linear_cross_entropy, torch_native)
 
 
 def _rows(hidden: torch.Tensor, weight: torch.Tensor, chunks: int | None) -> int:

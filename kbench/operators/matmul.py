@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor
-from kbench.kernels import torch_fused
 from kbench.kernels.cuda_driver import LARGEST_GRID_Y
+from kbench.kernels.torch_fused import add_compiled
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 
 try:
@@ -61,9 +60,7 @@ def torch_native(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.matmul(a, b)
 
 
-@matmul.provider("torch-compile", label="torch.compile", factory=True)
-def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
-    return torch_fused.compiled(torch_native)
+add_compiled(matmul, torch_native)
 
 
 if triton:

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
-from kbench.kernels import torch_fused
+from kbench.kernels.torch_fused import add_compiled
 from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for, long_rows, power_of_two, row_warps
 from kbench.kernels.whole_rows import dense, new_rows
-from kbench.results.case import Case
 
 try:
     import triton
@@ -58,9 +55,7 @@ def torch_native(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return (v / scale[:, None]).to(torch.float8_e4m3fn), scale
 
 
-@quantize_fp8.provider("torch-compile", label="torch.compile", factory=True)
-def torch_compile(case: Case) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    return torch_fused.compiled(torch_native)
+add_compiled(quantize_fp8, torch_native)
 
 
 if triton:

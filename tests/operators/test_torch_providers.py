@@ -6,8 +6,8 @@ import pytest
 import torch
 from judged_outputs import judge, normal, providers
 
-from kbench.operators.gelu.providers_torch import NAIVE
-from kbench.operators.softmax.providers_torch import naive
+from kbench.operators.gelu.operator import NAIVE
+from kbench.operators.softmax.operator import naive
 
 # torch.jit.script is deprecated, and one of the things compared
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")

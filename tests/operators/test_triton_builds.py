@@ -26,13 +26,12 @@ from kbench.contract.registry import operator
 from kbench.kernels import triton_launch
 from kbench.kernels.norms import launch as norms
 from kbench.kernels.triton_launch import Launch, Processors
-from kbench.operators import matmul, quantize_fp8
+from kbench.operators import matmul, quantize_fp8, swiglu
 from kbench.operators.attention import providers_triton as attention
 from kbench.operators.cross_entropy import triton_launches as losses
 from kbench.operators.gelu import providers_triton as gelu
 from kbench.operators.grouped_matmul import providers_triton as grouped
 from kbench.operators.softmax import triton_launches as softmax
-from kbench.operators.swiglu import providers_triton as swiglu
 
 pytestmark = pytest.mark.slow
 
@@ -118,8 +117,8 @@ def of_elements(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
             x = tensor(64, N, dtype=dtype)
             yield Chosen(f"gelu rows {form} {dtype} {N}", gelu.whole_rows(x, x, form, None, None), (x, x), N % 16 == 0)
     x = tensor(4, 8192, dtype=dtype)
-    yield Chosen(f"swiglu {dtype}", swiglu.forward(x, x, x), (x, x, x), True)
-    yield Chosen(f"swiglu backward {dtype}", swiglu.backward(x, x, x, x, x), (x,) * 5, True)
+    yield Chosen(f"swiglu {dtype}", swiglu.forward_launch(x, x, x), (x, x, x), True)
+    yield Chosen(f"swiglu backward {dtype}", swiglu.backward_launch(x, x, x, x, x), (x,) * 5, True)
     bits, scales = tensor(4, 8192, dtype=torch.uint8), tensor(4)
     quantized = quantize_fp8.quantize_launch(bits, scales, x)
     for native in (False, True)[: 2 if target == "sm_90" else 1]:  # in hardware

@@ -8,6 +8,8 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor, integers
+from kbench.kernels.libraries import any_of, apex_missing, quack_reads, quack_rows, same_as
+from kbench.kernels.torch_fused import add_compiled
 from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.results.vocabulary import EdgeInput
 
@@ -61,3 +63,115 @@ cross_entropy = Operator(
         EdgeInput.NO_ROWS: lambda case, x, labels: (x[:0], labels[:0]),
     },
 )
+
+
+@cross_entropy.provider("torch-native", label="torch.nn.functional.cross_entropy")
+def torch_native(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
+    """In float32: torch would round the loss of 16-bit logits to 16 bits."""
+    return torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none", label_smoothing=smoothing)
+
+
+@cross_entropy.provider("torch-eager", label="torch (eager, naive)")
+def torch_eager(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
+    """Several calls, each a pass over memory, in float32."""
+    x = logits.float()
+    top = x.detach().amax(-1, keepdim=True)
+    loss = (x - top).exp().sum(-1).log() + top[:, 0] - (1 - smoothing) * x.gather(1, labels[:, None])[:, 0]
+    return loss - smoothing * x.mean(-1) if smoothing else loss
+
+
+add_compiled(cross_entropy, torch_eager)
+
+
+def _liger_declines(case: Case) -> str | None:
+    if case.itemsize < 4:
+        return f"for {case.dtype} logits, Liger returns a {case.dtype} loss, but the operator needs a float32 loss"
+    if case.mode == BACKWARD:
+        return "Liger computes the gradient in the forward pass: measure it in mode full"
+    return None
+
+
+@cross_entropy.provider("liger", label="Liger", requires="liger_kernel", supports=_liger_declines)
+def liger(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
+    """Liger-Kernel's Triton kernel. It waits for the device in every call, to look at the labels."""
+    from liger_kernel.transformers.functional import liger_cross_entropy
+
+    if not logits.numel():
+        return torch.empty(0, device=logits.device)
+    loss: torch.Tensor = liger_cross_entropy(logits.detach(), labels, label_smoothing=smoothing, reduction="none")
+    return loss
+
+
+@cross_entropy.full("liger")
+def liger_full(
+    d_loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Liger writes gradients over the logits and then multiplies them into a new tensor, so it gets a copy of the logits."""
+    from liger_kernel.transformers.functional import liger_cross_entropy
+
+    if not logits.numel():
+        return torch.empty(0, device=logits.device), torch.empty_like(logits)
+    leaf = logits.clone().requires_grad_()
+    with torch.enable_grad():
+        loss = liger_cross_entropy(leaf, labels, label_smoothing=smoothing, reduction="none")
+    (d_logits,) = torch.autograd.grad(loss, leaf, d_loss)
+    return loss.detach(), d_logits
+
+
+@cross_entropy.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_reads("V"))
+def quack(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """QuACK's CuTe-DSL cross-entropy. Compiles on the first use of each (dtype, V)."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    loss: torch.Tensor = cross_entropy_fwd(quack_rows(logits), labels)
+    return loss
+
+
+def quack_saving(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The loss, and the logarithm of each row's sum for the backward pass."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    loss, log_sum = cross_entropy_fwd(quack_rows(logits), labels, return_lse=True)
+    return loss, log_sum
+
+
+@cross_entropy.backward("quack", saves=quack_saving)
+def quack_backward(
+    d_loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor, log_sum: torch.Tensor
+) -> torch.Tensor:
+    from quack.cross_entropy import cross_entropy_bwd
+
+    gradient: torch.Tensor = cross_entropy_bwd(logits, labels, d_loss, log_sum)
+    return gradient
+
+
+cross_entropy.provider(
+    "quack-in-place",
+    label="QuACK (in place)",
+    requires="quack",
+    devices=("cuda",),
+    supports=any_of(same_as("quack"), quack_reads("V")),
+)(quack)
+
+
+@cross_entropy.backward("quack-in-place", saves=quack_saving, mutates="logits")
+def quack_backward_in_place(
+    d_loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor, log_sum: torch.Tensor
+) -> None:
+    from quack.cross_entropy import cross_entropy_bwd
+
+    cross_entropy_bwd(logits, labels, d_loss, log_sum, inplace_backward=True)
+
+
+@cross_entropy.provider(
+    "apex", label="Apex", devices=("cuda",), available=apex_missing("apex.contrib.xentropy", "xentropy_cuda")
+)
+def apex(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
+    """Apex's CUDA kernel. The loss of 16-bit logits is in float32, as the operator needs it."""
+    from apex.contrib.xentropy import SoftmaxCrossEntropyLoss
+
+    ignored = -1  # no label: Apex sets the loss of this one to 0
+    loss: torch.Tensor = SoftmaxCrossEntropyLoss.apply(
+        logits, labels, smoothing, ignored, logits.dtype != torch.float32
+    )
+    return loss

@@ -10,6 +10,7 @@ from itertools import pairwise
 import torch
 
 from kbench.contract.operator import Operator
+from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Draw, Tensor
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 from kbench.results.vocabulary import EdgeInput
@@ -86,3 +87,21 @@ grouped_matmul = Operator(
         EdgeInput.NO_ROWS: lambda case, x, w, ends: (x[:0], w, ends * 0),
     },
 )
+
+
+@grouped_matmul.provider("torch-native", label="torch grouped_mm")
+def torch_native(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """CUTLASS's grouped kernel on a GPU, in bfloat16."""
+    unit = 16 // x.element_size()
+    if any(y.data_ptr() % 16 or any(n % unit for n in sorted(y.stride())[1:]) for y in (x, w)):
+        raise Unsupported("torch's grouped product needs rows that begin at multiples of 16 bytes")
+    y = torch.nn.functional.grouped_mm(x, w, offs=ends)
+    if y.requires_grad:
+        y.register_hook(torch.Tensor.contiguous)  # its backward pass takes no other gradients
+    return y
+
+
+@grouped_matmul.provider("torch-loop", label="torch.matmul per expert")
+def torch_loop(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """It waits for the device, to learn how many tokens each expert has."""
+    return by_expert(x, w, ends)

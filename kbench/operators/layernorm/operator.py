@@ -8,7 +8,19 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import SAME, Tensor
-from kbench.results.case import Case
+from kbench.kernels.libraries import (
+    any_of,
+    apex_missing,
+    forward_only,
+    liger_rows,
+    only_dtypes,
+    quack_norm,
+    quack_rows,
+    weights_in_float32,
+    weights_like_x,
+)
+from kbench.kernels.torch_fused import add_compiled
+from kbench.results.case import FORWARD, Case
 
 
 def _reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
@@ -48,3 +60,120 @@ layernorm = Operator(
     rows="M",
     tolerance=_row_error,
 )
+
+
+def _float32_on_host(case: Case) -> str | None:
+    if case.mode == FORWARD or case.dtype == "float32" or torch.accelerator.is_available():
+        return None
+    return f"on the host, torch adds up the gradients of weight and bias in {case.dtype}, which loses digits with every row"
+
+
+def _other_weights_on_devices(case: Case) -> str | None:
+    if NORM_WEIGHT.dtype_in(case) == case.dtype or not torch.accelerator.is_available():
+        return None
+    return "on accelerators, torch takes weights in the dtype of x only"
+
+
+@layernorm.provider(
+    "torch-native",
+    label="torch.nn.functional.layer_norm",
+    supports=any_of(_float32_on_host, _other_weights_on_devices),
+)
+def torch_native(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+@layernorm.provider("torch-eager", label="torch (eager, naive)")
+def torch_eager(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Several calls, each a pass over memory. They compute in float32, so that the result is rounded once, at the end."""
+    v = x.float()
+    v = v - v.mean(-1, keepdim=True)
+    normalised = v * torch.rsqrt(v.square().mean(-1, keepdim=True) + eps)
+    return (normalised * weight.float() + bias.float()).to(x.dtype)
+
+
+add_compiled(layernorm, torch_eager)
+
+
+@layernorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
+def liger(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Liger-Kernel's Triton kernel."""
+    from liger_kernel.transformers.functional import liger_layer_norm
+
+    if not x.numel():
+        return torch.empty_like(x)
+    y: torch.Tensor = liger_layer_norm(x, weight, bias, eps)
+    return y
+
+
+@layernorm.provider(
+    "quack",
+    label="QuACK",
+    requires="quack",
+    devices=("cuda",),
+    supports=any_of(weights_in_float32("QuACK", NORM_WEIGHT), quack_norm),
+)
+def quack(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
+    from quack.rmsnorm import layernorm_fwd
+
+    y: torch.Tensor = layernorm_fwd(quack_rows(x), weight, bias, eps)
+    return y
+
+
+def quack_saving(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """The output, and the factor and the mean of each row for the backward pass."""
+    from quack.rmsnorm import layernorm_fwd
+
+    y, factors, means = layernorm_fwd(quack_rows(x), weight, bias, eps, return_rstd=True, return_mean=True)
+    return y, (factors, means)
+
+
+@layernorm.backward("quack", saves=quack_saving)
+def quack_backward(
+    dy: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    saved: tuple[torch.Tensor, torch.Tensor],
+) -> tuple[torch.Tensor, ...]:
+    from quack.rmsnorm import layernorm_bwd
+
+    dx, dweight, dbias = layernorm_bwd(x, weight, quack_rows(dy), *saved)
+    return dx, dweight, dbias
+
+
+@layernorm.provider(
+    "flashinfer",
+    label="FlashInfer",
+    requires="flashinfer",
+    devices=("cuda",),
+    supports=any_of(
+        forward_only("FlashInfer"), only_dtypes("FlashInfer", "bfloat16"), weights_in_float32("FlashInfer", NORM_WEIGHT)
+    ),
+)
+def flashinfer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """FlashInfer's kernel. Compiles on its first use."""
+    from flashinfer.norm import layernorm as flashinfer_layernorm
+
+    if not x.numel():
+        return torch.empty_like(x)
+    y: torch.Tensor = flashinfer_layernorm(x.contiguous(), weight, bias, eps)
+    return y
+
+
+@layernorm.provider(
+    "apex",
+    label="Apex",
+    devices=("cuda",),
+    available=apex_missing("apex.normalization", "fused_layer_norm_cuda"),
+    supports=weights_like_x("Apex", NORM_WEIGHT),
+)
+def apex(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Apex's CUDA kernel."""
+    from apex.normalization.fused_layer_norm import fused_layer_norm_affine
+
+    y: torch.Tensor = fused_layer_norm_affine(x, weight, bias, x.shape[-1:], eps)
+    return y

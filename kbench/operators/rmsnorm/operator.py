@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import SAME, Tensor
+from kbench.kernels.libraries import (
+    any_of,
+    apex_missing,
+    inference_norm,
+    liger_casting,
+    liger_rows,
+    quack_norm,
+    quack_rows,
+    same_as,
+    weights_like_x,
+    without_gaps,
+)
+from kbench.kernels.torch_fused import add_compiled
 from kbench.results.case import Case
 
 
@@ -41,3 +55,137 @@ rmsnorm = Operator(
     tolerance=_row_error,
     scale=lambda case, y, x, weight: y,  # the squares are positive: nothing cancels in the forward pass
 )
+
+
+@rmsnorm.provider("torch-native", label="torch.nn.functional.rms_norm")
+def torch_native(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+@rmsnorm.provider("torch-eager", label="torch (eager, naive)")
+def torch_eager(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Several calls, each a pass over memory. They compute in float32, so that the result is rounded once, at the end."""
+    v = x.float()
+    return (v * torch.rsqrt(v.square().mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)
+
+
+add_compiled(rmsnorm, torch_eager)
+
+
+@rmsnorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
+def liger(x: torch.Tensor, weight: torch.Tensor, *, eps: float, casting_mode: str | None = None) -> torch.Tensor:
+    """Liger-Kernel's Triton kernel. `casting_mode` is `llama`, Liger's default, or `gemma`: see `liger_casting`."""
+    from liger_kernel.transformers.functional import liger_rms_norm
+
+    if not x.numel():
+        return torch.empty_like(x)
+    y: torch.Tensor = liger_rms_norm(x, weight, eps, 0.0, casting_mode or liger_casting(x, weight), in_place=False)
+    return y
+
+
+def liger_saving(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> tuple[torch.Tensor, tuple[Any, ...]]:
+    """The output, and the factor of each row and the launch for the backward pass."""
+    from liger_kernel.ops import rms_norm_forward
+
+    if not x.numel():
+        return torch.empty_like(x), ()
+    y, _, factors, *launch = rms_norm_forward(x.contiguous(), weight, eps, 0.0, liger_casting(x, weight), False)
+    return y, (factors, launch)
+
+
+rmsnorm.provider(
+    "liger-in-place", label="Liger (in place)", requires="liger_kernel", supports=any_of(liger_rows, same_as("liger"))
+)(liger)
+
+
+@rmsnorm.backward("liger-in-place", saves=liger_saving, mutates={"gradient of y": "x"})
+def liger_backward_in_place(
+    dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, saved: tuple[Any, ...]
+) -> torch.Tensor:
+    """What Liger does by default: the gradient of x is written over that of y."""
+    from liger_kernel.ops import rms_norm_backward
+
+    if not x.numel():
+        return torch.zeros_like(weight)
+    factors, (block, warps, casting_mode) = saved
+    dweight: torch.Tensor
+    _, dweight = rms_norm_backward(
+        without_gaps("Liger", dy), x.contiguous(), weight, factors, 0.0, casting_mode, block, warps, True, False
+    )
+    return dweight
+
+
+@rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_norm)
+def quack(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
+    from quack.rmsnorm import rmsnorm_fwd
+
+    y: torch.Tensor = rmsnorm_fwd(quack_rows(x), weight, eps=eps)[0]
+    return y
+
+
+def quack_saving(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The output, and the factor of each row for the backward pass."""
+    from quack.rmsnorm import rmsnorm_fwd
+
+    y, _, factors = rmsnorm_fwd(quack_rows(x), weight, eps=eps, store_rstd=True)
+    return y, factors
+
+
+@rmsnorm.backward("quack", saves=quack_saving)
+def quack_backward(
+    dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, factors: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    from quack.rmsnorm import rmsnorm_bwd
+
+    dx, dweight, *_ = rmsnorm_bwd(x, weight, quack_rows(dy), factors)
+    return dx, dweight
+
+
+@rmsnorm.provider(
+    "flashinfer",
+    label="FlashInfer",
+    requires="flashinfer",
+    devices=("cuda",),
+    supports=inference_norm("FlashInfer", NORM_WEIGHT, "float16", "bfloat16"),
+)
+def flashinfer(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """FlashInfer's kernel. Compiles on its first use."""
+    from flashinfer.norm import rmsnorm as flashinfer_rmsnorm
+
+    if not x.numel():
+        return torch.empty_like(x)
+    y: torch.Tensor = flashinfer_rmsnorm(x.contiguous(), weight, eps)
+    return y
+
+
+@rmsnorm.provider(
+    "vllm",
+    label="vLLM",
+    requires="vllm",
+    devices=("cuda",),
+    supports=inference_norm("vLLM", NORM_WEIGHT),
+)
+def vllm(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """vLLM's CUDA kernel, as its layers call it: `_custom_ops` is what vLLM offers for a call without a layer."""
+    from vllm._custom_ops import rms_norm
+
+    y = x.new_empty(x.shape)
+    if x.numel():
+        rms_norm(y, x.contiguous(), weight, eps)
+    return y
+
+
+@rmsnorm.provider(
+    "apex",
+    label="Apex",
+    devices=("cuda",),
+    available=apex_missing("apex.normalization", "fused_layer_norm_cuda"),
+    supports=weights_like_x("Apex", NORM_WEIGHT),
+)
+def apex(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Apex's CUDA kernel."""
+    from apex.normalization.fused_layer_norm import fused_rms_norm_affine
+
+    y: torch.Tensor = fused_rms_norm_affine(x, weight, x.shape[-1:], eps)
+    return y

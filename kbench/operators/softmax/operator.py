@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+
+import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
+from kbench.kernels.libraries import liger_rows, quack_matrix, quack_reads
+from kbench.kernels.torch_fused import add_compiled, scripted
 from kbench.results.case import FORWARD, Case
 from kbench.results.vocabulary import EdgeInput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
 
 
 def _reference(x: torch.Tensor) -> torch.Tensor:
@@ -119,3 +118,89 @@ softmax = Operator(
         EdgeInput.NO_COLUMNS: lambda case, x: (x[:, :0],),
     },
 )
+
+
+def _float32_only(case: Case) -> str | None:
+    if case.dtype == "float32":
+        return None
+    return f"rounds to {case.dtype} after each of its five steps, which costs more than one unit in the last place"
+
+
+def _five_passes(case: Case) -> int:
+    """Elements read and written: max MN, M; subtract MN + M, MN; exp MN, MN; sum MN, M; divide MN + M, MN."""
+    elements = case.M * case.N
+    return int((5 * elements + 2 * case.M) + (3 * elements + 2 * case.M)) * case.itemsize
+
+
+@softmax.provider("torch-eager", label="torch (eager, naive)", supports=_float32_only, moved_bytes=_five_passes)
+def torch_eager(x: torch.Tensor) -> torch.Tensor:
+    """Five calls, each a pass over memory. Shows what fusion saves."""
+    if x.numel() == 0:
+        return torch.empty_like(x)
+    row_max = x.detach().amax(-1, keepdim=True)  # its gradient is zero
+    shifted = x - row_max
+    numerator = shifted.exp()
+    denominator = numerator.sum(-1, keepdim=True)
+    return numerator / denominator
+
+
+@softmax.provider("torch-native", label="torch.softmax")
+def torch_native(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
+
+
+def naive(x: torch.Tensor) -> torch.Tensor:
+    """The function that torch.jit.script and torch.compile fuse. It computes in float32, so a 16-bit result is rounded once,
+    at the end. The gradient of the maximum is zero. Computed, it is a sum that cancels, which costs time and digits."""
+    if x.numel() == 0:
+        return torch.empty_like(x)
+    v = x.float()
+    e = (v - v.detach().amax(-1, keepdim=True)).exp()
+    return (e / e.sum(-1, keepdim=True)).to(x.dtype)
+
+
+@softmax.provider("torch-jit", label="torch.jit.script", factory=True)
+def torch_jit(case: Case) -> Callable[[torch.Tensor], torch.Tensor]:
+    return scripted(naive)
+
+
+add_compiled(softmax, naive)
+
+
+@softmax.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
+def liger(x: torch.Tensor) -> torch.Tensor:
+    """Liger-Kernel's Triton softmax. Copies an input that is not contiguous."""
+    from liger_kernel.ops.softmax import LigerSoftmaxFunction
+
+    if not x.numel():
+        return torch.empty_like(x)
+    out: torch.Tensor = LigerSoftmaxFunction.apply(x)
+    return out
+
+
+@softmax.provider(
+    "quack",
+    label="QuACK",
+    requires="quack",
+    devices=("cuda",),
+    supports=quack_reads("N", 16),
+)
+def quack(x: torch.Tensor) -> torch.Tensor:
+    """QuACK's CuTe-DSL softmax, forward only. Compiles on the first use of each (dtype, N)."""
+    from quack.softmax import softmax_fwd
+
+    if not x.numel():
+        return torch.empty_like(x)
+    out: torch.Tensor = softmax_fwd(quack_matrix(x))
+    return out
+
+
+@softmax.backward("quack", saves=["y"])
+def quack_backward(dy: torch.Tensor, x: torch.Tensor, saved: tuple[torch.Tensor]) -> torch.Tensor:
+    from quack.softmax import softmax_bwd
+
+    (y,) = saved
+    if not y.numel():
+        return torch.empty_like(y)
+    dx: torch.Tensor = softmax_bwd(dy, y)
+    return dx
