@@ -5,7 +5,7 @@
     analysis.noise.too_noisy             # then kbench ranks no provider, and analysis.noise.sentence() says why
     analysis.winners                     # a Winner per case: configuration_name, tied, unclear, margin
     analysis.standings                   # a Standing per configuration: geomean, faster/tied/slower/unclear, sole, shared
-    analysis.compare_pair(key, old, new) # two configurations of a case: a PairwiseComparison with outcome, ratio, half_width
+    analysis.compare_pair(key, old, new) # two configurations of a case: a TimeDifference with outcome, ratio, half_width
 
 The rule for two configurations of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case
 and the standings in `ranking.py`. Nothing here imports pandas, numpy or scipy: the end of a run must not wait for them.

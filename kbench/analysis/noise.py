@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from statistics import NormalDist, median
 
 from kbench.analysis.cases import CaseKey, key_of, timed
-from kbench.analysis.pairwise import Limits, TimeDifference, difference, standard_error
+from kbench.analysis.pairwise import TimeDifference, difference, standard_error
 from kbench.results.cells import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
@@ -72,11 +72,11 @@ class Noise:
         """Whether the file is too noisy to rank providers."""
         return self.floor is not None and self.floor > TOO_NOISY
 
-    def at(self, key: CaseKey) -> Limits:
-        """The limits for differences in a case."""
+    def at(self, key: CaseKey) -> tuple[float, float]:
+        """The limits for differences in a case, in log time: what one must exceed to count, and the noise floor."""
         if self.too_noisy:
-            return Limits(math.inf, math.log1p(TOO_NOISY))
-        return Limits(max(self.proof, self.pairs.get(key, 0.0)), math.log1p(self.floor or 0.0))
+            return math.inf, math.log1p(TOO_NOISY)
+        return max(self.proof, self.pairs.get(key, 0.0)), math.log1p(self.floor or 0.0)
 
     def sentence(self, baseline: str = "the baseline") -> str:
         """The noise in one sentence, which calls the baseline so."""

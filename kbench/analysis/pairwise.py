@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from kbench.results.cells import is_plausible
@@ -51,12 +51,13 @@ class Outcome(str, enum.Enum):
 
 @dataclass(frozen=True)
 class TimeDifference:
-    """How much longer the second of two takes, in log time.
+    """How much longer the second of two takes, in log time, and whether that is more than noise.
 
     half_width  half the width of the interval around `effect`; 0 with fewer than two trials
     agree       whether nearly all trials say that the same one is faster
     sessions    the number of sessions that have both; with 0 the outcome is unclear
     trials      the log ratios of the sessions, or of the rounds where there is one session
+    outcome     see `judged`
     """
 
     effect: float
@@ -64,24 +65,22 @@ class TimeDifference:
     agree: bool
     sessions: int
     trials: tuple[float, ...] = ()
+    outcome: Outcome = Outcome.UNCLEAR
 
+    @property
+    def ratio(self) -> float:
+        """The second time over the first: 2.0 takes twice as long."""
+        return math.exp(self.effect)
 
-@dataclass(frozen=True)
-class PairwiseComparison:
-    """The second configuration against the first: the outcome, and its time over the first's (2.0: it takes twice as long) with
-    the half width of the interval, as a logarithm."""
-
-    outcome: Outcome
-    ratio: float
-    half_width: float
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a case, in log time: a difference must exceed `proof` to count; `floor` is the noise floor."""
-
-    proof: float
-    floor: float
+    def judged(self, proof: float, floor: float, ticks: float = 0.0) -> TimeDifference:
+        """The difference with its outcome, by limits in log time: a difference must exceed `proof` to count, and `ticks`, the
+        resolution of the clock. `floor` is the noise floor."""
+        size, outcome = abs(self.effect), Outcome.UNCLEAR
+        if self.agree and size > max(proof, ticks, self.half_width):
+            outcome = Outcome.SLOWER if self.effect > 0 else Outcome.FASTER
+        elif size + self.half_width <= max(floor, ticks, TIE):
+            outcome = Outcome.TIE
+        return replace(self, outcome=outcome)
 
 
 def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
@@ -104,18 +103,6 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     effect = median(trials)
     dissenting = sum(trial * effect <= 0 for trial in trials)
     return TimeDifference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
-
-
-def judge_difference(time_difference: TimeDifference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
-    """The outcome of a difference. `ticks` is the resolution of the clock, in log time: a smaller difference never counts."""
-    size = abs(time_difference.effect)
-    if time_difference.agree and size > max(limits.proof, ticks, time_difference.half_width):
-        outcome = Outcome.SLOWER if time_difference.effect > 0 else Outcome.FASTER
-    elif size + time_difference.half_width <= max(limits.floor, ticks, TIE):
-        outcome = Outcome.TIE
-    else:
-        outcome = Outcome.UNCLEAR
-    return PairwiseComparison(outcome, math.exp(time_difference.effect), time_difference.half_width)
 
 
 def _times(rows: Sequence[Row]) -> Times:

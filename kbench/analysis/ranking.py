@@ -11,7 +11,7 @@ from statistics import fmean, median
 
 from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, suspects, weight_of, wrongs
 from kbench.analysis.noise import Noise, noise_of
-from kbench.analysis.pairwise import Outcome, PairwiseComparison, difference, judge_difference, ticks_of
+from kbench.analysis.pairwise import Outcome, TimeDifference, difference, ticks_of
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -70,7 +70,7 @@ class Standing:
     """
 
     configuration_name: str
-    over_baseline: Mapping[CaseKey, PairwiseComparison]
+    over_baseline: Mapping[CaseKey, TimeDifference]
     geomean: float | None
     sole: int
     shared: int
@@ -98,11 +98,11 @@ class Analysis:
     cases: dict[CaseKey, RowsByConfiguration]
     noise: Noise
 
-    def compare_pair(self, key: CaseKey, old: str, new: str) -> PairwiseComparison:
+    def compare_pair(self, key: CaseKey, old: str, new: str) -> TimeDifference:
         """The comparison of the second configuration of a case with the first. Raises KeyError if one of them was not timed."""
         configurations = self.cases[key]
         apart = difference(configurations[old], configurations[new])
-        return judge_difference(apart, self.noise.at(key), ticks_of(configurations[old] + configurations[new]))
+        return apart.judged(*self.noise.at(key), ticks_of(configurations[old] + configurations[new]))
 
     def winner(self, key: CaseKey, names: Iterable[str]) -> Winner:
         """The winner among some configurations that were timed in a case: the one with the shortest time, unless another is
@@ -170,7 +170,7 @@ class Analysis:
             )
         return sorted(lines, key=self._rank, reverse=True)
 
-    def _geomean(self, over_baseline: Mapping[CaseKey, PairwiseComparison]) -> float | None:
+    def _geomean(self, over_baseline: Mapping[CaseKey, TimeDifference]) -> float | None:
         if not over_baseline:
             return None
         logs = [math.log(pair.ratio) for pair in over_baseline.values()]

@@ -18,7 +18,7 @@ from kbench.contract.sizes import SizeError, axes_of, evaluate
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, Measure, OperatorInfo
 from kbench.results.case import DTYPE_ALIASES, Case
-from kbench.results.names import value_fault
+from kbench.results.row import value_fault
 from kbench.text.suggest import as_written, candidates, nearest, unknown
 from kbench.text.words import list_words, split_words
 

@@ -33,7 +33,7 @@ from kbench.results.case import (
     Case,
     Value,
 )
-from kbench.results.names import fault, taken
+from kbench.results.row import fault, taken
 from kbench.text.printable import printable
 from kbench.text.suggest import unknown
 
@@ -106,7 +106,7 @@ class Operator:
     providers  the operator's providers by name. `provider` adds to them
     declared_at  the `file:line` of the declaration
 
-    Raises ValueError for a name that is taken or not allowed (see results/names.py), and for declarations that contradict each
+    Raises ValueError for a name that is taken or not allowed (see results/row.py), and for declarations that contradict each
     other.
     """
 
@@ -255,7 +255,7 @@ class Operator:
                    input holds after the call. The function does not return that output
 
         Raises ValueError for a name that is taken or not allowed, and for a file of `sources` that does not exist. A name has
-        no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/names.py.
+        no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/row.py.
         """
         where = f"provider {_quoted(name)} of {self.name!r}"
         for text in (name, label or name):
