@@ -42,19 +42,14 @@ def timed(row: Row) -> bool:
 def suspects(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
     """The cases and the configurations of providers that are suspect there, in one session or more."""
     return {
-        (key_of(row), row.configuration_name)
-        for row in rows
-        if row.role == Role.PROVIDER and timed(row) and Flag.SUSPECT in row.flags
+        (key_of(row), row.configuration_name) for row in rows if row.role == Role.PROVIDER and Flag.SUSPECT in row.flags
     }
 
 
 def wrongs(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
     """The cases and the configurations of providers that are wrong or tampered there, in one session or more."""
-    return {
-        (key_of(row), row.configuration_name)
-        for row in rows
-        if row.role == Role.PROVIDER and row.status in (Status.WRONG, Status.TAMPERED)
-    }
+    lost = (Status.WRONG, Status.TAMPERED)
+    return {(key_of(row), row.configuration_name) for row in rows if row.role == Role.PROVIDER and row.status in lost}
 
 
 def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:

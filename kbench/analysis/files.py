@@ -51,16 +51,6 @@ class ResultsFile:
         """The winners, the standings and the noise of the chosen rows."""
         return analyse(self.rows, self.environment.baseline)
 
-    @property
-    def peak_gbps(self) -> float | None:
-        """The theoretical bandwidth of the device's memory, in GB/s."""
-        return self.environment.peak_gbps or None
-
-    @property
-    def cache_bytes(self) -> float | None:
-        """The size of the device's last-level cache, in bytes."""
-        return self.environment.cache_bytes or None
-
 
 def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFile]:
     """The files, each given as `path` or `LABEL=path`. The default label is the stem of the path. `where` chooses rows.

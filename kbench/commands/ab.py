@@ -21,7 +21,7 @@ from kbench.commands.options import (
     parse_duration,
     parse_share,
 )
-from kbench.commands.outputs import export_targets, report_gate, write_outputs
+from kbench.commands.outputs import export_targets, write_outputs
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 from kbench.text.words import plural, split_words
@@ -88,7 +88,7 @@ def ab(
         fail_on=tuple(split_words(fail_on)),
         strict=strict,
     )
-    export_targets(export or (), github)
+    targets = export_targets(export or (), github)
     arguments = [
         *(word for change in sets or () for word in ("--set", change)),
         *(word for names in only or () for word in ("--only", names)),
@@ -108,7 +108,4 @@ def ab(
     advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
     if min(done.sessions.values()) >= MOST_SESSIONS:
         advice = "no more sessions can be measured for unclear rows; see the reason of each row"
-    write_outputs(
-        done.comparison, sort="verdict", only=None, exports=export or (), github=github, unclear_advice=advice
-    )
-    return report_gate(done.comparison, github=github)
+    return write_outputs(done.comparison, targets, github=github, unclear_advice=advice)

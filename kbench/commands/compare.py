@@ -16,7 +16,7 @@ from kbench.commands.options import (
     check_not_read,
     parse_share,
 )
-from kbench.commands.outputs import export_targets, report_gate, write_outputs
+from kbench.commands.outputs import export_targets, write_outputs
 from kbench.errors import ExitStatus
 from kbench.text.words import split_words
 
@@ -47,9 +47,7 @@ def compare(
     ] = None,
     sort: Annotated[
         str,
-        typer.Option(
-            "--sort", metavar="ORDER", help="Sort the table by verdict, key (sizes and dtype), change or time."
-        ),
+        typer.Option("--sort", metavar="ORDER", help="Sort the table by verdict, key (sizes and dtype) or change."),
     ] = "verdict",
     only: Annotated[
         str | None,
@@ -83,9 +81,8 @@ def compare(
         tuple(split_words(fail_on)),
         strict,
     )
-    for target in export_targets(export or (), github):
-        if target is not None:
-            check_not_read("--export", target, [old, new])
+    targets = export_targets(export or (), github)
+    for target in filter(None, targets):
+        check_not_read("--export", target, [old, new])
     comparison = compare_results(old, new, options=options)
-    write_outputs(comparison, sort=sort, only=only, exports=export or (), github=github)
-    return report_gate(comparison, github=github)
+    return write_outputs(comparison, targets, github=github, sort=sort, only=only)

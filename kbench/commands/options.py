@@ -124,7 +124,7 @@ Exports = Annotated[
     typer.Option(
         "--export",
         metavar="FORMAT=FILE",
-        help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, github. "
+        help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv. "
         "Can be given several times.",
     ),
 ]
@@ -136,9 +136,10 @@ GitHub = Annotated[
 
 def results_path(file: str | None) -> Path:
     """The results file of an argument. Raises ResultsError."""
-    from kbench.results.reader import newest, results_file
+    from kbench.results.reader import results_file
 
-    return results_file(Path(file)) if file else newest(Path("results"))
+    [path] = newest_results([file] if file else None)
+    return results_file(Path(path))
 
 
 def newest_results(files: list[str] | None) -> list[str]:

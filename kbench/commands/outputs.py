@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,20 +25,19 @@ CHANGED = "changed"
 
 def write_outputs(
     comparison: Comparison,
+    targets: Mapping[Path | None, str],
     *,
-    sort: str,
-    only: str | None,
-    exports: Sequence[str],
     github: bool,
+    sort: str = "verdict",
+    only: str | None = None,
     unclear_advice: str = "",
-) -> None:
-    """Write the exports and print the table. An export to stdout takes the table's place. `unclear_advice` is that of
-    `report.next_steps`."""
+) -> ExitStatus:
+    """Write the exports, and print the table and the reason for an exit code that is not 0. An export to stdout takes the
+    table's place. `unclear_advice` is that of `report.next_steps`."""
     from kbench.comparison import report
     from kbench.comparison.exports import FORMATS
 
     verdicts = _verdicts("--only", only)
-    targets = export_targets(exports, github)
     printed = report.text(
         comparison, terminal.width(), sort, verdicts, colour=terminal.colours(), unclear_advice=unclear_advice
     )
@@ -48,11 +47,7 @@ def write_outputs(
             printed = text
         else:
             replace(path, text)
-    terminal.write_text(printed, commands=targets.get(None) == "github")
-
-
-def report_gate(comparison: Comparison, *, github: bool) -> ExitStatus:
-    """Returns the exit code. When it is not 0, prints the reason to stderr."""
+    terminal.write_text(printed)
     result = comparison.gate
     if not result.passed:
         terminal.error(result.text)

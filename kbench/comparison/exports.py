@@ -64,6 +64,5 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {
     "markdown": github.markdown,
     "json": Comparison.json,
     "csv": csv_text,
-    "github": github.commands,
 }
 """The table on the terminal is none of them: `report.text` takes a width and an order too."""

@@ -143,14 +143,11 @@ def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
     rows = [row for row in report.ordered(comparison) if row.verdict in failing or not row.verdict.quiet]
     messages = []
     for changed, members in report.sections(rows):
-        groups = [] if changed else report.grouped(members, comparison)
-        single = members if changed else [group.first for group in groups if group.count == 1]
-        messages += [(row, f"{row.key.label}: {report.sentence(row, comparison)}", 1) for row in single]
-        messages += [
-            (group.first, f"{group.first.key.operator} {group.text}", group.count)
-            for group in groups
-            if group.count > 1
-        ]
+        if changed:
+            messages += [(row, f"{row.key.label}: {report.sentence(row, comparison)}", 1) for row in members]
+        else:
+            groups = report.grouped(members, comparison)
+            messages += [(group.first, f"{group.first.key.operator} {group.text}", group.count) for group in groups]
     return messages
 
 

@@ -300,24 +300,17 @@ def format_parts(parts: Mapping[str, str]) -> str:
 
 
 def ordered(comparison: Comparison, sort: str = "verdict") -> list[JudgedRow]:
-    """All rows, sorted by `verdict` (rows that need attention first), `key`, `change` (the worst first) or `time` (the longest
-    first). Raises UsageError for another order.
-    """
+    """All rows, sorted by `verdict` (rows that need attention first), `key` or `change` (the worst first). Raises UsageError
+    for another order."""
     better = comparison.options.compared.sign
     orders: dict[str, Callable[[JudgedRow], float]] = {
         "verdict": lambda row: row.verdict.rank,
         "key": lambda row: 0,  # rows are sorted by key already
         "change": lambda row: math.inf if row.ratio is None else row.ratio * better,
-        "time": lambda row: -_longest_ms(row),
     }
     if sort not in orders:
         raise UsageError(f"--sort: {unknown('order', sort, list(orders))}")
     return sorted(comparison.rows, key=orders[sort])
-
-
-def _longest_ms(row: JudgedRow) -> float:
-    sides = [side for side in (row.old, row.new) if side]
-    return max((reading.ms or 0.0 for side in sides for reading in side.readings), default=0.0)
 
 
 def sections(rows: Iterable[JudgedRow]) -> Iterator[tuple[bool, list[JudgedRow]]]:
@@ -354,18 +347,13 @@ def row_table(rows: Sequence[JudgedRow], comparison: Comparison) -> Table:
 
 def row_numbers(row: JudgedRow, comparison: Comparison) -> list[str]:
     """The old value, the new value, the change, its interval and q as text; "" for what a row does not have."""
+    values = [side.value if side else None for side in (row.old, row.new)]
     return [
-        *_values(row, comparison),
+        *("" if value is None else comparison.options.compared.written(value) for value in values),
         "" if row.ratio is None else format_change(row.ratio),
         interval(row.ci) if row.ci else "",
         "" if row.q is None else probability(row.q),
     ]
-
-
-def _values(row: JudgedRow, comparison: Comparison) -> list[str]:
-    """The old and the new value as text; "" for a side without a value."""
-    values = [side.value if side else None for side in (row.old, row.new)]
-    return ["" if value is None else comparison.options.compared.written(value) for value in values]
 
 
 def mark(row: JudgedRow) -> str:
@@ -374,17 +362,12 @@ def mark(row: JudgedRow) -> str:
 
 
 def sentence(row: JudgedRow, comparison: Comparison) -> str:
-    """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; only 2 sessions`."""
+    """A row with a change on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; only 2 sessions`."""
     metric = comparison.options.compared
     old, new, change, ends, q = row_numbers(row, comparison)
     basis = " without drift" if _without_drift(comparison) else ""
-    parts = [
-        " ".join(filter(None, [metric.quantity, change, ends])) + basis if change else "",
-        f"{old or 'none'} -> {new or 'none'} {metric.unit}" if old or new else "",
-        f"q {q}" if q else "",
-    ]
-    details = "; ".join(filter(None, [", ".join(filter(None, parts)), row.reason]))
-    return f"{row.verdict}: {details}" if details else row.verdict.value
+    numbers = [f"{metric.quantity} {change} {ends}{basis}", f"{old} -> {new} {metric.unit}", f"q {q}" if q else ""]
+    return f"{row.verdict}: {'; '.join(filter(None, [', '.join(filter(None, numbers)), row.reason]))}"
 
 
 # ---- rows without a change

@@ -81,7 +81,7 @@ def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
 
 def day(moment: str) -> str:
     """The date of a time in ISO 8601."""
-    return moment[:10] or "an unknown date"
+    return moment[:10]
 
 
 def moved_text(changes: Sequence[HistoryChange]) -> str:

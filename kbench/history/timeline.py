@@ -41,7 +41,7 @@ class Run:
 
     @cached_property
     def started_at(self) -> str:
-        """When its first row was measured; "" if that is not known."""
+        """When its first row was measured; "" for a file that says no time, which belongs to no history."""
         return min((row.started_at for row in self.rows if row.started_at), default=self.environment.started_at or "")
 
     @property
@@ -82,7 +82,11 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
             continue
         environment, note = read_environment(path, expected=True)
         notes += [*results.warnings, *filter(None, [note])]
-        runs.append(Run(path, [row for row in results.rows if _belongs(row)], environment))
+        run = Run(path, [row for row in results.rows if _belongs(row)], environment)
+        if run.started_at:
+            runs.append(run)
+        elif run.rows:
+            notes.append(f"{path}: no row says when it was measured (column started_at), so the file is left out")
     runs = _without_repeats(sorted(runs, key=lambda run: (run.started_at, run.path)))
     if not runs:
         problem = f"no results of a provider here; {advice}"

@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from kbench.history.change_points import FEWEST
 from kbench.history.changes import HistoryChange
@@ -75,21 +74,14 @@ class HistoryPage:
         return {run: number for number, run in enumerate([*self.events][-MOST_EVENTS:], start=1)}
 
     @cached_property
-    def dates(self) -> list[float] | None:
-        """The date of each run of the history in days, as matplotlib counts it; None if one is not known."""
-        try:
-            moments = [datetime.fromisoformat(run.started_at).replace(tzinfo=None) for run in self.report.timeline.runs]
-        except ValueError:
-            return None
+    def x(self) -> list[float]:
+        """The date of each run of the history in days, as matplotlib counts it."""
+        moments = [datetime.fromisoformat(run.started_at).replace(tzinfo=None) for run in self.report.timeline.runs]
         return [float(date2num(moment)) for moment in moments]  # type: ignore[no-untyped-call]
-
-    def x(self, run: int) -> float:
-        """Where a run lies along x: at its date, or in the order of the runs."""
-        return self.dates[run] if self.dates else float(run)
 
     def before(self, run: int) -> float:
         """The middle between a run and the one before it."""
-        return (self.x(max(run - 1, 0)) + self.x(run)) / 2
+        return (self.x[max(run - 1, 0)] + self.x[run]) / 2
 
     def colour(self, series: Series) -> str:
         return self.styles[series.key.configuration_name].colour
@@ -201,13 +193,9 @@ def _end(series: Series, page: HistoryPage, bottom: float, scale: float) -> End:
 
 
 def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
-    low, high = page.x(page.runs[0]), page.x(page.runs[-1])
+    low, high = page.x[page.runs[0]], page.x[page.runs[-1]]
     room = 0.02 * (high - low) or 0.5
     axes.set_xlim(low - room, high + room)
-    if not page.dates:
-        axes.xaxis.set_major_locator(MaxNLocator(DATE_TICKS[columns], integer=True))
-        axes.set_xlabel("run")
-        return
     locator = AutoDateLocator(minticks=1, maxticks=DATE_TICKS[columns])  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
@@ -217,7 +205,7 @@ def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
 def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis) -> None:
     """Draw dots for runs, and a line for each level. Dots beyond the axis become triangles at its edge."""
     colour, first = page.colour(series), _first_level(series)
-    xs = np.array([page.x(point.run) for point in series.timed])
+    xs = np.array([page.x[point.run] for point in series.timed])
     ys = np.array([log - first for log in series.logs])
     above, below = ys > axis.high, ys < axis.low
     within = ~above & ~below
@@ -265,7 +253,7 @@ def _draw_strip(axes: Axes, series: Sequence[Series], page: HistoryPage) -> floa
     height = min(LOST_ROW, 0.35 / max(1, len(lost)))
     for row, member in enumerate(lost):
         marks = {
-            kind: [page.x(point.run) for point in member.points if _mark_of(point) == kind]
+            kind: [page.x[point.run] for point in member.points if _mark_of(point) == kind]
             for kind in (FAILED, DECLINED)
         }
         draw_marks(axes, marks, height * (row + 0.5), page.colour(member), 0.75 * height / LOST_ROW)

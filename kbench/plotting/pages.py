@@ -112,10 +112,10 @@ class Look:
         return self.styles[curve].line if len(self.files) == 1 else LINES[self.files.index(file) % len(LINES)]
 
     def agreed(self, quantity: str, panel: Iterable[Series]) -> float | None:
-        """`peak_gbps` or `cache_bytes` of the files of a panel; None where they differ."""
+        """`peak_gbps` or `cache_bytes` of the machines of a panel; None where they differ."""
         files = {series.file for series in panel}
-        values = {getattr(source, quantity) for source in self.sources if source.label in files}
-        return values.pop() if len(values) == 1 else None
+        values = {getattr(source.environment, quantity) for source in self.sources if source.label in files}
+        return (values.pop() or None) if len(values) == 1 else None
 
     def peak(self, panel: Iterable[Series]) -> float | None:
         """The theoretical bandwidth in GB/s. None where the picture does not show bandwidths."""

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,14 +122,7 @@ def _temporary_folder(repository: Repository, note: Note) -> Iterator[Path]:
 
 def _remove(repository: Repository, folder: Path) -> None:
     """Delete the folder, and then git's entries of the worktrees in it."""
-
-    def make_writable_and_retry(remove: Callable[..., object], path: str, error: object) -> None:
-        """A build may leave folders without write permission. What still cannot be deleted stays."""
-        with suppress(OSError):
-            Path(path).parent.chmod(0o700)
-            remove(path)
-
-    shutil.rmtree(folder, onerror=make_writable_and_retry)
+    shutil.rmtree(folder, ignore_errors=True)
     repository.forget_worktrees(folder)
 
 
