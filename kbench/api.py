@@ -43,7 +43,6 @@ def run(
     devices: str | None = None,
     scheduler: str | None = None,
     spread: bool = False,
-    keep_trying: bool = False,
 ) -> pd.DataFrame:
     """Measure a config and return its rows, controls included, in the types of `load`. The CSV and the environment file are
     written to `out`.
@@ -57,8 +56,7 @@ def run(
     `sessions` is the number of fresh processes that repeat the sweep. `continuing="resume"` measures the missing cases of an
     interrupted run, `"append"` adds sessions to a finished run. `devices` (`"all"`, or numbers and UUIDs separated by commas)
     measures on several devices of this host at once. `scheduler` measures on the workers of a dask cluster. `spread` measures
-    the sessions of a case on different devices. `keep_trying` tries a provider again also after it has crashed or timed out
-    in two cases in a row.
+    the sessions of a case on different devices.
 
     Raises ConfigError for a config or a function that cannot be used, ResultsError when the results cannot be written or
     continued, Busy when another run has the results, WorkerLost when no worker can be started, KeyboardInterrupt when
@@ -71,7 +69,7 @@ def run(
 
     if continuing not in (None, "resume", "append"):
         raise UsageError(f"continuing: {unknown('value', continuing, ('resume', 'append'))}")
-    options = RunOptions(Path(out), devices, scheduler, spread, continuing, keep_trying=keep_trying)
+    options = RunOptions(Path(out), devices, scheduler, spread, continuing)
     choices: dict[str, Any] = {
         "sets": _several(sets),
         "sessions": sessions,

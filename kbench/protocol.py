@@ -165,7 +165,6 @@ class Task:
 
     baseline     the name of the configuration that speed-ups refer to; there is none if it is not among them
     requirements what the worker must have in common with the one whose catalog made the plan: see plan.requirements
-    keep_trying  also configurations that took the worker down in the last cases are measured
     """
 
     case: Case
@@ -174,7 +173,6 @@ class Task:
     settings: Measure
     session: int
     requirements: Mapping[str, str] = field(default_factory=dict)
-    keep_trying: bool = False
 
     @property
     def baseline_index(self) -> int | None:

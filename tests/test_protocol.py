@@ -94,7 +94,7 @@ ANSWERS = [
     RequestDone(),
 ]
 
-TASK = Task(CASE, CONFIGURATIONS, "cuda", SETTINGS, 2, {"the type of device": "cuda"}, keep_trying=True)
+TASK = Task(CASE, CONFIGURATIONS, "cuda", SETTINGS, 2, {"the type of device": "cuda"})
 
 CALL = CallRequest(TASK, "inf", 1, (PassedTensor("float32", (2, 3), (5, 1), 1),), ((2, 3), ()), "folder")
 DELIVERED = Delivered(None, "", "", "a thread", "", False, second=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.commands.options import ConfigFile, KeepTrying, OnlyProviders, Plugins, Profile, Sets
+from kbench.commands.options import ConfigFile, OnlyProviders, Plugins, Profile, Sets
 from kbench.errors import ConfigError, ExitStatus
 from kbench.text import terminal
 
@@ -40,7 +40,6 @@ def check(
             "separately for each combination of dtype, mode and the operator's other settings.",
         ),
     ] = False,
-    keep_trying: KeepTrying = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the answer as JSON (see kbench schema check).")
     ] = False,
@@ -72,7 +71,7 @@ def check(
         WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note) as supervisor,
     ):
         catalog = supervisor.start()
-        plan = make_plan(loaded.resolve(catalog), catalog, keep_trying=keep_trying)
+        plan = make_plan(loaded.resolve(catalog), catalog)
         for failure in catalog.plugin_errors:
             terminal.warn(str(failure))
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
@@ -145,8 +144,6 @@ def print_checks(rows: Sequence[Row], plan: Plan) -> None:
         print(line)
     for name, why in plan.unavailable.items():
         print(f"{name}: unavailable: {why}")
-    if given_up := sorted({row.configuration_name for row in rows if row.not_tried}):
-        terminal.note(f"to try {', '.join(given_up)} on every input, run again with --keep-trying")
 
 
 def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Plan) -> None:

@@ -61,13 +61,6 @@ ShapesOption = Annotated[
     ),
 ]
 ResultsFolder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")]
-KeepTrying = Annotated[
-    bool,
-    typer.Option(
-        "--keep-trying",
-        help="Go on with a provider that crashed or timed out in two cases in a row. Default: skip it in all later cases.",
-    ),
-]
 LockClocks = Annotated[
     Optional[str],
     typer.Option(

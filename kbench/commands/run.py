@@ -12,7 +12,6 @@ import typer
 
 from kbench.commands.options import (
     ConfigFile,
-    KeepTrying,
     LockClocks,
     OnlyProviders,
     Plugins,
@@ -90,7 +89,6 @@ def run(
             help="If another run uses the device, wait for it. --no-wait ends with exit code 3 instead.",
         ),
     ] = True,
-    keep_trying: KeepTrying = False,
     lock_clocks: LockClocks = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot at the end.")] = True,
@@ -118,7 +116,6 @@ def run(
         scheduler=scheduler,
         spread=spread,
         continuing=continuing,
-        keep_trying=keep_trying,
         lock_clocks=parse_clock(lock_clocks),
     )
     try:
@@ -129,7 +126,7 @@ def run(
             of_plans = {
                 "--only": only, "--profile": profile, "--plugin": plugin, "--shapes": shapes, "--resume": resume,
                 "--append": append, "--devices": devices, "--scheduler": scheduler, "--spread": spread, "--no-wait": not wait,
-                "--keep-trying": keep_trying, "--lock-clocks": lock_clocks, "--dry-run": dry_run,
+                "--lock-clocks": lock_clocks, "--dry-run": dry_run,
             }  # fmt: skip
             _refuse(config, of_plans, "a script, which says what it measures as it runs")
             settings = measure_settings(sets or (), sessions)

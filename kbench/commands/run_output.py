@@ -92,8 +92,6 @@ def print_results(result: RunResult) -> None:
     if sweep and sweep.measure.precision is not None:
         terminal.print_paragraph(summary.precision_reached(rows, sweep.measure.precision))
     print(f"{summary.counts(rows) or 'no rows'}: {result.csv}")
-    if names := sorted({row.configuration_name for row in rows if row.not_tried}):
-        terminal.note(f"to try {', '.join(names)} in every case, run again with --keep-trying")
     if result.moved:
         first, *further = result.moved
         print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in further)])}")

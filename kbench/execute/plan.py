@@ -97,13 +97,13 @@ class Plan:
         return in_turn * self.task_s
 
 
-def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> Plan:
+def make_plan(sweep: Sweep, catalog: Catalog) -> Plan:
     """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
     sweep."""
     providers = {configuration.provider for configuration in sweep.configurations}
     required = requirements(catalog, sweep.operator, providers)
     tasks = (
-        Task(case, sweep.configurations, sweep.baseline, sweep.measure, session, required, keep_trying)
+        Task(case, sweep.configurations, sweep.baseline, sweep.measure, session, required)
         for session in range(sweep.measure.sessions)
         for case in sweep.cases
     )

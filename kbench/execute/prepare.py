@@ -51,7 +51,7 @@ def prepare_with(
 ) -> PreparedRun:
     """The same with an executor that the caller has made. Stops it if there is no plan."""
     try:
-        layout = make_plan(config.resolve(executor.catalog), executor.catalog, keep_trying=options.keep_trying)
+        layout = make_plan(config.resolve(executor.catalog), executor.catalog)
         for failure in executor.catalog.plugin_errors:  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:

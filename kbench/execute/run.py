@@ -60,7 +60,6 @@ class RunOptions:
     spread      measure the sessions of a case on different devices; by default they share one
     continuing  how to continue an existing results file; None starts a new file
     wait        wait while another run uses a device; otherwise raise Busy
-    keep_trying measure configurations also after they took the worker down in two cases in a row
     lock_clocks lock the clocks of the devices: `base`, or a number of MHz
     name        of the CSV and the environment file; "" for that of the config
 
@@ -73,7 +72,6 @@ class RunOptions:
     spread: bool = False
     continuing: ResumeMode | None = None
     wait: bool = True
-    keep_trying: bool = False
     lock_clocks: str | None = None
     name: str = ""
 

@@ -223,7 +223,7 @@ class WorkerSupervisor:
     def _not_tried(self, configuration: Configuration, task: Task) -> Row | None:
         """The row of a configuration that is not tried again; None if it is."""
         deaths = self._deaths.get(configuration.name, [])[-MOST_DEATHS:]
-        if task.keep_trying or len(deaths) < MOST_DEATHS:
+        if len(deaths) < MOST_DEATHS:
             return None
         wheres = ", ".join(f"{lost.status.value} on {where}" for where, lost in deaths)
         last = deaths[-1][1]

@@ -52,11 +52,10 @@ class Status(ExplainedWord):
         memory that each case needs. `timer: graph` needs more."""
     TIMEOUT = "timeout", """A step of the provider took longer than the config allows: `timeout_s` for checking and timing,
         `build_timeout_s` for building. kbench ended its process and measured the rest of the case in a fresh one. After two
-        such cases in a row kbench does not try the configuration again, unless `--keep-trying` is given."""
+        such cases in a row kbench does not try the configuration again in this run."""
     CRASHED = "crashed", """The worker process died, or the device stopped answering, while this provider ran: an illegal
         memory access, a segmentation fault, a signal. kbench measured the rest of the case in a fresh process. After two such
-        cases in a row it does not try the configuration again, unless `--keep-trying` is given. `compute-sanitizer` finds
-        illegal accesses."""
+        cases in a row it does not try the configuration again in this run. `compute-sanitizer` finds illegal accesses."""
 
     @property
     def failed(self) -> bool:
