@@ -254,7 +254,7 @@ class BaselineSpeed(Speed):
     worst: CaseSpeed
     best: CaseSpeed
     groups: list[GroupSpeed]
-    """Each case is in one group of each kind. Kinds with only one group are left out."""
+    """Each case is in one group of each kind. Kinds with only one group, and with as many as cases, are left out."""
 
 
 class Gap(_Model):

@@ -65,7 +65,7 @@ def mean_speed(cases: Sequence[CaseSpeed]) -> tuple[float, Interval]:
 
 
 def _groups(cases: Mapping[Case, CaseSpeed], info: OperatorInfo) -> list[GroupSpeed]:
-    """The cases by each of their dtype, scalars, choices and mode that varies, and by the bytes of their tensors."""
+    """The cases by each of their dtype, scalars, choices and mode that some share, and by the bytes of their tensors."""
     kinds: list[dict[str, list[CaseSpeed]]] = []
     for name in ("dtype", *info.scalars, *info.choices):
         kind: dict[str, list[CaseSpeed]] = {}
@@ -80,7 +80,9 @@ def _groups(cases: Mapping[Case, CaseSpeed], info: OperatorInfo) -> list[GroupSp
             {f"up to {info.tensor_bytes(part[-1]) / 1e6:.3g} MB": [cases[case] for case in part] for part in parts}
         )
     groups = []
-    for name, members in ((name, members) for kind in kinds if len(kind) > 1 for name, members in kind.items()):
+    for name, members in (
+        (name, members) for kind in kinds if 1 < len(kind) < len(cases) for name, members in kind.items()
+    ):
         speedup, interval = mean_speed(members)
         groups.append(GroupSpeed(group=name, cases=len(members), speedup=speedup, interval=interval))
     return groups

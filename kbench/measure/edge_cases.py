@@ -114,7 +114,9 @@ def check_edges(
         steps = Steps(device, partial(_emit, emit, edge_name), guard)
         for index, configuration in members:
             contender = Contender.of(index, configuration, operator)
-            if elsewhere:
+            if isinstance(made, str):
+                contender.end(Status.OOM, made)
+            elif elsewhere:
                 elsewhere.check(contender, made, edge_name, device, right[index])
             else:
                 with steps.step(contender, "build", settings.build_timeout_s):
@@ -144,14 +146,11 @@ class EdgeTrial:
         return values
 
 
-Failure = tuple[Status, str]
-"""Why there is no trial: what each configuration gets."""
-
-
 def _edge_trial(
     definition: Definition, name: str, edge: Edge | None, device: Device, seed: int, random: Expected | None
-) -> EdgeTrial | Failure | None:
-    """The inputs of this name. None if a common edge is not for this operator. Raises OperatorFault."""
+) -> EdgeTrial | str | None:
+    """The inputs of this name, or why they do not fit into memory. None if a common edge is not for this operator. Raises
+    OperatorFault."""
     try:
         return _trial(definition, name, edge, device, seed, random)
     except OperatorFault:  # a common edge is for those operators only that accept it
@@ -161,7 +160,7 @@ def _edge_trial(
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
-        return Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
+        return f"the case's inputs and reference do not fit into memory: {message(error)}"
 
 
 def _trial(
@@ -218,13 +217,9 @@ def _agree(expected: Expected, other: Expected) -> bool:
     return all(bool(((a - b).abs() <= NEARLY * a.abs().clamp(min=1)).all()) for a, b in pairs)
 
 
-def _check(contender: Contender, case: Case, trial: EdgeTrial | Failure, device: Device, right: set[Digest]) -> None:
+def _check(contender: Contender, case: Case, trial: EdgeTrial, device: Device, right: set[Digest]) -> None:
     provider = contender.admitted(case, device.type)
-    if provider is None:
-        return
-    if not isinstance(trial, EdgeTrial):
-        contender.end(*trial)
-    elif delivery := _deliver(contender, provider, trial.expected, trial.values(), device):
+    if provider and (delivery := _deliver(contender, provider, trial.expected, trial.values(), device)):
         _judge(contender, trial.expected, delivery, right)
 
 
@@ -280,13 +275,8 @@ class OtherWorker:
     folder: str
     ask: Callable[[CallRequest], Delivered]
 
-    def check(
-        self, contender: Contender, trial: EdgeTrial | Failure, edge: str, device: Device, right: set[Digest]
-    ) -> None:
+    def check(self, contender: Contender, trial: EdgeTrial, edge: str, device: Device, right: set[Digest]) -> None:
         """Give the contender the inputs of a trial, and judge its outputs."""
-        if not isinstance(trial, EdgeTrial):
-            contender.end(*trial)
-            return
         expected, values = trial.expected, trial.values()
         configuration = self.task.configurations[contender.index]
         task = replace(self.task, case=trial.definition.case, configurations=(configuration,))

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from kbench.measure.correctness.check import once
 from kbench.measure.correctness.memory import STEP_BYTES, spanned_elements
 from kbench.protocol import PassedTensor
 
@@ -18,12 +19,11 @@ INPUTS, OUTPUTS = "inputs", "outputs"
 
 
 def write_tensors(file: Path, tensors: Sequence[Tensor]) -> tuple[PassedTensor, ...]:
-    """Write each tensor from its first to its last element, with what lies between them."""
+    """Write the elements of each tensor, without what lies between them: rows may be gigabytes apart."""
     passed = []
     with file.open("wb") as target:
         for x in tensors:
-            memory = x.detach().as_strided((spanned_elements(x),), (1,), x.storage_offset())
-            memory.cpu().view(torch.uint8).numpy().tofile(target)
+            x.detach()[once(x)].reshape(-1).cpu().view(torch.uint8).numpy().tofile(target)
             offset = int(x.storage_offset()) % (STEP_BYTES // x.element_size())
             passed.append(PassedTensor(str(x.dtype).removeprefix("torch."), tuple(x.shape), x.stride(), offset))
     return tuple(passed)
@@ -36,15 +36,16 @@ def read_tensors(file: Path, passed: Sequence[PassedTensor], device: torch.devic
     with file.open("rb") as source:
         for layout in passed:
             dtype = getattr(torch, layout.dtype)
-            x = torch.empty_strided(layout.shape, layout.stride, dtype=dtype, device="meta")
-            span = spanned_elements(x)
-            data = bytearray(source.read(span * dtype.itemsize))
-            if len(data) < span * dtype.itemsize:
-                raise EOFError(f"{file} ends after {len(data)} of {span * dtype.itemsize} bytes of a tensor")
+            span = spanned_elements(torch.empty_strided(layout.shape, layout.stride, device="meta"))
             memory = torch.empty(layout.offset + span, dtype=dtype, device=device)
-            if span:
-                memory[layout.offset :].copy_(torch.frombuffer(data, dtype=torch.uint8).view(dtype))
-            tensors.append(memory.as_strided(layout.shape, layout.stride, layout.offset))
+            x = memory.as_strided(layout.shape, layout.stride, layout.offset)
+            elements = x[once(x)]
+            data = bytearray(source.read(elements.nbytes))
+            if len(data) < elements.nbytes:
+                raise EOFError(f"{file} ends after {len(data)} of {elements.nbytes} bytes of a tensor")
+            if data:
+                elements.copy_(torch.frombuffer(data, dtype=torch.uint8).view(dtype).view(elements.shape))
+            tensors.append(x)
     return tensors
 
 

@@ -213,16 +213,16 @@ def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
             x = x.requires_grad_(False) if x.is_leaf else x.detach_()
         if x.shape != value.shape:
             x.resize_(value.shape)
-        x[_once(x)].copy_(value[_once(x)])
+        x[once(x)].copy_(value[once(x)])
 
 
 def blank(inputs: Sequence[Tensor]) -> None:
     """Write zeros into the input tensors. They may hold the values of the next check already."""
     for x in inputs:
-        x.detach()[_once(x)].zero_()
+        x.detach()[once(x)].zero_()
 
 
-def _once(x: Tensor) -> tuple[slice, ...]:
+def once(x: Tensor) -> tuple[slice, ...]:
     """Selects each element in memory once, also those of an expanded gradient."""
     return tuple(slice(1) if stride == 0 else slice(None) for stride in x.stride())
 
