@@ -52,34 +52,21 @@ if TYPE_CHECKING:  # `as` marks a name as public
     from kbench.results.case import Case as Case
     from kbench.results.vocabulary import Status as Status
 
-_MODULES = {
-    "compare": "kbench.api",
-    "load": "kbench.api",
-    "plot": "kbench.api",
-    "report": "kbench.api",
-    "run": "kbench.api",
-    "Operator": "kbench.contract.operator",
-    "ACCELERATORS": "kbench.contract.provider",
-    "Provider": "kbench.contract.provider",
-    "Unsupported": "kbench.contract.provider",
-    "operator": "kbench.contract.registry",
-    "Tensor": "kbench.contract.tensor",
-    "integers": "kbench.contract.tensor",
-    "normal": "kbench.contract.tensor",
-    "uniform": "kbench.contract.tensor",
-    "Busy": "kbench.errors",
-    "ConfigError": "kbench.errors",
-    "ExecutionError": "kbench.errors",
-    "ExitStatus": "kbench.errors",
-    "KbenchError": "kbench.errors",
-    "ResultsError": "kbench.errors",
-    "UsageError": "kbench.errors",
-    "WorkerLost": "kbench.errors",
-    "CudaSource": "kbench.kernels.cuda_source",
-    "do_bench": "kbench.measure.scripts.in_place",
-    "Case": "kbench.results.case",
-    "Status": "kbench.results.vocabulary",
-}
+_NAMES = {
+    "kbench.api": ("compare", "load", "plot", "report", "run"),
+    "kbench.contract.operator": ("Operator",),
+    "kbench.contract.provider": ("ACCELERATORS", "Provider", "Unsupported"),
+    "kbench.contract.registry": ("operator",),
+    "kbench.contract.tensor": ("Tensor", "integers", "normal", "uniform"),
+    "kbench.errors": (
+        "Busy", "ConfigError", "ExecutionError", "ExitStatus", "KbenchError", "ResultsError", "UsageError", "WorkerLost",
+    ),
+    "kbench.kernels.cuda_source": ("CudaSource",),
+    "kbench.measure.scripts.in_place": ("do_bench",),
+    "kbench.results.case": ("Case",),
+    "kbench.results.vocabulary": ("Status",),
+}  # fmt: skip
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 """The module that defines each public name."""
 
 __all__ = ["__version__", *_MODULES]

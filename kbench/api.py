@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.run import PreparedRun, RunOptions
-    from kbench.notebook.comparison_view import ComparisonView
     from kbench.notebook.frames import ResultsSource
     from kbench.notebook.in_process import Functions
-    from kbench.notebook.pictures import Pictures
+    from kbench.notebook.views import ComparisonView, Pictures
 
 IN_THIS_PROCESS = "the functions are measured in this process: one that crashes or hangs ends it"
 
@@ -118,7 +117,7 @@ def compare(
     from kbench.comparison.compare import compare_results
     from kbench.comparison.model import CompareOptions
     from kbench.notebook import frames
-    from kbench.notebook.comparison_view import ComparisonView
+    from kbench.notebook.views import ComparisonView
 
     options = CompareOptions(where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:
@@ -146,7 +145,7 @@ def plot(
     """
     from kbench import plotting
     from kbench.notebook import frames
-    from kbench.notebook.pictures import Pictures
+    from kbench.notebook.views import Pictures
 
     choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, margin)
     with frames.as_files(*sources) as files:

@@ -86,15 +86,13 @@ FEW_CORES = 4
 compilers."""
 
 
-def host_disturbances(pci_address: str | None = None) -> Iterator[Disturbance]:
-    """What distorts timings on the host. `pci_address` of the device tells which cores are near to it. Linux only."""
+def host_disturbances() -> Iterator[Disturbance]:
+    """What distorts timings on the host. Linux only."""
     if sys.platform != "linux":
         return
     allowed = sorted(os.sched_getaffinity(0))
-    online = _cores(SYSFS / "devices/system/cpu/online") or allowed
     yield from _governor(allowed)
-    yield from _few(allowed, online)
-    yield from _unpinned(allowed, online, pci_address)
+    yield from _few(len(allowed), os.cpu_count() or len(allowed))
 
 
 def _governor(allowed: list[int]) -> Iterator[Disturbance]:
@@ -108,39 +106,22 @@ def _governor(allowed: list[int]) -> Iterator[Disturbance]:
         )
 
 
-def _few(allowed: list[int], online: list[int]) -> Iterator[Disturbance]:
+def _few(allowed: int, online: int) -> Iterator[Disturbance]:
     quota = _quota()
     why = "Other threads then interrupt the one that launches kernels: times of short kernels vary."
-    if quota is not None and quota < min(FEW_CORES, len(allowed)):
+    if quota is not None and quota < min(FEW_CORES, allowed):
         yield Disturbance(
             f"A quota limits this process to {quota:g} cores.",
             "The system stops all threads when they have used it up, so a launch may wait for many milliseconds.",
             "docker update --cpus 0 CONTAINER",
         )
-    elif len(allowed) < FEW_CORES:
-        several = "1 core" if len(allowed) == 1 else f"{len(allowed)} cores"
-        if len(online) > len(allowed):
-            command = f"taskset --cpu-list {_written(online[-FEW_CORES:])} kbench run CONFIG"
-            yield Disturbance(f"kbench may run on {several} of {len(online)}.", why, command)
+    elif allowed < FEW_CORES:
+        several = "1 core" if allowed == 1 else f"{allowed} cores"
+        if online > allowed:
+            command = f"taskset --cpu-list 0-{online - 1} kbench run CONFIG"
+            yield Disturbance(f"kbench may run on {several} of {online}.", why, command)
         else:
             yield Disturbance(f"This machine has {several}.", why, "ps -eo pid,pcpu,comm --sort=-pcpu | head")
-
-
-def _unpinned(allowed: list[int], online: list[int], pci_address: str | None) -> Iterator[Disturbance]:
-    if len(allowed) <= FEW_CORES or len(allowed) < len(online):
-        return
-    near = _cores(SYSFS / f"bus/pci/devices/{pci_address}/local_cpulist") if pci_address else []
-    near = [core for core in near if core in allowed]
-    several_nodes = 0 < len(near) < len(allowed)
-    chosen = near if several_nodes else allowed[-FEW_CORES:]
-    why = "The system may move the thread that launches kernels to another core: launch overhead varies."
-    if several_nodes:
-        why += " Cores of another NUMA node also reach the device later."
-    yield Disturbance(
-        f"kbench is not pinned: it may run on all {len(allowed)} cores.",
-        why,
-        f"taskset --cpu-list {_written(chosen)} kbench run CONFIG",
-    )
 
 
 def _quota() -> float | None:
@@ -154,27 +135,6 @@ def _quota() -> float | None:
         if limit.isdecimal() and period.isdecimal() and int(period):
             quotas.append(int(limit) / int(period))
     return min(quotas, default=None)
-
-
-def _cores(path: Path) -> list[int]:
-    """The cores of a list such as `0-3,8`; none if there is no such file."""
-    cores: list[int] = []
-    for part in (_text(path) or "").split(","):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            cores += range(int(first), int(last or first) + 1)
-    return cores
-
-
-def _written(cores: list[int]) -> str:
-    """`0-3,8` for 0, 1, 2, 3 and 8."""
-    spans: list[list[int]] = []
-    for core in cores:
-        if spans and core == spans[-1][1] + 1:
-            spans[-1][1] = core
-        else:
-            spans.append([core, core])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def _text(path: Path) -> str | None:

@@ -152,14 +152,6 @@ class Card:
         processes = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses)
         return None if processes is None else [process.pid for process in processes]
 
-    def pci_address(self) -> str | None:
-        """As Linux writes it: `0000:1a:00.0`."""
-        info = self._ask(self._nvml.nvmlDeviceGetPciInfo)
-        if info is None:
-            return None
-        address = info.busId.decode() if isinstance(info.busId, bytes) else str(info.busId)
-        return address.lower()[-len("0000:00:00.0") :]
-
     _handle: Any = None
 
     def _clock_events(self) -> int:

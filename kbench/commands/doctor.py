@@ -68,7 +68,7 @@ def _disturbances(catalog: Catalog) -> list[Disturbance]:
     from kbench.disturbances import device_disturbances, host_disturbances, profiler_disturbances
 
     card = _card(catalog)
-    disturbances = [*profiler_disturbances(), *host_disturbances(card.pci_address() if card else None)]
+    disturbances = [*profiler_disturbances(), *host_disturbances()]
     return disturbances + list(device_disturbances(card)) if card else disturbances
 
 

@@ -76,11 +76,8 @@ def read_kernels(csv: Path | str) -> KernelsFile:
         except (ValueError, KeyError, TypeError):
             bad.append(number)
     if bad:
-        content.note = f"{path}:{bad[0]}: the line cannot be read; its kernels are not known"
-    if len(bad) > 1:
-        content.note = (
-            f"{path}: {len(bad)} lines cannot be read, the first is line {bad[0]}; their kernels are not known"
-        )
+        numbers = ", ".join(map(str, bad))
+        content.note = f"{path}:{numbers}: cannot be read; the kernels of such a line are not known"
     return content
 
 

@@ -67,12 +67,10 @@ def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
     KernelsWriter(csv, keep=True).write(*calls(TWO))
     found = read_kernels(csv)
     assert set(found.calls) == {ONE.code, TWO.code}
-    assert found.note.endswith("softmax.kernels.jsonl:4: the line cannot be read; its kernels are not known")
+    assert found.note.endswith("softmax.kernels.jsonl:4: cannot be read; the kernels of such a line are not known")
     with kernels_path(csv).open("a") as file:
         file.write("[]\n\n{\n")
-    assert read_kernels(csv).note == (
-        f"{kernels_path(csv)}: 3 lines cannot be read, the first is line 4; their kernels are not known"
-    )
+    assert read_kernels(csv).note.startswith(f"{kernels_path(csv)}:4, 7, 9: cannot be read")
 
 
 def test_the_machine_code_of_kernels_is_kept_beside_the_results(csv: Path, tmp_path: Path) -> None:

@@ -101,16 +101,13 @@ add_compiled(add_rmsnorm, naive)
 
 
 @add_rmsnorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
-def liger(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float, casting_mode: str | None = None
-) -> Two:
-    """Liger-Kernel's Triton kernel. It rounds h before it normalises it. `casting_mode` is `llama`, Liger's default, or
-    `gemma`: see `liger_casting`."""
+def liger(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
+    """Liger-Kernel's Triton kernel. It rounds h before it normalises it."""
     from liger_kernel.transformers.functional import liger_fused_add_rms_norm
 
     if not x.numel():
         return torch.empty_like(x), torch.empty_like(x)
-    mode = casting_mode or liger_casting(x, weight)
+    mode = liger_casting(x, weight)
     y, h = liger_fused_add_rms_norm(x, residual, weight, eps, 0.0, mode, in_place=False)
     return y, h
 

@@ -22,12 +22,6 @@ def _reference(x: torch.Tensor, *, approximate: str) -> torch.Tensor:
     return x * (2 * u).sigmoid()
 
 
-def _strided(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
-    wide = x.new_zeros(x.shape[0], x.shape[1] + 3)
-    wide[:, : x.shape[1]] = x
-    return (wide[:, : x.shape[1]],)
-
-
 def _first_element(value: float) -> Callable[[Case, torch.Tensor], tuple[torch.Tensor]]:
     def put(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
         y = x.clone()
@@ -59,7 +53,7 @@ gelu = Operator(
         EdgeInput.TINY: lambda case, x: (x * 1e-3,),
         EdgeInput.PLUS_INF: _first_element(float("inf")),
         EdgeInput.NAN: _first_element(float("nan")),
-        EdgeInput.STRIDED_ROWS: _strided,
+        EdgeInput.STRIDED_ROWS: lambda case, x: (torch.nn.functional.pad(x, (0, 3))[:, :-3],),
         EdgeInput.ODD_COLUMNS: lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
         EdgeInput.ONE_ROW: lambda case, x: (x[:1],),
         EdgeInput.ONE_COLUMN: lambda case, x: (x[:, :1].contiguous(),),

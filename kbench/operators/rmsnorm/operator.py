@@ -73,13 +73,13 @@ add_compiled(rmsnorm, torch_eager)
 
 
 @rmsnorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
-def liger(x: torch.Tensor, weight: torch.Tensor, *, eps: float, casting_mode: str | None = None) -> torch.Tensor:
-    """Liger-Kernel's Triton kernel. `casting_mode` is `llama`, Liger's default, or `gemma`: see `liger_casting`."""
+def liger(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Liger-Kernel's Triton kernel."""
     from liger_kernel.transformers.functional import liger_rms_norm
 
     if not x.numel():
         return torch.empty_like(x)
-    y: torch.Tensor = liger_rms_norm(x, weight, eps, 0.0, casting_mode or liger_casting(x, weight), in_place=False)
+    y: torch.Tensor = liger_rms_norm(x, weight, eps, 0.0, liger_casting(x, weight), in_place=False)
     return y
 
 

@@ -18,9 +18,6 @@ SOURCE = CudaSource(Path(__file__).with_name("rmsnorm.cu"))
 
 
 @rmsnorm.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
-def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None) -> Callable[..., Tensor]:
-    """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks.
-
-    `packs` and `blocks` are requests: this many accesses of 16 bytes per thread of each input, in this many blocks per row.
-    """
-    return rowwise(SOURCE.kernel("rmsnorm", eps=eps, packs=packs, blocks=blocks))
+def cuda(case: Case, *, eps: float) -> Callable[..., Tensor]:
+    """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks."""
+    return rowwise(SOURCE.kernel("rmsnorm", eps=eps))

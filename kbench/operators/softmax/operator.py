@@ -56,21 +56,11 @@ def _minus_inf_tail(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
     return (y,)
 
 
-def _one_row(value: float) -> Callable[[Case, torch.Tensor], tuple[torch.Tensor]]:
-    def fill(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
-        y = x.clone()
-        middle = x.shape[0] // 2
-        y[middle : middle + 1] = value  # no row if the matrix is empty
-        return (y,)
-
-    return fill
-
-
-def _one_element(value: float) -> Callable[[Case, torch.Tensor], tuple[torch.Tensor]]:
+def _in_the_middle_row(value: float, columns: slice) -> Callable[[Case, torch.Tensor], tuple[torch.Tensor]]:
     def put(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
         y = x.clone()
         middle = x.shape[0] // 2
-        y[middle : middle + 1, -1:] = value
+        y[middle : middle + 1, columns] = value  # no row if the matrix is empty
         return (y,)
 
     return put
@@ -79,13 +69,6 @@ def _one_element(value: float) -> Callable[[Case, torch.Tensor], tuple[torch.Ten
 def _wide_range(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
     """Less wide for gradients: where a probability is nearly 1, its rounding decides what is left of the gradient."""
     return (x * (30 if case.mode == FORWARD else 3),)
-
-
-def _strided(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
-    """A view of a wider matrix: the row stride is not N, and rows after the first are not aligned to 16 bytes."""
-    wide = x.new_zeros(x.shape[0], x.shape[1] + 3)
-    wide[:, : x.shape[1]] = x
-    return (wide[:, : x.shape[1]],)
 
 
 softmax = Operator(
@@ -106,10 +89,11 @@ softmax = Operator(
         EdgeInput.WIDE_RANGE: _wide_range,
         EdgeInput.MINUS_INF_HEAD: _minus_inf_head,
         EdgeInput.MINUS_INF_TAIL: _minus_inf_tail,
-        EdgeInput.MINUS_INF_ROW: _one_row(float("-inf")),
-        EdgeInput.PLUS_INF: _one_element(float("inf")),
-        EdgeInput.NAN: _one_element(float("nan")),
-        EdgeInput.STRIDED_ROWS: _strided,
+        EdgeInput.MINUS_INF_ROW: _in_the_middle_row(-math.inf, slice(None)),
+        EdgeInput.PLUS_INF: _in_the_middle_row(math.inf, slice(-1, None)),
+        EdgeInput.NAN: _in_the_middle_row(math.nan, slice(-1, None)),
+        # the row stride is not N, and rows after the first are not aligned to 16 bytes
+        EdgeInput.STRIDED_ROWS: lambda case, x: (torch.nn.functional.pad(x, (0, 3))[:, :-3],),
         EdgeInput.ODD_COLUMNS: lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
         EdgeInput.ONE_ROW: lambda case, x: (x[:1],),
         EdgeInput.ONE_COLUMN: lambda case, x: (x[:, :1].contiguous(),),

@@ -1,10 +1,12 @@
-"""A comparison in a notebook: one line, a table, and a data frame."""
+"""What a notebook displays: a comparison as a line, a table and a data frame, and the pictures of `kbench.plot`."""
 
 from __future__ import annotations
 
+import base64
 import html
 from collections.abc import Iterable
 from dataclasses import fields
+from pathlib import Path
 
 import pandas as pd
 
@@ -18,6 +20,9 @@ MOST_ROWS = 100
 """Of the table in a notebook. `ComparisonView.frame` has all rows."""
 
 NUMBER_COLUMNS = ("ratio", "ci_low", "ci_high", "q", "old", "new")
+
+MOST_BYTES = 16 << 20
+"""A notebook does not embed a larger picture, because the notebook file stores what it shows. It shows the name instead."""
 
 
 class ComparisonView(Comparison):
@@ -66,3 +71,18 @@ class ComparisonView(Comparison):
         table = frame.to_html(index=False, na_rep="", float_format="{:.4g}".format, border=0) if rows else ""
         more = f"<p>{len(rows) - MOST_ROWS} more rows are in <code>.frame</code></p>" if len(rows) > MOST_ROWS else ""
         return f'<div class="tex2jax_ignore mathjax_ignore"><p>{head}</p>{table}{more}</div>'
+
+
+class Pictures(list[Path]):
+    """Paths of pictures. A notebook shows each picture once, as PNG if there is one, else as SVG."""
+
+    def _repr_html_(self) -> str:
+        shown = {path.with_suffix(""): path for path in sorted(self, key=lambda path: path.suffix != ".svg")}
+        return "".join(f'<img alt="{html.escape(path.name)}" src="{_address(path)}">' for path in shown.values())
+
+
+def _address(path: Path) -> str:
+    kind = {".png": "image/png", ".svg": "image/svg+xml"}.get(path.suffix)
+    if kind is None or path.stat().st_size > MOST_BYTES:
+        return ""
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
