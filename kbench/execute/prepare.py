@@ -39,22 +39,30 @@ class Resolvable(Protocol):
     def resolve(self, catalog: Catalog) -> Sweep: ...
 
 
-def prepare(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> PreparedRun:
-    """Start a worker and make the plan. The caller has to stop the executor that is returned: use `with`.
+def prepare(
+    config: Resolvable, options: RunOptions, note: Callable[[str], None], *, tried: bool = False
+) -> PreparedRun:
+    """Start a worker and make the plan; try the operator unless that is done. The caller has to stop the executor that is
+    returned: use `with`.
 
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
-    return prepare_with(executor_for(config, options, note), config, options, note)
+    return prepare_with(executor_for(config, options, note), config, options, note, tried=tried)
 
 
 def prepare_with(
-    executor: Executor, config: Resolvable, options: RunOptions, note: Callable[[str], None]
+    executor: Executor,
+    config: Resolvable,
+    options: RunOptions,
+    note: Callable[[str], None],
+    *,
+    tried: bool = False,
 ) -> PreparedRun:
     """The same with an executor that the caller has made. Stops it if there is no plan."""
     try:
         layout = make_plan(config.resolve(executor.catalog), executor.catalog)
         for failure in executor.catalog.plugin_errors:  # of installed packages: the run may not need them
             note(f"warning: {failure}")
-        if layout.tasks and layout.runnable:
+        if layout.tasks and layout.runnable and not tried:
             try_operator(executor.try_operator, layout.tasks, layout.sweep)
         return PreparedRun(executor, layout)
     except BaseException:

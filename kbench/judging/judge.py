@@ -322,7 +322,7 @@ class TimedConfig:
 def _time(config: TimedConfig, out: Path, note: Note) -> Timing:
     """Measure as `kbench run` does."""
     options = RunOptions(out)
-    with prepare(config, options, note) as prepared:
+    with prepare(config, options, note, tried=True) as prepared:
         note(f"timing {plural(len(prepared.plan.sweep.cases), 'case')} of the config")
         result = execute(prepared, options, note)
     return Timing(result.rows, result.csv, interrupted=result.interrupted)

@@ -146,7 +146,11 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             if not isinstance(request, CatalogRequest):
                 device.release_case()
         except OperatorFault as fault:
+            if not device.healthy():
+                answers(DeviceFailed(Status.ERROR, fault.what))
+                return
             answers(Fault(fault.where, fault.what))
+            device.release_case()
         except DeviceLost as lost:
             assert lost.contender.status is not None
             answers(DeviceFailed(lost.contender.status, lost.contender.reason))
