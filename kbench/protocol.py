@@ -195,7 +195,7 @@ class CheckRequest:
     `Rows` for each. `skip` has the names of configurations and edge inputs that are done.
 
     With a `folder`, the configurations run in another worker: this one sends a `CallRequest` for each, and waits for what that
-    worker has `Delivered`. Both pass tensors through files of the folder.
+    worker has `Delivered`. Memory of the host that both see is a file of the folder.
     """
 
     task: Task
@@ -205,38 +205,63 @@ class CheckRequest:
 
 
 @dataclass(frozen=True)
+class ClockRequest:
+    """Take the time of the only configuration of a task, which runs in another worker unless `here`, and answer with a
+    `ClockReading`. `claimed_ms` is about what a call takes, as the process of the candidates has measured it."""
+
+    task: Task
+    claimed_ms: float
+    here: bool
+    folder: str
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """What the clock of the worker that judges says of a call: it takes at least `least_ms`, which may be negative, and at most
+    `most_ms`. None: it was not timed. `wrong`: why it failed, or its outputs are wrong."""
+
+    least_ms: float | None = None
+    most_ms: float | None = None
+    wrong: str = ""
+
+
+@dataclass(frozen=True)
 class PassedTensor:
-    """A tensor in a file. `offset` is the number of elements before it in its memory, on which its alignment depends."""
+    """A tensor in memory that two workers see. `start` is the byte of its first element."""
 
     dtype: str
     shape: tuple[int, ...]
     stride: tuple[int, ...]
-    offset: int
+    start: int
 
 
 @dataclass(frozen=True)
 class CallRequest:
-    """Call the only configuration of a task on inputs that another worker has written, and answer with `Delivered`.
+    """Call the only configuration of a task on inputs of another worker, and answer with `Delivered`.
 
-    edge    the name of the inputs
-    index   of the configuration among those that are checked
-    inputs  the tensors in the file of inputs
-    shapes  those of the outputs
-    folder  the folder of the files
+    edge     the name of the inputs
+    index    of the configuration among those that are checked
+    memory   the words that open the memory with the inputs
+    inputs   the tensors there
+    outputs  where the outputs belong: those of the first call, what becomes of them later, and those of the second call
+    sets     if not 0, call once on each of so many sets of inputs, and write its outputs. Each set lies `step` bytes behind the
+             one before. The same request again is for new inputs in the same memory
     """
 
     task: Task
     edge: str
     index: int
-    inputs: tuple[PassedTensor, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    folder: str
+    memory: str
+    inputs: tuple[PassedTensor, ...] = ()
+    outputs: tuple[PassedTensor, ...] = ()
+    sets: int = 0
+    step: int = 0
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a configuration has made of a `CallRequest`: its end, with a reason, or a `Delivery` whose outputs are in a file.
-    `later` and `second` say whether the file has these outputs as well as the first."""
+    """What a configuration has made of a `CallRequest`: its end, with a reason, or a `Delivery` with its outputs in the memory.
+    `later` and `second` say whether these are there as well as the first. If not `opened`, the worker cannot use the memory."""
 
     status: Status | None
     reason: str = ""
@@ -246,6 +271,7 @@ class Delivered:
     deterministic: bool | None = None
     later: bool = False
     second: bool = False
+    opened: bool = True
 
 
 # -- what exists on a machine: the parent imports neither torch nor triton, so it asks a worker
@@ -468,15 +494,6 @@ class CallRecorded:
     code_files: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """A round of a configuration takes samples from now on or, if `samples` is not 0, has taken so many. The parent looks at
-    its own clock then."""
-
-    index: int
-    samples: int = 0
-
-
 RANDOM = "random"
 """The name of the random inputs, which `kbench check` tries before the edge inputs."""
 
@@ -553,7 +570,7 @@ PROGRAM = "KBENCH_EXEC_PROGRAM"
 
 # -- lines
 
-Request = CatalogRequest | Task | TrialRequest | CheckRequest | CallRequest | Delivered
+Request = CatalogRequest | Task | TrialRequest | CheckRequest | ClockRequest | CallRequest | Delivered
 
 Message = (
     Catalog
@@ -561,10 +578,10 @@ Message = (
     | StepEnded
     | RoundTimed
     | Rows
-    | Sampling
     | CallRecorded
     | CallRequest
     | Delivered
+    | ClockReading
     | DeviceFailed
     | PointBegun
     | LineDone

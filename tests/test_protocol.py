@@ -13,6 +13,8 @@ from kbench.protocol import (
     Catalog,
     CatalogRequest,
     CheckRequest,
+    ClockReading,
+    ClockRequest,
     Configuration,
     Delivered,
     DeviceFailed,
@@ -96,7 +98,7 @@ ANSWERS = [
 
 TASK = Task(CASE, CONFIGURATIONS, "cuda", SETTINGS, 2, {"the type of device": "cuda"})
 
-CALL = CallRequest(TASK, "inf", 1, (PassedTensor("float32", (2, 3), (5, 1), 1),), ((2, 3), ()), "folder")
+CALL = CallRequest(TASK, "inf", 1, "memory", (PassedTensor("float32", (2, 3), (5, 1), 4),), sets=2, step=512)
 DELIVERED = Delivered(None, "", "", "a thread", "", False, second=True)
 
 REQUESTS = [
@@ -106,6 +108,7 @@ REQUESTS = [
     CheckRequest(TASK, (("torch", "inf"),)),
     CALL,
     DELIVERED,
+    ClockRequest(TASK, 0.5, True, "folder"),
 ]
 
 
@@ -113,7 +116,7 @@ def kind(message: object) -> str:
     return type(message).__name__
 
 
-@pytest.mark.parametrize("message", [*ANSWERS, CALL, DELIVERED], ids=kind)
+@pytest.mark.parametrize("message", [*ANSWERS, CALL, DELIVERED, ClockReading(-0.5, 1.0)], ids=kind)
 def test_an_answer_arrives_as_it_was_sent(message: Any) -> None:
     line = encode(message, "secret")
     assert line.endswith(b"\n") and line.count(b"\n") == 1

@@ -135,7 +135,8 @@ def judge(
     try:
         judged = judge_file(file, options, terminal.note)
     except KeyboardInterrupt:
-        kept = f"; what was measured is in {ledger}" if ledger and ledger.exists() else ""
+        folder = ledger or out
+        kept = f"; what was measured is in {folder}" if folder and folder.exists() else ""
         terminal.note(f"interrupted before there was a verdict{kept}")
         return ExitStatus.INTERRUPTED
     if as_json:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import requirements
-from kbench.execute.wall_time import seen_from_outside
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
     COMPUTE,
@@ -23,10 +22,13 @@ from kbench.protocol import (
     Catalog,
     CatalogRequest,
     CheckRequest,
+    ClockReading,
+    ClockRequest,
     Configuration,
     Delivered,
     DeviceInfo,
     Fault,
+    Message,
     Rows,
     Task,
     TrialRequest,
@@ -131,7 +133,7 @@ class WorkerSupervisor:
         unless the task says so. An edge input on which the reference kills it is left out.
 
         With `candidates`, the configurations run in the worker of that supervisor. This one's worker knows none of them: it
-        draws the inputs, and judges the outputs. Both pass tensors through files of the folder.
+        draws the inputs, and judges the outputs. The folder is for memory that both see.
 
         Raises ConfigError when a function of the operator fails on random inputs, and WorkerFailed."""
         asked = replace(task, requirements={}) if candidates else task  # they name what the configurations are made of
@@ -147,10 +149,11 @@ class WorkerSupervisor:
                 replace(asked, configurations=some.configurations), (*rows, *left_out), without_edges, folder
             )
             try:
-                for row in self._checked(request, some, listener, candidates):
-                    rows[row.configuration_name, row.edge] = row
-                    self._deaths.pop(row.configuration_name, None)
-                    yield row
+                for event in self._answers(request, some, listener, candidates):
+                    for row in event.rows if isinstance(event, Rows) else ():
+                        rows[row.configuration_name, row.edge] = row
+                        self._deaths.pop(row.configuration_name, None)
+                        yield row
                 break
             except WorkerFailed as lost:
                 self._end_worker()
@@ -179,10 +182,20 @@ class WorkerSupervisor:
                     if (configuration.name, edge) not in rows:
                         yield replace(not_tried, edge=edge)
 
-    def _checked(
-        self, request: CheckRequest, task: Task, listener: Listener, candidates: WorkerSupervisor | None
-    ) -> Iterator[Row]:
-        """The rows that the worker answers with."""
+    def read_clock(self, request: ClockRequest, listener: Listener, candidates: WorkerSupervisor) -> ClockReading:
+        """What the clock of this worker says of a configuration that runs in the worker of another supervisor, or here."""
+        reading = ClockReading()
+        try:
+            for event in self._answers(request, request.task, listener, candidates):
+                reading = event if isinstance(event, ClockReading) else reading
+        except (WorkerFailed, DeviceGone):
+            self._end_worker()
+        return reading
+
+    def _answers(
+        self, request: CheckRequest | ClockRequest, task: Task, listener: Listener, candidates: WorkerSupervisor | None
+    ) -> Iterator[Message]:
+        """What the worker answers. If the configurations run in another worker, it asks that for their calls."""
         worker, fault = self.ready(request.task), None
         for event in worker.ask(request):
             if candidates and isinstance(event, CallRequest):
@@ -190,7 +203,7 @@ class WorkerSupervisor:
                 continue
             fault = event if isinstance(event, Fault) else fault
             listener.event(event, self._place)
-            yield from event.rows if isinstance(event, Rows) else ()
+            yield event
         if fault:
             raise blame(fault)
 
@@ -260,8 +273,7 @@ class WorkerSupervisor:
         while left := [configuration for configuration in task.configurations if configuration.name not in failed]:
             try:
                 rows = []
-                answers = self.ready(task).ask(replace(task, configurations=tuple(left)))
-                for event in seen_from_outside(answers, task.settings.warmup_ms):
+                for event in self.ready(task).ask(replace(task, configurations=tuple(left))):
                     if isinstance(event, Rows):
                         rows += event.rows
                         stateful = event.stateful

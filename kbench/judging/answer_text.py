@@ -17,7 +17,7 @@ from kbench.judging.answer import (
     Speed,
 )
 from kbench.protocol import RANDOM
-from kbench.results.vocabulary import Status
+from kbench.results.vocabulary import Flag, Status
 from kbench.text.numbers import microseconds
 from kbench.text.words import plural
 
@@ -114,7 +114,8 @@ def _speed(answer: JudgeAnswer, provider: JudgedProvider) -> Iterator[str]:
     elif provider.untimed:
         yield provider.untimed
     elif not provider.baselines:
-        yield "no baseline was timed in the same cases"
+        suspect = Flag.SUSPECT in provider.flags
+        yield "not compared: its times are suspect" if suspect else "no baseline was timed in the same cases"
     for baseline in provider.baselines:
         yield from _against(baseline, provider.contest)
     yield from map(_gap, provider.not_compared)

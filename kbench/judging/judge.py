@@ -27,12 +27,13 @@ from kbench.execute.prepare import prepare, try_operator
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.worker import WorkerFailed
 from kbench.judging.answer import JudgeAnswer, exit_status, judge_provider
+from kbench.judging.claims import held_against_clock
 from kbench.judging.ledger import Timing, contend
 from kbench.judging.profile import profile_of
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.judging.speeds import against, gaps
 from kbench.judging.two_workers import TwoWorkers
-from kbench.protocol import Catalog
+from kbench.protocol import Catalog, ClockReading
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 from kbench.sources.source_config import SourceConfig, load_source_or_config
@@ -86,7 +87,14 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
     trusted = load_source_or_config(Path(options.against), sets=options.sets, profile=options.profile).plugins
-    with interrupts.once(), TwoWorkers(config.plugins, trusted, config.source, note) as workers:
+    with TwoWorkers(config.plugins, trusted, config.source, note) as workers:
+        return _judge(workers, config, file, options, note)
+
+
+def _judge(
+    workers: TwoWorkers, config: Config | SourceConfig, file: Path, options: JudgeOptions, note: Note
+) -> JudgeAnswer:
+    with interrupts.once():
         catalog = workers.start()
         plan = make_plan(config.resolve(catalog), catalog)
         sweep = plan.sweep
@@ -104,15 +112,19 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
         min_speedup=0.0 if champion and options.min_speedup is None else options.min_speedup,
     )
     correct = [name for name in names if judged(name, checks.rows[name]).correct]
+    if workers.why_in_one_process(sweep.operator):
+        workers.stop()  # the device may take only one process
     timing = Timing()
     with tempfile.TemporaryDirectory(prefix="kbench-") as scratch:
+        beside = [sweep.baseline, *baselines] if champion and sweep.baseline else baselines
+        timed = TimedConfig(config, list(dict.fromkeys([*beside, *correct])), one_session=champion is not None)
         if correct and champion and options.ledger:
-            timed = list(dict.fromkeys(filter(None, [sweep.baseline, *baselines, *correct])))
-            fresh = _load(file, options, secrets.randbelow(SEEDS))
-            configs = [TimedConfig(config, timed, one_session=True) for config in (config, fresh)]
-            timing = contend(configs, correct[0], champion, options.ledger, note)
+            fresh = replace(timed, config=_load(file, options, secrets.randbelow(SEEDS)))
+            timing = contend([timed, fresh], correct[0], champion, options.ledger, note)
         elif correct and baselines:
-            timing = _time(TimedConfig(config, [*correct, *baselines]), options.out or Path(scratch), note)
+            timing = _time(timed, options.out or Path(scratch), note)
+        if timing.rows and not timing.interrupted and not workers.why_in_one_process(sweep.operator):
+            timing = replace(timing, rows=_held(workers, plan, timed.resolve(catalog), timing.rows, correct, note))
         analysis = analyse(timing.rows, sweep.baseline)
         providers = []
         for name in names:
@@ -259,7 +271,7 @@ def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[st
     tasks = [*first, *shapes, *last]
     checks = Checks({name: [] for name in names}, len(shapes) + len(last), len(tasks))
     if reason := workers.why_in_one_process(sweep.operator):
-        note(f"one process runs the file and judges it: {reason}")
+        note(f"one process runs the file and judges it, and no other clock holds its times: {reason}")
     note(f"checking {plural(len(first), 'case')} of the config and {plural(checks.random_shapes, 'random shape')}")
     refused: list[str] = []
     try:
@@ -291,6 +303,21 @@ def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[st
         reason = printable(refused[0], FAULT_SHOWN)
         note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
     return checks
+
+
+def _held(
+    workers: TwoWorkers, plan: Plan, timed: Sweep, rows: Sequence[Row], names: Sequence[str], note: Note
+) -> list[Row]:
+    """The rows, of which those of these candidates are `suspect` whose times another clock contradicts."""
+    configurations = {configuration.name: configuration for configuration in timed.configurations}
+
+    def read(row: Row, claimed_ms: float, here: bool) -> ClockReading:
+        task = replace(plan.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
+        return workers.read_clock(replace(task, requirements={}), claimed_ms, display, here=here)
+
+    note("holding the times against the clock of another process")
+    with progress.make_progress(()) as display:
+        return held_against_clock(rows, names, read, accelerated=plan.catalog.device.type != "cpu")
 
 
 @dataclass(frozen=True)

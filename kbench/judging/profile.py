@@ -9,15 +9,16 @@ from kbench.judging.answer import BaselineSpeed, Profile
 from kbench.launches.kernels_file import read_kernels
 from kbench.results.environment import read_environment
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
+from kbench.results.vocabulary import Flag, Role
 from kbench.why.facts import RowFacts
 from kbench.why.reasons import find_reasons
 
 
 def profile_of(provider: str, rows: Sequence[Row], baselines: Sequence[BaselineSpeed], path: Path) -> Profile | None:
     """The profile of a provider from the rows of the results file at `path`, and from what lies beside it. None if it has no
-    time. Without a baseline, the case in which it takes longest counts."""
+    time, or no other than suspect ones. Without a baseline, the case in which it takes longest counts."""
     own = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == provider and row.ms]
+    own = [row for row in own if Flag.SUSPECT not in row.flags]
     if not own:
         return None
     slowest = max(own, key=lambda row: row.ms or 0.0).case

@@ -15,15 +15,15 @@ from dataclasses import replace
 from kbench.errors import DeviceGone, WorkerLost
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import Catalog, CatalogRequest, OperatorInfo, Task
+from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
 from kbench.results.row import Row
 
-APART_BYTES = 2**26
-"""The most bytes of inputs and outputs of a case that is judged apart. All random shapes have fewer, but for that beyond 2^31
-elements. Tensors go through files, and larger ones would take too long."""
+HOST_BYTES, DEVICE_BYTES, DEVICE_SHARE = 2**26, 2**30, 16
+"""The most bytes of inputs and outputs of a case that is judged apart, on a host and on a device, and the most of the device's
+memory. All random shapes have fewer, but for that beyond 2^31 elements."""
 
-NEEDED_BYTES = 16 * APART_BYTES
-"""The memory that each process has to find: for inputs, outputs, copies, and expected values in float64 of such a case."""
+NEEDED_BYTES = 2**30
+"""The memory that each process has to find: for inputs, outputs, copies, and expected values in float64 of a random shape."""
 
 
 class TwoWorkers:
@@ -47,10 +47,11 @@ class TwoWorkers:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._stop()
+        self.stop()
         self._folder.cleanup()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End both workers."""
         for worker in (self._candidates, self._judge):
             worker.stop()
 
@@ -60,7 +61,7 @@ class TwoWorkers:
         try:
             catalog, judge = self._start_both(self._candidates, self._judge)
         except WorkerLost:
-            self._stop()
+            self.stop()
             if self._device_takes_two():
                 raise
             self._candidates, self._judge = self._supervisors(*self._requests)
@@ -97,18 +98,32 @@ class TwoWorkers:
     def why_in_one_process(self, operator: str) -> str:
         """Why the process of the candidates judges them. Empty if another one does."""
         if self._judge_catalog is None:
-            return "the device takes one at a time (compute mode EXCLUSIVE_PROCESS, or too little free memory for two)"
+            return "the device takes one process at a time (compute mode EXCLUSIVE_PROCESS, or too little free memory for two)"
         if operator not in self._judge_catalog.operators:
             return f"the file defines {operator}; to judge it apart, define that in a file that the config names under plugins:"
         return ""
 
     def check(self, task: Task, listener: Listener, info: OperatorInfo, *, without_edges: bool) -> Iterator[Row]:
         """Rows as `WorkerSupervisor.check` yields them."""
-        if self.why_in_one_process(task.case.operator) or info.tensor_bytes(task.case) > APART_BYTES:
+        if self.why_in_one_process(task.case.operator) or info.tensor_bytes(task.case) > self._most_bytes():
             return self._candidates.check(task, listener, without_edges=without_edges)
         return self._judge.check(
             task, listener, without_edges=without_edges, candidates=self._candidates, folder=self._folder.name
         )
+
+    def _most_bytes(self) -> int:
+        catalog = self._judge_catalog
+        if catalog is None or catalog.device.type == "cpu":
+            return HOST_BYTES
+        return min(DEVICE_BYTES, (catalog.memory_bytes or 0) // DEVICE_SHARE)
+
+    def read_clock(self, task: Task, claimed_ms: float, listener: Listener, *, here: bool) -> ClockReading:
+        """What the clock of the process that judges says of the only configuration of a task, which runs there if `here`."""
+        request = ClockRequest(task, claimed_ms, here, self._folder.name)
+        reading = self._judge.read_clock(request, listener, self._candidates)
+        if reading.least_ms is None and (here or not reading.wrong):
+            self._note(f"{task.case.label}: no other clock could take the time of {task.configurations[0].name}")
+        return reading
 
     def try_operator(self, task: Task) -> None:
         """Call the operator's own functions, as `WorkerSupervisor.try_operator` does."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -16,14 +15,14 @@ from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import preparer_of
-from kbench.measure.correctness.check import Delivery, deliver, equal, judge_delivery
+from kbench.measure.correctness.check import Delivery, deliver, equal, judge_delivery, once
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import CONSTANT, Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.memory import INTEGERS, marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.passed_tensors import INPUTS, OUTPUTS, dense, read_tensors, write_tensors
+from kbench.measure.passed_tensors import SharedMemory, at, elements, lay_out, read_tensors
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import (
@@ -117,7 +116,7 @@ def check_edges(
             if isinstance(made, str):
                 contender.end(Status.OOM, made)
             elif elsewhere:
-                elsewhere.check(contender, made, edge_name, device, right[index])
+                elsewhere.check(contender, made, edge_name, right[index])
             else:
                 with steps.step(contender, "build", settings.build_timeout_s):
                     _check(contender, edge_case, made, device, right[index])
@@ -274,47 +273,64 @@ class OtherWorker:
     task: Task
     folder: str
     ask: Callable[[CallRequest], Delivered]
+    device: Device
 
-    def check(self, contender: Contender, trial: EdgeTrial, edge: str, device: Device, right: set[Digest]) -> None:
+    def check(self, contender: Contender, trial: EdgeTrial, edge: str, right: set[Digest]) -> None:
         """Give the contender the inputs of a trial, and judge its outputs."""
-        expected, values = trial.expected, trial.values()
+        values = trial.values()
+        inputs, end = lay_out(values, gaps=False)
+        outputs, end = lay_out(blank_outputs(trial.expected) * 3, end)
         configuration = self.task.configurations[contender.index]
         task = replace(self.task, case=trial.definition.case, configurations=(configuration,))
-        passed = write_tensors(Path(self.folder, INPUTS), values)
-        file = Path(self.folder, OUTPUTS)
-        file.unlink(missing_ok=True)  # it may hold right outputs of another provider
-        answer = self.ask(CallRequest(task, edge, contender.index, passed, expected.shapes, self.folder))
+        # memory of the device or, if the other worker cannot open that, of the host
+        for place in dict.fromkeys((self.device.torch_device, torch.device("cpu"))):
+            memory = SharedMemory(end, place, self.folder)
+            for x, there in zip(values, inputs, strict=True):
+                elements(memory.data, there).copy_(x[once(x)])
+            self.device.synchronize()
+            answer = self.ask(CallRequest(task, edge, contender.index, memory.words(), inputs, outputs))
+            if answer.opened:
+                break
         if answer.status:
             passed_over = answer.status.failed or answer.status.declined
             contender.end(answer.status if passed_over else Status.ERROR, answer.reason)
             return
-        layouts = dense(expected.shapes, [output.dtype for output in trial.definition.outputs])
-        sent = (not answer.fault, answer.later, answer.second)
-        try:
-            outputs = iter(read_tensors(file, layouts * sum(sent), device.torch_device))
-        except (EOFError, OSError) as error:
-            contender.end(Status.ERROR, f"its outputs cannot be read: {error}")
-            return
-        first, later, second = ([next(outputs) for _ in layouts] if part else [] for part in sent)
+        tensors = read_tensors(memory.data, outputs, self.device.torch_device)
+        del memory
+        self.device.release()  # the other worker may need as much
+        count = len(tensors) // 3
+        first, later, second = tensors[:count], tensors[count : 2 * count], tensors[2 * count :]
         faults = answer.fault, answer.cause, answer.second_fault
-        _judge(contender, expected, Delivery(first, later, second, answer.deterministic, *faults), right)
+        later, second = later if answer.later else [], second if answer.second else []
+        _judge(contender, trial.expected, Delivery(first, later, second, answer.deterministic, *faults), right)
 
 
-def call_for_other(operator: Operator, request: CallRequest, *, device: Device, emit: Emit, guard: Guard) -> Delivered:
+def blank_outputs(expected: Expected) -> list[Tensor]:
+    """Tensors like the outputs, without memory."""
+    pairs = zip(expected.shapes, expected.definition.outputs, strict=True)
+    return [torch.empty(shape, dtype=output.dtype, device="meta") for shape, output in pairs]
+
+
+def call_for_other(
+    operator: Operator, request: CallRequest, memory: Tensor, *, device: Device, emit: Emit, guard: Guard
+) -> Delivered:
     """Call a configuration on inputs of another worker, and write its outputs for that. Raises DeviceLost."""
     task, delivery = request.task, None
     contender = Contender.of(request.index, task.configurations[0], operator)
     steps = Steps(device, partial(_emit, emit, request.edge), guard)
+    count = len(request.outputs) // 3
     with steps.step(contender, "build", task.settings.build_timeout_s):
         if provider := contender.admitted(task.case, device.type):
-            values = read_tensors(Path(request.folder, INPUTS), request.inputs, device.torch_device)
-            pristine = [x.clone() for x in values]
-            expected = Expected(Definition(operator, task.case), pristine, shapes=request.shapes)
+            values = read_tensors(memory, request.inputs, device.torch_device)
+            shapes = tuple(place.shape for place in request.outputs[:count])
+            expected = Expected(Definition(operator, task.case), [x.clone() for x in values], shapes=shapes)
             delivery = _deliver(contender, provider, expected, values, device)
     if delivery is None or contender.status:
         return Delivered(contender.status or Status.ERROR, contender.reason)
-    outputs = [x.contiguous() for x in (*delivery.first, *delivery.later, *delivery.second)]
-    write_tensors(Path(request.folder, OUTPUTS), outputs)
+    for number, outputs in enumerate((delivery.first, delivery.later, delivery.second)):
+        for x, place in zip(outputs, request.outputs[number * count :], strict=False):
+            at(memory, place).copy_(x.detach())
+    device.synchronize()
     return Delivered(
         None,
         fault=delivery.fault,

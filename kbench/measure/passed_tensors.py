@@ -1,56 +1,91 @@
-"""Tensors that one worker passes to another, one after another in a file.
+"""Tensors that one worker passes to another, one after another in memory that both see.
 
 Only bytes come from the other worker. Nothing that it writes is run, and their dtypes and shapes are known before."""
 
 from __future__ import annotations
 
+import base64
+import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import reduce_tensor
 
 from kbench.measure.correctness.check import once
 from kbench.measure.correctness.memory import STEP_BYTES, spanned_elements
 from kbench.protocol import PassedTensor
 
-INPUTS, OUTPUTS = "inputs", "outputs"
-"""The files of a folder."""
+
+class SharedMemory:
+    """Bytes of a CUDA device, or else of a file in `folder` that both map; all are zero at first."""
+
+    def __init__(self, size: int, device: torch.device, folder: str) -> None:
+        self._words = ""
+        if device.type == "cuda":
+            torch.cuda.ipc_collect()  # frees what other processes do not need any more
+            with torch.cuda.use_mem_pool(torch.cuda.MemPool()):  # the other process sees whole blocks of the allocator
+                self.data = torch.zeros(size, dtype=torch.uint8, device=device)
+        else:
+            file = Path(folder, "tensors")
+            file.unlink(missing_ok=True)  # the other process may still see those of another call
+            file.write_bytes(bytes(size))  # a full disk is an error here; in a sparse file, it would be a signal later
+            self._words = f"{size} {file}"
+            self.data = opened(self._words)
+
+    def words(self) -> str:
+        """The words with which one other process opens it, once."""
+        return self._words or base64.b64encode(pickle.dumps(reduce_tensor(self.data))).decode()
 
 
-def write_tensors(file: Path, tensors: Sequence[Tensor]) -> tuple[PassedTensor, ...]:
-    """Write the elements of each tensor, without what lies between them: rows may be gigabytes apart."""
-    passed = []
-    with file.open("wb") as target:
-        for x in tensors:
-            x.detach()[once(x)].reshape(-1).cpu().view(torch.uint8).numpy().tofile(target)
-            offset = int(x.storage_offset()) % (STEP_BYTES // x.element_size())
-            passed.append(PassedTensor(str(x.dtype).removeprefix("torch."), tuple(x.shape), x.stride(), offset))
-    return tuple(passed)
+def opened(words: str) -> Tensor:
+    """The memory of the worker that judges. Raises RuntimeError and OSError."""
+    size, _, path = words.partition(" ")
+    if path:
+        return torch.from_file(path, shared=True, size=int(size), dtype=torch.uint8)
+    rebuild, arguments = pickle.loads(base64.b64decode(words))
+    memory: Tensor = rebuild(*arguments)
+    return memory
 
 
-def read_tensors(file: Path, passed: Sequence[PassedTensor], device: torch.device) -> list[Tensor]:
-    """The tensors in new memory, with the strides and the alignment that they had. Raises EOFError if the file ends before
-    them."""
+def lay_out(tensors: Sequence[Tensor], start: int = 0, *, gaps: bool = True) -> tuple[tuple[PassedTensor, ...], int]:
+    """Places for tensors like these, with their strides and their alignment, from a byte on; and the byte behind them. Without
+    `gaps`, there is only room for their elements: rows may be gigabytes apart."""
+    places = []
+    for x in tensors:
+        start += (int(x.storage_offset()) * x.element_size()) % STEP_BYTES
+        name = str(x.dtype).removeprefix("torch.")
+        places.append(PassedTensor(name, tuple(x.shape), x.stride(), start))
+        start += (spanned_elements(x) if gaps else x[once(x)].numel()) * x.element_size()
+        start += -start % STEP_BYTES
+    return tuple(places), start
+
+
+def at(memory: Tensor, place: PassedTensor, further: int = 0) -> Tensor:
+    """The tensor at a place with gaps, or so many bytes further."""
+    dtype = getattr(torch, place.dtype)
+    start = (place.start + further) // dtype.itemsize
+    storage = memory.untyped_storage()
+    return torch.empty(0, dtype=dtype, device=memory.device).set_(storage, start, place.shape, place.stride)
+
+
+def elements(memory: Tensor, place: PassedTensor) -> Tensor:
+    """The elements at a place without gaps, one after another."""
+    like = torch.empty_strided(place.shape, place.stride, device="meta")
+    like = torch.empty(like[once(like)].shape, device="meta")
+    return at(memory, replace(place, shape=like.shape, stride=like.stride()))
+
+
+def read_tensors(memory: Tensor, places: Sequence[PassedTensor], device: torch.device) -> list[Tensor]:
+    """The tensors at places without gaps, in new memory, with the strides and the alignment that they had."""
     tensors = []
-    with file.open("rb") as source:
-        for layout in passed:
-            dtype = getattr(torch, layout.dtype)
-            span = spanned_elements(torch.empty_strided(layout.shape, layout.stride, device="meta"))
-            memory = torch.empty(layout.offset + span, dtype=dtype, device=device)
-            x = memory.as_strided(layout.shape, layout.stride, layout.offset)
-            elements = x[once(x)]
-            data = bytearray(source.read(elements.nbytes))
-            if len(data) < elements.nbytes:
-                raise EOFError(f"{file} ends after {len(data)} of {elements.nbytes} bytes of a tensor")
-            if data:
-                elements.copy_(torch.frombuffer(data, dtype=torch.uint8).view(dtype).view(elements.shape))
-            tensors.append(x)
+    for place in places:
+        values = elements(memory, place)
+        offset = place.start % STEP_BYTES // values.element_size()
+        span = spanned_elements(torch.empty_strided(place.shape, place.stride, device="meta"))
+        x = torch.empty(offset + span, dtype=values.dtype, device=device).as_strided(place.shape, place.stride, offset)
+        x[once(x)].copy_(values)
+        tensors.append(x)
     return tensors
-
-
-def dense(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> list[PassedTensor]:
-    """The layouts of dense tensors."""
-    strides = [torch.empty(shape, device="meta").stride() for shape in shapes]
-    names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
-    return [PassedTensor(*parts, 0) for parts in zip(names, shapes, strides, strict=True)]

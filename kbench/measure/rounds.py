@@ -13,7 +13,7 @@ from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
 from kbench.measure.timing.timer import Timer
-from kbench.protocol import Measure, RoundTimed, Sampling
+from kbench.protocol import Measure, RoundTimed
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Status
 
@@ -118,9 +118,7 @@ class Rounds:
         warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)
         before = self.telemetry.read()
         start = time.perf_counter()
-        self.steps.emit(Sampling(contender.index))
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
-        self.steps.emit(Sampling(contender.index, len(samples.ms)))
         contender.spent_ms += (time.perf_counter() - start) * 1e3
         if contender.spot_check:
             contender.spot_check.after()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from kbench.contract import registry
+from kbench.contract.operator import Operator
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.definition import OperatorFault
@@ -18,6 +19,8 @@ from kbench.measure.edge_cases import OtherWorker, call_for_other, check_edges
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
+from kbench.measure.outside_clock import CallsOnSets, read_clock
+from kbench.measure.passed_tensors import opened
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
@@ -26,6 +29,7 @@ from kbench.protocol import (
     CallRequest,
     CatalogRequest,
     CheckRequest,
+    ClockRequest,
     Delivered,
     DeviceFailed,
     Fault,
@@ -94,6 +98,22 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         assert isinstance(delivered, Delivered)
         return delivered
 
+    on_sets: CallsOnSets | None = None
+
+    def call(operator: Operator, request: CallRequest) -> Delivered:
+        """Call a configuration on inputs of another worker."""
+        nonlocal on_sets
+        if on_sets is None or on_sets.request != request:
+            on_sets = None
+            try:
+                memory = opened(request.memory)
+            except (OSError, RuntimeError) as error:
+                return Delivered(Status.ERROR, describe_exception(error), opened=False)
+            if not request.sets:
+                return call_for_other(operator, request, memory, device=device, emit=answers, guard=guard)
+            on_sets = CallsOnSets(operator, request, memory, device=device, emit=answers, guard=guard)
+        return on_sets.deliver()
+
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
             if request.needed_bytes:
@@ -121,7 +141,9 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 answers(Fault(fault.where, fault.what))
             return
         if isinstance(request, CallRequest):
-            answers(call_for_other(operator, request, device=device, emit=answers, guard=guard))
+            answers(call(operator, request))
+        elif isinstance(request, ClockRequest):
+            answers(read_clock(operator, request, ask_other, device=device, emit=answers, guard=guard))
         elif isinstance(request, CheckRequest):
             check_edges(
                 operator,
@@ -133,7 +155,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 device=device,
                 emit=answers,
                 guard=guard,
-                elsewhere=OtherWorker(task, request.folder, ask_other) if request.folder else None,
+                elsewhere=OtherWorker(task, request.folder, ask_other, device) if request.folder else None,
             )
         else:
             run = CaseRun(operator, task, instruments, answers, guard, recorder)
@@ -143,7 +165,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         secret, request = decode_request(requests.get())
         try:
             answer(request)
-            if not isinstance(request, CatalogRequest):
+            if on_sets is None and not isinstance(request, CatalogRequest):
                 device.release_case()
         except OperatorFault as fault:
             if not device.healthy():

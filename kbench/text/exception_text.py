@@ -17,6 +17,9 @@ from kbench.text.printable import without_colours
 OURS = ("contract", "kernels/cuda_", "measure", "plugins.py", "results", "sources")
 """What calls the user's code, or is called by it with the user's arguments: the beginnings of paths in kbench."""
 
+MESSAGE_LIMIT = 300
+"""The most characters of a message that are shown. What torch says of full memory is longer."""
+
 
 def location(error: BaseException, fallback: str) -> str:
     """`file:line` of the innermost frame of an exception that is in the user's code, or else in a library.
@@ -73,8 +76,10 @@ def message(error: BaseException) -> str:
     if not lines:
         return "(no message)"
     if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place, the kernel's source, and last the fault
-        return f"{lines[0]} {lines[-1]}"[:300]
-    return next((line for line in lines if re.search(r"\berror\s*:", line)), lines[0])[:300]
+        line = f"{lines[0]} {lines[-1]}"
+    else:
+        line = next((line for line in lines if re.search(r"\berror\s*:", line)), lines[0])
+    return line if len(line) <= MESSAGE_LIMIT else f"{line[:MESSAGE_LIMIT]} ..."
 
 
 def text_of(error: BaseException) -> str:

@@ -32,6 +32,7 @@ CASE = ("--set", "mode=forward", "--set", "M=8", "--set", "N=64")
 JUDGE = ("--against", "softmax", "--baseline", "torch-native", *QUICK, *CASE)
 
 FILE = """
+import os
 import time
 
 import torch
@@ -59,6 +60,9 @@ OTHERS = {
     "wrong-for-nan": lambda x: honest(x.nan_to_num(nan=0.0, posinf=float("inf"), neginf=-float("inf"))),
     "disguised": lambda x: torch.nn.Softmax(dim=1)(x),
     "stored": lambda x: stored.setdefault(x.shape, honest(x)).clone(),
+    "crashes": lambda x: os.abort(),
+    "exits": lambda x: os._exit(0),
+    "hangs": lambda x: time.sleep(1000),
 }
 stored = {}
 for name, function in OTHERS.items():
@@ -93,7 +97,7 @@ def judged(made_once: MadeOnce) -> Path:
 
     def make(folder: Path) -> None:
         (folder / "mine.py").write_text(FILE)
-        of_seed = ("judge", "mine.py", *JUDGE, "--shapes", 12, "--seed", 7, "--json")
+        of_seed = ("judge", "mine.py", *JUDGE, "--shapes", 12, "--seed", 7, "--json", "--set", "build_timeout_s=3")
         keep(run_kbench(*of_seed, "--out", "all", folder=folder), folder, "all")
         keep(run_kbench(*of_seed, "--provider", "wrong-if-square", folder=folder), folder, "again")
         text = ("judge", "mine.py", *JUDGE, "--shapes", 2, "--provider", "honest,no-empty-rows")
@@ -405,6 +409,20 @@ def test_a_ledger_is_a_folder_of_results_files(ledger: Path) -> None:
         assert {"mine", "mine@best"} <= {row["provider"] for row in rows_of(file) if row["status"] == "ok"}
 
 
+def test_a_contest_that_a_signal_ends_says_that_there_is_no_verdict_and_where_its_rows_are(
+    write: Write, folder: Path
+) -> None:
+    for name in ("best", "new"):
+        write(f"{name}.py", CHAMPION.replace("@SLEEP_S@", "0.01"))
+    contest = ("--champion", "best.py", "--ledger", "ledger", "--shapes", 0)
+    process = start("judge", "new.py", "--against", "softmax", *contest, *QUICK, *CASE, folder=folder)
+    wait_for((folder / "ledger").exists, process)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and out == ""
+    assert "before there was a verdict" in err and "is in ledger" in err
+
+
 def test_a_champion_needs_a_ledger_and_one_candidate(kbench: Kbench, write: Write, folder: Path) -> None:
     write("mine.py", FILE)
     write("best.py", CHAMPION.replace("@SLEEP_S@", "0"))
@@ -441,7 +459,7 @@ def honest(x):
 
 FOLDER = ROOT / "tests" / "cheats"
 ON_A_DEVICE = ("streams",)
-ALONE = ("patched_clock_at_import", "replaced_judge", "replaced_operator")
+ALONE = ("false_times", "patched_clock_at_import", "replaced_judge", "replaced_operator")
 """What these replace, all providers find when they are imported or built."""
 
 
@@ -507,6 +525,9 @@ WRONG = {
 }
 """Those whose outputs are wrong, late or missing, and what a reason names."""
 
+FALSE_TIMES = {"claimed_hundredth": "at least", "slowed_baseline": "torch-native"}
+"""Those that claim false times, and what the reason names."""
+
 NO_CHEATS_HERE = ["changed_rows_only", "honest", "value_cache"]
 """Each output of them is computed: kbench changes the inputs before every timed call."""
 
@@ -528,13 +549,13 @@ def cheats(made_once: MadeOnce) -> Path:
 
 
 def judged_cheats(cheats: Path) -> dict[str, dict[str, Any]]:
-    alone = {name: verdicts(kept(cheats, name))[name] for name in ALONE}
-    return verdicts(kept(cheats, "cheats")) | alone
+    by_file = [verdicts(kept(cheats, file)) for file in (*ALONE, "cheats")]
+    return {name: verdict for of_file in by_file for name, verdict in of_file.items()}
 
 
 def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> None:
     found = judged_cheats(cheats)
-    named = TAMPERED | SAME_OPS | WRONG
+    named = TAMPERED | SAME_OPS | WRONG | FALSE_TIMES
     assert sorted(found) == sorted([*named, *NO_CHEATS_HERE])
     passed = [name for name, verdict in found.items() if verdict["correct"] and verdict["trusted"]]
     assert sorted(passed) == NO_CHEATS_HERE
@@ -546,41 +567,24 @@ def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> No
     assert found["honest"]["baselines"][0]["speedup"] < 50  # the baseline is not the slow one of a cheat, of 5 ms
 
 
+def test_a_false_time_is_suspect(cheats: Path) -> None:
+    for name in FALSE_TIMES:
+        verdict = judged_cheats(cheats)[name]
+        assert verdict["verdict"] == "not-trusted" and verdict["reasons"] == ["suspect"]
+
+
 def test_a_kernel_that_replaces_what_judges_it_is_wrong(cheats: Path) -> None:
     replaced = judged_cheats(cheats)["replaced_judge"]
     assert replaced["verdict"] == "wrong" and float(replaced["failures"][0]["element"]["value"]) == 0
 
 
-ENDINGS = """
-import os
-import time
-
-import kbench
-
-softmax = kbench.operator("softmax")
-
-
-@softmax.provider("honest")
-def honest(x):
-    e = (x - x.amax(-1, keepdim=True)).exp() if x.shape[-1] else x
-    return e / e.sum(-1, keepdim=True)
-
-
-softmax.provider("crashes")(lambda x: os.abort())
-softmax.provider("exits")(lambda x: os._exit(0))
-softmax.provider("hangs")(lambda x: time.sleep(1000))
-"""
-
-
-def test_a_kernel_that_crashes_or_hangs_gets_a_reason_and_the_others_a_verdict(kbench: Kbench, write: Write) -> None:
-    write("endings.py", ENDINGS)
-    limit = ("--set", "build_timeout_s=2")
-    by_name = verdicts(kbench("judge", "endings.py", *JUDGE, *limit, "--shapes", 0, "--json"))
+def test_a_kernel_that_crashes_or_hangs_gets_a_reason_and_the_others_a_verdict(judged: Path) -> None:
+    by_name = verdicts(kept(judged, "all"))
     assert by_name["honest"]["verdict"] == "pass"
     for name, status, words in (
         ("crashes", "crashed", "SIGABRT"),
         ("exits", "crashed", "exited with code 0"),
-        ("hangs", "timeout", "longer than 2 s"),
+        ("hangs", "timeout", "longer than 3 s"),
     ):
         assert by_name[name]["verdict"] == "wrong" and by_name[name]["reasons"] == [status]
         assert words in by_name[name]["failures"][0]["reason"], by_name[name]["failures"]
@@ -602,7 +606,7 @@ except OSError:
 def test_a_device_that_takes_one_process_at_a_time_gives_a_verdict_and_a_note(kbench: Kbench, write: Write) -> None:
     write("exclusive.py", EXCLUSIVE)
     write("one.yaml", f"plugins: [exclusive.py]\n{(ROOT / 'configs' / 'softmax.yaml').read_text()}")
-    write("mine.py", ENDINGS)
+    write("mine.py", FILE)
     ended = kbench(
         "judge", "mine.py", "--against", "one.yaml", *JUDGE[2:], "--provider", "honest", "--shapes", 0, "--json"
     )

@@ -1,0 +1,85 @@
+"""Holds the times that the process of a candidate claims against the clock of the process that judges.
+
+Whatever a candidate replaces in its own process, it cannot deliver right outputs sooner than it computes them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from kbench.protocol import ClockReading
+from kbench.results.case import BACKWARD, Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Flag, Role
+
+HELD_CASES = 4
+"""In how many cases the times are held against the other clock. Nobody knows which ones before it runs."""
+
+CLAIM_FACTOR, HOST_CLAIM_FACTOR = 2.0, 5.0
+"""A call of a candidate may take this many times as long as is claimed, and one of a baseline may be claimed to take this many
+times as long as it does. On an H200, right kernels that claimed 16 to 194 us took, without the slack of a round, 0.5 to 1.5
+times as long: at most 0.4 of what is allowed, and 0.7 if the host took 0.1 ms to launch a call. A kernel that claims a third of
+its time is seen from 0.15 ms on, and one that claims a tenth from 0.06 ms on. On a host, right kernels took up to 3.3 times as
+long as they claimed, because their outputs were in new memory."""
+
+CALL_MS = 0.02
+"""What kbench does beside each call. It took 4 to 15 us on the host of that H200."""
+
+LAUNCH_MS, LAUNCH_FACTOR = 0.15, 5.0
+"""A claim leaves out what the host does to launch a call. So much of it counts, or this many times the claim if that is more:
+kernels of 2.5 us, the shortest, need 10 us each in eager torch. It is a claim itself, so not all of it counts."""
+
+ReadClock = Callable[[Row, float, bool], ClockReading]
+"""Reads the other clock for the configuration of a row. The number is about what its call takes in ms, as far as is claimed.
+The last one says whether the calls are made in the process of that clock."""
+
+
+def held_against_clock(
+    rows: Sequence[Row], candidates: Collection[str], read: ReadClock, *, accelerated: bool
+) -> list[Row]:
+    """The rows. Those of a candidate are `suspect` in a case in which its time is too short, or that of a baseline too long."""
+    factor = CLAIM_FACTOR if accelerated else HOST_CLAIM_FACTOR
+    timed = [(row, row.ms) for row in rows if row.role == Role.PROVIDER and row.ms and row.case.mode != BACKWARD]
+    cases = list({row.case for row, _ in timed if row.configuration_name in candidates})
+    reasons: dict[tuple[Case, str], list[str]] = defaultdict(list)  # by case and candidate
+    for case in random.SystemRandom().sample(cases, min(len(cases), HELD_CASES)):
+        claims = [(row, ms) for row, ms in timed if row.case == case]
+        for name in dict.fromkeys(row.configuration_name for row, _ in claims):
+            own = [(row, ms) for row, ms in claims if row.configuration_name == name]
+            judged = name in candidates
+            reading = read(own[0][0], min(ms for _, ms in (own if judged else claims)), not judged)
+            contradict = _too_short if judged else _too_long
+            contradictions = filter(None, (contradict(row, ms, reading, factor) for row, ms in own))
+            if first := next(contradictions, ""):
+                for candidate in [name] if judged else candidates:
+                    reasons[case, candidate].append(first)
+    return [_marked(row, reasons.get((row.case, row.configuration_name), [])) for row in rows]
+
+
+def _marked(row: Row, reasons: list[str]) -> Row:
+    if not reasons or not row.ms or row.role != Role.PROVIDER:
+        return row
+    flags = tuple(dict.fromkeys([Flag.SUSPECT.value, *row.flags]))
+    return replace(row, flags=flags, reason="; ".join(filter(None, [*reasons, row.reason])))
+
+
+def _too_short(row: Row, ms: float, reading: ClockReading, factor: float) -> str:
+    """Why the time of a candidate cannot be right; empty if it can."""
+    if reading.wrong:
+        return f"failed when another process took its time: {reading.wrong}"
+    launch_ms = min(row.launch_ms or 0.0, max(LAUNCH_MS, LAUNCH_FACTOR * ms))
+    if reading.least_ms is None or reading.least_ms <= factor * (ms + CALL_MS) + launch_ms:
+        return ""
+    by_clock = f"by the clock of another process a call takes at least {reading.least_ms:.4g} ms"
+    return f"the measured time cannot be right: it is {ms:.4g} ms, but {by_clock}"
+
+
+def _too_long(row: Row, ms: float, reading: ClockReading, factor: float) -> str:
+    """Why the time of a baseline cannot be right; empty if it can."""
+    if reading.most_ms is None or ms <= factor * reading.most_ms:
+        return ""
+    by_clock = f"by the clock of another process a call takes at most {reading.most_ms:.4g} ms"
+    return f"the process of the candidate says that {row.configuration_name} takes {ms:.4g} ms, but {by_clock}"

@@ -1,0 +1,181 @@
+"""Takes the time of calls with the clock of another process than the one that makes them.
+
+The worker that judges writes sets of inputs, which it has just drawn, into memory that the other worker sees. That calls the
+provider once on each set, and writes the outputs there. The clock runs from the first input to the last output, so no call can
+be made before it or after it, and none left out: the outputs of some calls, chosen afterwards, are judged. What the copies of
+inputs and outputs take is measured without calls.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.measure.contender import Contender
+from kbench.measure.correctness.call import Call, preparer_of
+from kbench.measure.correctness.check import compared, once
+from kbench.measure.correctness.definition import Definition, OperatorFault
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.edge_cases import blank_outputs
+from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.passed_tensors import SharedMemory, at, lay_out
+from kbench.measure.steps import Emit, Steps
+from kbench.measure.tampering.guard import Guard
+from kbench.protocol import COMPUTE, NO_INDEX, CallRequest, ClockReading, ClockRequest, Delivered, StepBegun, StepEnded
+
+ROUNDS, ROUND_MS = 10, 5.0
+"""How often it is done, and how long the calls of one round take if what is claimed is right. The shortest round counts: on a
+busy host, other programs get the core every few ms."""
+
+MOST_SETS = 128
+
+DRAWING_MS = 100.0
+"""To draw the inputs of a round takes about this long at most."""
+
+MEMORY_BYTES, HOST_MEMORY_BYTES, MEMORY_SHARE = 2**33, 2**28, 16
+"""The sets take at most so much memory, of a device or of a host, and at most this part of what is free. On an H200, the calls
+of a kernel that reads and writes 8 GiB take 3 ms."""
+
+JUDGED = 4
+"""The outputs of so many calls of the shortest round are judged: its time counts, so it may leave out none."""
+
+SLACK_MS = 4.0
+"""What the two processes need to take turns in a round. It was 3.2 ms on an H200, beside programs that used 22 cores."""
+
+Ask = Callable[[CallRequest], Delivered]
+Set = tuple[list[Tensor], list[Tensor]]
+"""The inputs of a call, and its outputs."""
+
+
+def read_clock(
+    operator: Operator, request: ClockRequest, ask: Ask, *, device: Device, emit: Emit, guard: Guard
+) -> ClockReading:
+    """Take the time of the only configuration of a task. It runs in the worker that `ask` asks, or here."""
+    emit(StepBegun(NO_INDEX, "the reference", COMPUTE, request.task.settings.timeout_s))
+    try:
+        rounds = ClockedRounds(Definition(operator, request.task.case), request, device)
+        if request.here:
+            here = CallsOnSets(operator, rounds.request, rounds.memory.data, device=device, emit=emit, guard=guard)
+            return rounds.read(here.deliver)
+        return rounds.read(partial(ask, replace(rounds.request, memory=rounds.memory.words())))
+    except (OperatorFault, RuntimeError, MemoryError) as error:
+        if not isinstance(error, OperatorFault) and not out_of_memory(error):
+            raise
+        return ClockReading()
+    finally:
+        emit(StepEnded(NO_INDEX))
+
+
+class ClockedRounds:
+    """Rounds of calls on sets of inputs, in memory that the other worker sees. Raises MemoryError if not one set fits."""
+
+    def __init__(self, definition: Definition, request: ClockRequest, device: Device) -> None:
+        self._definition, self._device = definition, device
+        self._inputs = Inputs(definition, device, secrets.randbits(62))
+        begun = time.perf_counter()
+        first = Expected(definition, self._inputs.draw("first"))
+        draw_ms = (time.perf_counter() - begun) * 1e3
+        inputs, end = lay_out(first.inputs)
+        outputs, step = lay_out(blank_outputs(first), end)
+        most_bytes = MEMORY_BYTES if device.accelerated else HOST_MEMORY_BYTES
+        most_bytes = min(most_bytes, (device.free_bytes() or 0) // MEMORY_SHARE)
+        wanted = max(1, int(min(MOST_SETS, ROUND_MS / request.claimed_ms, DRAWING_MS / draw_ms)))
+        count = min(wanted, most_bytes // max(step, 1))
+        if not count:
+            raise MemoryError
+        self.memory = SharedMemory(count * step, device.torch_device, request.folder)
+        self.request = CallRequest(request.task, "the inputs of timed calls", 0, "", inputs, outputs, count, step)
+        self._sets = sets_of(self.request, self.memory.data)
+        self._fill([first.inputs] * count)
+
+    def read(self, deliver: Callable[[], Delivered]) -> ClockReading:
+        """The reading for what makes the calls, and returns when all outputs are written."""
+        shortest_ms, judged = math.inf, list[tuple[Expected, list[Tensor]]]()
+        for number in range(ROUNDS + 1):
+            drawn = [self._inputs.draw(f"{number}/{index}") for index in range(len(self._sets))]
+            begun = self._fill(drawn)
+            delivered = deliver()
+            round_ms = (time.perf_counter() - begun) * 1e3
+            if delivered.status:
+                return ClockReading(wrong=delivered.reason if delivered.opened else "")
+            if number and round_ms < shortest_ms:  # the first round builds the provider
+                shortest_ms = round_ms
+                chosen = random.SystemRandom().sample(range(len(drawn)), min(len(drawn), JUDGED))
+                # the outputs are copied at once: the other worker can still write
+                judged = [(Expected(self._definition, drawn[i]), [x.clone() for x in self._sets[i][1]]) for i in chosen]
+                self._device.synchronize()
+        begun, core_begun = time.perf_counter(), time.process_time()
+        calls_ms = shortest_ms - min(self._copies_ms(drawn) for _ in range(ROUNDS))
+        # how many times as long it takes on a host because other programs use the cores
+        busy = max(1.0, (time.perf_counter() - begun) / (time.process_time() - core_begun))
+        verdicts = [compared(expected, outputs).wrong for expected, outputs in judged]
+        count = len(self._sets)
+        least_ms = ((calls_ms if self._device.accelerated else calls_ms / busy) - SLACK_MS) / count
+        return ClockReading(least_ms, calls_ms / count, next(filter(None, verdicts), ""))
+
+    def _fill(self, drawn: Sequence[Sequence[Tensor]]) -> float:
+        """Write the inputs, after the clock has begun to run at the time that is returned."""
+        self._device.synchronize()
+        begun = time.perf_counter()
+        for (inputs, _), values in zip(self._sets, drawn, strict=True):
+            for there, x in zip(inputs, values, strict=True):
+                there[once(there)].copy_(x[once(x)])
+        self._device.synchronize()
+        return begun
+
+    def _copies_ms(self, drawn: Sequence[Sequence[Tensor]]) -> float:
+        """How long it takes to copy the inputs and outputs of all sets."""
+        results = [torch.zeros_like(x) for x in self._sets[0][1]]
+        begun = self._fill(drawn)
+        for _, outputs in self._sets:
+            for there, x in zip(outputs, results, strict=True):
+                there.copy_(x)
+        self._device.synchronize()
+        return (time.perf_counter() - begun) * 1e3
+
+
+class CallsOnSets:
+    """Calls of a configuration on the sets of a request, in the worker that runs it."""
+
+    def __init__(
+        self, operator: Operator, request: CallRequest, memory: Tensor, *, device: Device, emit: Emit, guard: Guard
+    ) -> None:
+        self.request, self._task, self._device = request, request.task, device
+        self._contender = Contender.of(0, self._task.configurations[0], operator)
+        self._steps = Steps(device, emit, guard)
+        self._calls: list[tuple[Call, list[Tensor]]] = []
+        with self._steps.step(self._contender, "build", self._task.settings.build_timeout_s):
+            if provider := self._contender.admitted(self._task.case, device.type):
+                preparer = preparer_of(Definition(operator, self._task.case), provider, self._contender.params)
+                shapes = [place.shape for place in request.outputs]
+                self._calls = [(preparer(inputs, shapes), outputs) for inputs, outputs in sets_of(request, memory)]
+                self._calls[0][0].run()  # it may compile
+
+    def deliver(self) -> Delivered:
+        """Call it once on each set, and write the outputs. Raises DeviceLost."""
+        if self._contender.running:
+            with self._steps.step(self._contender, "time", self._task.settings.timeout_s):
+                for call, outputs in self._calls:
+                    for there, x in zip(outputs, call.deliver(call.run()), strict=True):
+                        there.copy_(x.detach())
+                self._device.synchronize()
+        return Delivered(self._contender.status, self._contender.reason)
+
+
+def sets_of(request: CallRequest, memory: Tensor) -> list[Set]:
+    """The sets of a request in memory."""
+    starts = range(0, request.sets * request.step, request.step)
+    return [
+        ([at(memory, x, start) for x in request.inputs], [at(memory, x, start) for x in request.outputs])
+        for start in starts
+    ]

@@ -1,0 +1,46 @@
+"""Times that another clock contradicts are suspect, and those that kbench's own work or a slow launch explain are not."""
+
+from __future__ import annotations
+
+import pytest
+from making import row
+
+from kbench.judging.claims import held_against_clock
+from kbench.protocol import ClockReading
+from kbench.results.row import Row
+
+
+def held(ms: float, launch_ms: float, reading: ClockReading, torch_most_ms: float = 0.1) -> Row:
+    """The row after the clock has been read for it, and for a baseline that claims 0.1 ms."""
+    readings = {"mine": reading, "torch": ClockReading(None, torch_most_ms)}
+    rows = [row(ms=ms, provider="mine", launch_ms=launch_ms), row(ms=0.1, provider="torch")]
+    mine, torch = held_against_clock(rows, ["mine"], lambda row, *_: readings[row.provider], accelerated=True)
+    assert torch == rows[1]
+    return mine
+
+
+@pytest.mark.parametrize(
+    ("ms", "launch_ms", "least_ms", "suspect"),
+    [
+        (0.1, 0.01, 0.2, False),
+        (0.1, 0.01, 0.3, True),
+        (0.01, 0.01, 0.06, False),  # kbench's work is beside a short call
+        (0.01, 0.15, 0.2, False),  # the host launches slowly
+        (0.01, 5.0, 0.3, True),  # as slowly as is claimed, or not
+        (0.1, 0.45, 0.6, False),  # a call of many kernels
+        (0.1, 5.0, 0.8, True),
+        (0.1, 0.01, None, False),  # the other clock could not run
+    ],
+)
+def test_a_call_that_takes_longer_than_the_claims_explain_is_suspect(
+    ms: float, launch_ms: float, least_ms: float | None, suspect: bool
+) -> None:
+    mine = held(ms, launch_ms, ClockReading(least_ms))
+    assert mine.flags == (("suspect",) if suspect else ())
+    assert (f"is {ms:g} ms" in mine.reason and f"{least_ms} ms" in mine.reason) == suspect
+
+
+def test_a_slow_baseline_or_wrong_outputs_make_a_row_suspect() -> None:
+    slowed, wrong = held(0.1, 0, ClockReading(0.1), 0.04), held(0.1, 0, ClockReading(0.1, wrong="every element zero"))
+    assert slowed.flags == wrong.flags == ("suspect",)
+    assert "torch takes 0.1 ms" in slowed.reason and "every element zero" in wrong.reason
