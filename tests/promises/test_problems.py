@@ -145,6 +145,7 @@ NO_PYTHON = {"reference": "def run(x, a, weight)\n    return x\n"}
         ("definition.json", json.dumps(DEFINITION | UNKNOWN_KIND, indent=2), ("definition.json:", "vary")),
         ("definition.json", json.dumps(DEFINITION | NO_PYTHON, indent=2), ("reference:1:",)),
         ("workload.jsonl", WORKLOAD + '{"axes": {"M": -1}, "inputs": {}}', ("jsonl:3", "axes.M")),
+        ("workload.jsonl", WORKLOAD + '{"axes": {"M": 1}, "inputs": {}}', ("jsonl:3", "inputs", "x")),
         ("mine.json", NO_FUNCTION, ("entry_point",)),
     ],
 )

@@ -143,20 +143,3 @@ def test_a_malformed_definition_is_one_located_fault(tmp_path: Path, name: str) 
         load(write_problem(tmp_path / "problem", definition, scale_workload(M=1, session=1)))
     assert expected in f"{raised.value.where}: {raised.value}"
     assert raised.value.where.startswith(str(tmp_path))
-
-
-LINES = {
-    "5": "workload.jsonl:2: it must hold a JSON object",
-    '{"axes": {"M": 1}, "inputs": {"x": {"type": "random"}}}': "workload.jsonl:2: inputs: there is no a",
-    '{"axes": {"M": 1}, "inputs": {"x": {"type": "custom"}}}': "inputs.x.type: is custom, but the definition has no",
-    '{"axes": {"M": 1}, "inputs": {"x": {"type": "scalar", "value": 1}}}': "inputs.x.type: is scalar, but x is a tensor",
-}
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_malformed_workload_is_one_located_fault(tmp_path: Path, line: str) -> None:
-    folder = write_problem(tmp_path / "problem", SCALE)
-    (folder / "workload.jsonl").write_text(json.dumps(scale_workload(M=1)) + "\n" + line + "\n")
-    with pytest.raises(SourceFault) as raised:
-        load(folder)
-    assert LINES[line] in f"{raised.value.where}: {raised.value}"
