@@ -22,7 +22,7 @@ def files_of(operator: str, provider: str) -> set[str]:
 def test_it_covers_kernels_that_a_provider_imports_when_it_is_called() -> None:
     """Also by the name that a dispatch has for them, and through other kernels."""
     norm = files_of("rmsnorm", "triton")
-    assert {"providers_triton.py", "norms/launch.py", "triton_launch.py", "triton_rows.py"} < norm
+    assert {"providers_kernels.py", "norms/launch.py", "triton_launch.py", "triton_rows.py"} < norm
     assert {f"norms/{path.name}" for path in (KERNELS / "norms").glob("*.py")} - {"norms/__init__.py"} < norm
     assert {"triton_launches.py", "triton_kernels.py", "triton_rows.py"} < files_of("softmax", "triton")
     assert "torch_fused.py" in files_of("softmax", "torch-compile")

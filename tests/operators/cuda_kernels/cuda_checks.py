@@ -84,7 +84,7 @@ def wrong_norm(name: str, inputs: list[Tensor], what: str) -> list[str]:
 
 def norm_kernel(name: str, **options: float) -> Any:
     """A function of a norm's inputs that returns the first output, with these options of its kernel."""
-    source = importlib.import_module(f"kbench.operators.{name}.providers_cuda").SOURCE
+    source = importlib.import_module(f"kbench.operators.{name}.providers_kernels").SOURCE
     launch = source.kernel(name, eps=1e-6, **options)
 
     def call(inputs: list[Tensor]) -> Tensor:

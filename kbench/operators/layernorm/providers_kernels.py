@@ -1,12 +1,25 @@
-"""Layer normalisation in Triton. The kernels are in `kbench/kernels/norms/`."""
+"""Layer normalisation with kbench's own kernels: in CUDA C++ (`layernorm.cu`), and in Triton (`kbench/kernels/norms/`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from torch import Tensor
 
+from kbench.kernels.cuda_source import CudaSource, rowwise
 from kbench.kernels.norms.launch import gradients, normalise
 from kbench.kernels.whole_rows import new_rows
 from kbench.operators.layernorm.operator import layernorm
+from kbench.results.case import Case
+
+SOURCE = CudaSource(Path(__file__).with_name("layernorm.cu"))
+
+
+@layernorm.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
+def cuda(case: Case, *, eps: float) -> Callable[..., Tensor]:
+    """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks."""
+    return rowwise(SOURCE.kernel("layernorm", eps=eps))
 
 
 @layernorm.provider("triton", label="Triton", requires="triton")
