@@ -49,11 +49,9 @@ PROFILERS = ("NSYS_", "NV_NSIGHT_", "NV_COMPUTE_PROFILER_", "NV_TPS_LAUNCH_TOKEN
 
 PRELOADED = "This library runs in every process and may replace its memory allocation or its calls of CUDA."
 
-PRELOAD_FILE = Path("/etc/ld.so.preload")
-
 
 def profiler_disturbances() -> Iterator[Disturbance]:
-    """What the environment variables of this process and the system's list of preloaded libraries say."""
+    """What the environment variables of this process say."""
     for name, why in VARIABLES.items():
         if (value := os.environ.get(name, "")) not in ("", "0"):
             yield Disturbance(f"The variable {name} is set: {value}.", why, f"unset {name}")
@@ -66,12 +64,6 @@ def profiler_disturbances() -> Iterator[Disturbance]:
     for name in ("LD_PRELOAD", "LD_AUDIT"):
         if value := os.environ.get(name, ""):
             yield Disturbance(f"A library is preloaded: {name} is {value}.", PRELOADED, f"unset {name}")
-    if listed := (_text(PRELOAD_FILE) or "").split():
-        yield Disturbance(
-            f"A library is preloaded: {PRELOAD_FILE} lists {' '.join(listed)}.",
-            PRELOADED,
-            f"sudo $EDITOR {PRELOAD_FILE}",
-        )
 
 
 # -- the host's CPU: its governor, and the cores on which kbench may run
@@ -165,7 +157,12 @@ def device_disturbances(card: Card) -> Iterator[Disturbance]:
             "settings such as locked clocks.",
             f"sudo nvidia-smi -i {card.uuid} --persistence-mode=1",
         )
-    yield from _ecc(card)
+    if card.ecc() is False:
+        yield Disturbance(
+            "ECC is off.",
+            "The bandwidth of some devices is higher without ECC than on most servers, where it is on.",
+            f"sudo nvidia-smi -i {card.uuid} --ecc-config=1 && sudo reboot",
+        )
 
 
 def _clocks(card: Card) -> Iterator[Disturbance]:
@@ -192,25 +189,3 @@ def _clocks(card: Card) -> Iterator[Disturbance]:
             "It changes with load, power and temperature, and the times of compute-bound kernels with it.",
             'sudo env PATH="$PATH" kbench run CONFIG --lock-clocks base',
         )
-
-
-def _ecc(card: Card) -> Iterator[Disturbance]:
-    modes = card.ecc()
-    if modes is None:
-        return
-    if modes.now != modes.pending:
-        yield Disturbance(
-            f"ECC is {_on(modes.now)} and will be {_on(modes.pending)} after the next restart.",
-            "The bandwidth of some devices differs with ECC, so results before and after are not comparable.",
-            f"sudo nvidia-smi -i {card.uuid} --ecc-config={int(modes.now)}",
-        )
-    elif not modes.now:
-        yield Disturbance(
-            "ECC is off.",
-            "The bandwidth of some devices is higher without ECC than on most servers, where it is on.",
-            f"sudo nvidia-smi -i {card.uuid} --ecc-config=1 && sudo reboot",
-        )
-
-
-def _on(state: bool) -> str:
-    return "on" if state else "off"

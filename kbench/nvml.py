@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 SET_CLOCKS = 0x2
 """The bit of NVML's clock event reasons for a clock that a user's setting limits."""
@@ -26,13 +26,6 @@ class CardError(Exception):
     def __init__(self, message: str, *, denied: bool = False) -> None:
         super().__init__(message)
         self.denied = denied
-
-
-class EccMode(NamedTuple):
-    """Whether the memory corrects errors: now, and after the next restart."""
-
-    now: bool
-    pending: bool
 
 
 class Card:
@@ -143,9 +136,10 @@ class Card:
         mode = self._ask(self._nvml.nvmlDeviceGetPersistenceMode)
         return None if mode is None else bool(mode)
 
-    def ecc(self) -> EccMode | None:
-        modes = self._ask(self._nvml.nvmlDeviceGetEccMode)
-        return None if modes is None else EccMode(*map(bool, modes))
+    def ecc(self) -> bool | None:
+        """Whether the memory corrects errors."""
+        now_and_after_a_restart = self._ask(self._nvml.nvmlDeviceGetEccMode)
+        return None if now_and_after_a_restart is None else bool(now_and_after_a_restart[0])
 
     def process_ids(self) -> list[int] | None:
         """The processes that compute on the device."""

@@ -49,13 +49,12 @@ def test_the_quota_of_a_group_above_the_own_one_counts(machine: Host) -> None:
 
 
 @pytest.fixture
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment without a profiler."""
     for name in [*disturbances.VARIABLES, "LD_PRELOAD", "LD_AUDIT"]:
         monkeypatch.delenv(name, raising=False)
     for name in [name for name in os.environ if name.startswith(disturbances.PROFILERS)]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(disturbances, "PRELOAD_FILE", tmp_path / "ld.so.preload")
     return monkeypatch
 
 
@@ -85,7 +84,6 @@ def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> nvml_devices.Dev
         ({"pids": [12, 34]}, "2 other processes compute on this device: 12, 34.", "--query-compute-apps"),
         ({"persistence": 0}, "Persistence mode is off.", "sudo nvidia-smi -i GPU-0 --persistence-mode=1"),
         ({"ecc": [0, 0]}, "ECC is off.", "sudo nvidia-smi -i GPU-0 --ecc-config=1"),
-        ({"ecc": [1, 0]}, "ECC is on and will be off after the next restart.", "--ecc-config=1"),
         (
             {"application": [1095, 1980]},
             "The application clock is 1095 MHz; the default is",

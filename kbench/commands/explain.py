@@ -24,7 +24,7 @@ def explain(
     from kbench import explain as texts
 
     if not words:
-        for kind, names in texts.explained_words().items():
+        for kind, names in texts.KINDS.items():
             terminal.console().print(f"{kind}: {', '.join(names)}", markup=False)
         return ExitStatus.OK
     together = " ".join(words)  # `of copy` and `noise floor` are one name of two words, typed with or without quotes
@@ -44,7 +44,7 @@ def _unknown(word: str) -> str:
     from kbench import explain as texts
     from kbench.explain.glossary import ALIASES
 
-    near = nearest(word, [*(name for names in texts.explained_words().values() for name in names), *ALIASES])
+    near = nearest(word, [*(name for names in texts.KINDS.values() for name in names), *ALIASES])
     hint = f'did you mean "{near}"?' if near else "run `kbench explain` to list all words"
     if "_" in word:
         hint += "; `kbench schema judge` describes the keys of the JSON"

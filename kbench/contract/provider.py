@@ -119,8 +119,9 @@ class Provider:
 
         `params` are the parameters of one configuration. Scalars and choices come from the case. A factory builds here.
         """
-        arguments = {name: value for name, value in params.items() if name not in self._not_of_forward}
-        keywords = arguments | {name: case.axes[name] for name in self.from_case}
+        own_parameters = keyword_only(self.function)  # the others are those of the kernels for gradients
+        keywords = {name: value for name, value in params.items() if name in own_parameters}
+        keywords |= {name: case.axes[name] for name in self.from_case}
         if self.factory:
             built: Callable[..., Any] = self.function(case, **keywords)
             if not callable(built):
@@ -140,12 +141,6 @@ class Provider:
         values = {**case.axes, **params}
         names = named_after(0, saves) & {*self.from_case, *self.fixed}
         return partial(saves, **{name: values[name] for name in names | keyword_only(saves).keys() if name in values})
-
-    @property
-    def _not_of_forward(self) -> frozenset[str]:
-        """The parameters that the forward function does not take."""
-        others = {name for kernel in (self.backward, self.full) if kernel for name in kernel.keywords}
-        return frozenset(others - keyword_only(self.function).keys())
 
     @property
     def place(self) -> str:

@@ -45,8 +45,3 @@ def find_explanation(word: str) -> Explained | None:
         return None
     kind, name = next(iter(kinds.items()))
     return Explained(name, " and ".join(kinds), " ".join(KINDS[kind][name].split()))
-
-
-def explained_words() -> dict[str, list[str]]:
-    """Every word that has a paragraph, by its kind."""
-    return {kind: list(texts) for kind, texts in KINDS.items()}

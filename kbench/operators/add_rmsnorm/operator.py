@@ -21,6 +21,7 @@ from kbench.kernels.libraries import (
     without_gaps,
 )
 from kbench.kernels.torch_fused import add_compiled
+from kbench.operators.rmsnorm.operator import row_error
 from kbench.results.case import BACKWARD, FORWARD, Case
 
 Two = tuple[torch.Tensor, torch.Tensor]
@@ -31,12 +32,6 @@ def _reference(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     h = x + residual
     return h / (h.square().mean(-1, keepdim=True) + eps).sqrt() * weight, h
-
-
-def _row_error(case: Case) -> float:
-    """Units in the last place of float32. A sequential sum of N squares drifts by up to 2 * sqrt(N) units, and the root halves
-    the drift. Eight more units are for the other steps."""
-    return 8 + math.sqrt(case.N)
 
 
 def _bytes(case: Case) -> int:
@@ -54,7 +49,7 @@ def _weight_error(case: Case) -> float:
     """
     of_h = {"float16": 2**13, "bfloat16": 2**16}  # units of float32 in a unit of this dtype
     rounded = 2 * of_h.get(case.dtype, 0) if NORM_WEIGHT.dtype_in(case) != case.dtype else 0
-    return _row_error(case) + 2 * math.sqrt(case.M) + rounded
+    return row_error(case) + 2 * math.sqrt(case.M) + rounded
 
 
 NORM_WEIGHT = Tensor("N", dtype="weight_dtype", tolerance=_weight_error)
@@ -74,7 +69,7 @@ add_rmsnorm = Operator(
     reference=_reference,
     gradients=("x", "weight"),  # the gradient of residual is that of x: kernels write it once
     rows="M",
-    tolerance=_row_error,
+    tolerance=row_error,
     bytes=_bytes,
 )
 

@@ -29,14 +29,14 @@ def _reference(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Te
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight
 
 
-def _row_error(case: Case) -> float:
+def row_error(case: Case) -> float:
     """Units in the last place of float32. A sequential sum of N squares drifts by up to 2 * sqrt(N) units, and the root halves
     the drift. Eight more units are for the division by N, the sum with eps, the root and the products."""
     return 8 + math.sqrt(case.N)
 
 
 # its gradient is a sum over the rows: a sequential sum of M terms drifts by up to 2 * sqrt(M) units
-NORM_WEIGHT = Tensor("N", dtype="weight_dtype", tolerance=lambda case: _row_error(case) + 2 * math.sqrt(case.M))
+NORM_WEIGHT = Tensor("N", dtype="weight_dtype", tolerance=lambda case: row_error(case) + 2 * math.sqrt(case.M))
 
 rmsnorm = Operator(
     "rmsnorm",
@@ -52,7 +52,7 @@ rmsnorm = Operator(
     reference=_reference,
     gradients=("x", "weight"),
     rows="M",
-    tolerance=_row_error,
+    tolerance=row_error,
     scale=lambda case, y, x, weight: y,  # the squares are positive: nothing cancels in the forward pass
 )
 
