@@ -178,7 +178,7 @@ def _prepare_functions(
 ) -> PreparedRun:
     """The plan of a config with further providers, and an executor that measures it in this process."""
     from kbench.config.load import load_config
-    from kbench.execute.prepare import prepare_with
+    from kbench.execute.prepare import prepare
     from kbench.notebook.in_process import NOTEBOOK, InProcess, by_name
 
     named = by_name(functions)
@@ -188,7 +188,7 @@ def _prepare_functions(
     loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
     print(f"kbench: {IN_THIS_PROCESS}", file=sys.stderr)
     executor = InProcess(loaded.plugins, loaded.operator, named)
-    prepared = prepare_with(executor, loaded, options, lambda line: None)
+    prepared = prepare(loaded, options, lambda line: None, executor)
     if (
         options.devices
         or options.scheduler

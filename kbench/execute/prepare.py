@@ -40,24 +40,18 @@ class Resolvable(Protocol):
 
 
 def prepare(
-    config: Resolvable, options: RunOptions, note: Callable[[str], None], *, tried: bool = False
-) -> PreparedRun:
-    """Start a worker and make the plan; try the operator unless that is done. The caller has to stop the executor that is
-    returned: use `with`.
-
-    Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
-    return prepare_with(executor_for(config, options, note), config, options, note, tried=tried)
-
-
-def prepare_with(
-    executor: Executor,
     config: Resolvable,
     options: RunOptions,
     note: Callable[[str], None],
+    executor: Executor | None = None,
     *,
     tried: bool = False,
 ) -> PreparedRun:
-    """The same with an executor that the caller has made. Stops it if there is no plan."""
+    """Start the executor that the options ask for, unless one is given, and make the plan; try the operator unless that is done.
+    The caller has to stop the executor that is returned: use `with`.
+
+    Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
+    executor = executor or _start_executor(config, options, note)
     try:
         layout = make_plan(config.resolve(executor.catalog), executor.catalog)
         for failure in executor.catalog.plugin_errors:  # of installed packages: the run may not need them
@@ -70,8 +64,7 @@ def prepare_with(
         raise
 
 
-def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Executor:
-    """Make the executor that the options ask for, and start its first worker. Tests replace this function."""
+def _start_executor(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Executor:
     if options.scheduler is not None:
         if not _ADDRESS.fullmatch(options.scheduler):
             example = "tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
