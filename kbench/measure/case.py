@@ -37,6 +37,7 @@ from kbench.protocol import RECORD, CallRecorded, Task
 from kbench.results.case import INTEGER_LIMIT, ITEMSIZE
 from kbench.results.row import Row
 from kbench.results.stamps import now
+from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
@@ -238,7 +239,8 @@ class CaseRun:
                         placed = True
                     seed = random.Random(generator.getrandbits(256))
                     second = inputs.second.inputs
-                    contender.spot_check = SpotCheck(first, shared, second, seed, replayed=self.timer.replays)
+                    replayed = not timer_kind(self.timer.name).launches
+                    contender.spot_check = SpotCheck(first, shared, second, seed, replayed=replayed)
                     contender.renew_calls = partial(self.renew_calls, contender, shared, first.shapes)
                     contender.renew_calls()
                 blame_for_changes(contender, shared)

@@ -105,10 +105,6 @@ Form = Callable[[Tensor, Tensor], Tensor]
 """Multiplies two matrices."""
 
 
-def _by_rows(a: Tensor, b: Tensor) -> Tensor:
-    return a @ b
-
-
 def _by_columns(a: Tensor, b: Tensor) -> Tensor:
     """The memory of `b`, read as a matrix that is stored by columns."""
     return a @ b.view(b.shape[1], b.shape[0]).t()
@@ -122,7 +118,7 @@ def _forms(device: Device, dtype: torch.dtype) -> list[Form]:
     """A host without instructions for a short dtype multiplies it up to a hundred times as slowly as float32. The best product
     there converts the matrices."""
     short = dtype.is_floating_point and dtype.itemsize < 4
-    return [_by_rows, _by_columns, *([_in_float32] if short and not device.accelerated else [])]
+    return [torch.matmul, _by_columns, *([_in_float32] if short and not device.accelerated else [])]
 
 
 def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:

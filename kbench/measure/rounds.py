@@ -41,7 +41,7 @@ class Rounds:
         order: random.Random,
     ) -> None:
         self.contenders, self.baseline, self.inputs, self.steps = contenders, baseline, inputs, steps
-        self.telemetry, self.settings, self.timer, self.order = telemetry, settings, timer, order
+        self.telemetry, self.settings, self.kind, self.order = telemetry, settings, timer_kind(timer.name), order
 
     def run(self) -> None:
         """Wait until the clock has settled, then measure the rounds."""
@@ -49,7 +49,7 @@ class Rounds:
         number = 0
         while order := self._taking_part(number):
             self.order.shuffle(order)
-            if not self.timer.replays:
+            if self.kind.launches:
                 self.inputs.place(1)
             for contender in order:
                 with self.steps.step(contender, "time", self.settings.timeout_s):
@@ -81,7 +81,7 @@ class Rounds:
         ]
 
     def _is_precise(self, contender: Contender, precision: float) -> bool:
-        reached = contender.precision(self.baseline, timer_kind(self.timer.name).resolution_ms)
+        reached = contender.precision(self.baseline, self.kind.resolution_ms)
         return reached is not None and reached.enough(precision)
 
     def _running(self) -> list[Contender]:
@@ -111,7 +111,7 @@ class Rounds:
 
     def _take(self, contender: Contender) -> None:
         """Take the samples of one round. The first one warms the contender up."""
-        if not self.timer.replays and contender.renew_calls:
+        if self.kind.launches and contender.renew_calls:
             contender.renew_calls()
         assert contender.sample is not None
         longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf

@@ -20,7 +20,8 @@ class TimerKind:
     name            as configs and the column `timer` write it
     description     for help texts
     resolution_ms   the smallest difference between two times, in ms; 0.0 if one time covers so many calls that it is negligible
-    launches        whether the host launches each timed call; the time may then include launch overhead
+    launches        whether the host launches each timed call; the time may then include launch overhead. Otherwise it replays
+                    calls, on the same buffers and with the same memory for outputs
     implementation  `module:class` of the worker, see measure/timing/timer.py
     adds            whether the control `empty` is a part of every time
     """

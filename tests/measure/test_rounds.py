@@ -57,7 +57,7 @@ def contender(index: int, name: str, times: Callable[[int], float]) -> tuple[Con
 def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: Any) -> None:
     """Time the contenders; the first is the baseline."""
     device = Device()
-    timer: Any = SimpleNamespace(name="do_bench" if tick_ms else "graph", replays=True)
+    timer: Any = SimpleNamespace(name="do_bench" if tick_ms else "graph")
     given = {"warmup_ms": 25, "rep_ms": 100, "rounds": 3, "seed": 0, "timeout_s": 60, "build_timeout_s": 60} | settings
     Rounds(
         contenders,

@@ -53,7 +53,6 @@ class BenchTimer:
     cache: str
 
     name = "do_bench"
-    replays = False
 
     @property
     def prefill_ms(self) -> float:

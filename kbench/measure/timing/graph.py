@@ -58,7 +58,6 @@ class GraphTimer:
     cache: str
 
     name = "graph"
-    replays = True
     prefill_ms = 0.0  # a replay is one launch, which is not part of a call
 
     def sets(self, call_bytes: int) -> int:

@@ -44,10 +44,6 @@ class Timer(Protocol):
         """The entry of the `timer` column."""
 
     @property
-    def replays(self) -> bool:
-        """Whether it records the calls once and replays them, on the same buffers and with the same memory for outputs."""
-
-    @property
     def prefill_ms(self) -> float:
         """The longest that this timer can keep the device busy before a timed launch; 0.0 if it cannot."""
 
