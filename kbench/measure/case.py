@@ -203,17 +203,8 @@ class CaseRun:
     def add_controls(self) -> list[Contender]:
         count, limit_s = len(self.contenders), self.settings.build_timeout_s
         measure = partial(self.instruments.empty, self.timer, self.settings.cache)
-        normal = self.drawn.normal
         added = [
-            copy(
-                count,
-                self.case,
-                self.work.call_bytes,
-                timer=self.timer,
-                steps=self.steps,
-                normal=normal,
-                limit_s=limit_s,
-            ),
+            copy(count, self.case, self.work.call_bytes, timer=self.timer, steps=self.steps, limit_s=limit_s),
             empty(count + 1, steps=self.steps, measure=measure, limit_s=limit_s),
         ]
         if self.baseline is not None and self.contenders[self.baseline].preparer:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
-from kbench.measure.instruments import EmptyRounds
+from kbench.measure.instruments import EmptyRounds, normal_matrix
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import Timer
@@ -28,21 +29,13 @@ COPY_ALIGNMENT = 128
 """The copy control moves a multiple of this many elements: an odd length would deny it 16-byte accesses."""
 
 
-def copy(
-    index: int,
-    case: Case,
-    call_bytes: int,
-    *,
-    timer: Timer,
-    steps: Steps,
-    normal: Callable[..., Tensor],
-    limit_s: float,
-) -> Contender:
-    """Moves as many bytes as the operator must: the ceiling of the case. `normal` draws tensors of the case's dtype."""
+def copy(index: int, case: Case, call_bytes: int, *, timer: Timer, steps: Steps, limit_s: float) -> Contender:
+    """Moves as many bytes as the operator must: the ceiling of the case."""
+    sets, dtype = timer.sets(call_bytes), getattr(torch, case.dtype)
     elements = -(-call_bytes // (2 * case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
     control = Contender(index, Control.COPY, {}, Role.CONTROL, longest_ms=COPY_MS)
     with steps.step(control, "build", limit_s):
-        sources, targets = (normal(timer.sets(call_bytes), elements) for _ in range(2))
+        sources, targets = (normal_matrix(steps.device, dtype, sets, elements) for _ in range(2))
         control.calls = [Call(partial(_copy, *pair)) for pair in zip(sources, targets, strict=True)]
     return control
 

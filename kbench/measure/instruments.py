@@ -132,7 +132,8 @@ def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
             if tflops and flops / tflops * 1e-9 > longest_ms:
                 return
             try:
-                call = partial(form, _matrix(device, dtype, rows, depth), _matrix(device, dtype, depth, rows))
+                shapes = (rows, depth), (depth, rows)
+                call = partial(form, *(normal_matrix(device, dtype, *shape) for shape in shapes))
                 ms = _second_call_ms(device, call)
                 if ms <= longest_ms:
                     ms = median(timer.ready([call], None)(10, 40).ms)
@@ -143,7 +144,8 @@ def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
         rows *= 2
 
 
-def _matrix(device: Device, dtype: torch.dtype, rows: int, columns: int) -> Tensor:
+def normal_matrix(device: Device, dtype: torch.dtype, rows: int, columns: int) -> Tensor:
+    """Normal values. torch draws no 8-bit numbers, so those are rounded from float32."""
     drawn = dtype if dtype.is_floating_point and dtype.itemsize > 1 else torch.float32
     return torch.randn(rows, columns, dtype=drawn, device=device.torch_device).to(dtype)
 

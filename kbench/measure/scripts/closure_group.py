@@ -14,9 +14,6 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from kbench.measure.contender import Contender
 from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Call
@@ -187,12 +184,8 @@ class ClosureGroup:
         Their index is that of the first line: the steps of a script are those of its lines, and the repeat is a call of it.
         """
         limit_s, copies = self.settings.build_timeout_s, list[Contender]()
-
-        def normal(*shape: int) -> Tensor:
-            return torch.randn(shape, device=self.device.torch_device).to(getattr(torch, case.dtype))
-
         if call_bytes:
-            copies.append(copy(0, case, call_bytes, timer=self.timer, steps=self.steps, normal=normal, limit_s=limit_s))
+            copies.append(copy(0, case, call_bytes, timer=self.timer, steps=self.steps, limit_s=limit_s))
             copies[0].sample = self.timer.ready([call.run for call in copies[0].calls], None)
             self._time(case, [control for control in copies if control.running], None)
         measure = partial(self.session.instruments.empty, self.timer, self.settings.cache)
