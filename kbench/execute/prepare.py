@@ -47,8 +47,8 @@ def prepare(
     *,
     tried: bool = False,
 ) -> PreparedRun:
-    """Start the executor that the options ask for, unless one is given, and make the plan; try the operator unless that is done.
-    The caller has to stop the executor that is returned: use `with`.
+    """Start the executor that the options ask for, unless one is given, and make the plan; try the operator unless that is
+    done. The caller has to stop the executor that is returned: use `with`.
 
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     executor = executor or _start_executor(config, options, note)
