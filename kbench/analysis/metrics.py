@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kbench.errors import UsageError
@@ -74,9 +74,15 @@ METRICS = {
         Metric(
             "copy_fraction", "copy_fraction", "share of copy", "%", "share of the copy's GB/s", ratio=True
         ),
+        Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True),
+        Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True),
         Metric(
             "ulp", "max_ulp", "error", "ulp", "largest error (ulp)", lower_is_better=True, may_be_zero=True,
             statuses=(Status.OK, Status.CHECKED), timed=False,
+        ),
+        Metric(
+            "peak_bytes", "peak_bytes", "memory", "MiB", "memory that a call takes at most (MiB)", lower_is_better=True,
+            scale=2**-20, may_be_zero=True, timed=False,
         ),
         Metric(
             "ms_min", "ms_min", "shortest time", "us", _in_microseconds("ms_min"), lower_is_better=True, scale=1000.0,
@@ -86,26 +92,9 @@ METRICS = {
             "launch_ms", "launch_ms", "launch time", "us", _in_microseconds("launch_ms"), lower_is_better=True, scale=1000.0
         ),
         Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", COLUMNS["achieved_gbps"].heading(), drifts=True),
-        Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True),
-        Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True),
-        Metric(
-            "peak_bytes", "peak_bytes", "memory", "MiB", "memory that a call takes at most (MiB)", lower_is_better=True,
-            scale=2**-20, may_be_zero=True, timed=False,
-        ),
     )
 }  # fmt: skip
-"""By name."""
-
-DRAWN = {
-    name: METRICS[name] for name in ("gbps", "ms", "speedup", "copy_fraction", "tflops", "sol", "ulp", "peak_bytes")
-}
-"""The metrics of `plot` and `report`. `default_metric` chooses among them."""
-
-COMPARED = {
-    name: METRICS[name]
-    for name in ("ms", "ms_min", "launch_ms", "gbps", "achieved_gbps", "copy_fraction", "tflops", "sol")
-}
-"""The metrics of `compare`, the default first."""
+"""By name. `plot` and `report` draw all of them, `compare` compares those that follow from a time."""
 
 
 def default_metric(files: Iterable[Sequence[Row]]) -> str:
@@ -120,8 +109,9 @@ def default_metric(files: Iterable[Sequence[Row]]) -> str:
     return "gbps" if not timed or any(row.gbps is not None for row in timed) else "ms"
 
 
-def metric_by_name(name: str, among: Mapping[str, Metric] = DRAWN) -> Metric:
-    """The metric of this name. Raises UsageError for any other name."""
-    if name not in among:
-        raise UsageError(f"--metric: {unknown('metric', name, list(among))}")
-    return among[name]
+def metric_by_name(name: str, *, timed: bool = False) -> Metric:
+    """The metric of this name, if `timed` only one that follows from a time. Raises UsageError for any other name."""
+    names = [metric.name for metric in METRICS.values() if metric.timed or not timed]
+    if name not in names:
+        raise UsageError(f"--metric: {unknown('metric', name, names)}")
+    return METRICS[name]

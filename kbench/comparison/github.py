@@ -9,7 +9,7 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from kbench.comparison import report
 from kbench.comparison.model import Comparison, JudgedRow
@@ -49,38 +49,38 @@ _REFERENCE = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
 
 def markdown(comparison: Comparison, limit: int = MAX_DOCUMENT_BYTES) -> str:
     """The report in at most `limit` bytes. Its last line counts what was left out."""
-    lines = [MARKER, f"### {_headline(comparison)}", "", f"**{escape(report.title(comparison))}**", ""]
-    room, left_out = limit - RESERVE - _size(lines), 0
-    for opening, body, closing in _parts(comparison):
-        room -= _size([*opening, *closing])
-        fitting = 0
-        while fitting < len(body) and _size([body[fitting]]) <= room:
-            room -= _size([body[fitting]])
-            fitting += 1
-        lines += [*opening, *body[:fitting], *closing] if fitting else []
-        if fitting < len(body):  # nothing below is more important
-            room, left_out = 0, left_out + len(body) - fitting
-    if left_out:
-        lines.append(f"**No room for {left_out} more lines**: `kbench compare ... --export json=FILE` has everything.")
-    return "\n".join(lines).rstrip() + "\n"
+    text = "\n".join(_lines(comparison)).rstrip() + "\n"
+    if len(text.encode()) <= limit:
+        return text
+    shown = text.encode()[: limit - RESERVE].decode(errors="ignore").rpartition("\n")[0]
+    left_out = text.count("\n") - shown.count("\n")
+    if shown.count("<details") > shown.count("</details"):
+        shown += "\n\n</details>"
+    return (
+        f"{shown}\n\n**No room for {left_out} more lines**: `kbench compare ... --export json=FILE` has everything.\n"
+    )
 
 
-def _parts(comparison: Comparison) -> Iterator[tuple[list[str], list[str], list[str]]]:
-    """The parts of the document below its title, the most important first. Each has the lines that open it, the lines of its
-    body, of which some may have no room, and the lines that close it."""
+def _lines(comparison: Comparison) -> Iterator[str]:
+    """The lines of the document, the most important first."""
+    yield from (MARKER, f"### {_headline(comparison)}", "", f"**{escape(report.title(comparison))}**", "")
     notes = [*([report.summary(comparison)] if comparison.gate.text else []), *report.notes(comparison)]
-    yield [], [f"- {escape(note)}" for note in notes], [""]
-    yield *_table(report.difference_table(comparison)), [""]
+    yield from (f"- {escape(note)}" for note in notes)
+    if comparison.differences:
+        yield from ("", *_table(report.difference_table(comparison)))
     for changed, rows in report.sections(comparison.rows):
-        head, body = _table((report.row_table if changed else report.group_table)(rows, comparison))
-        opening, closing = _fold(rows)
-        yield [*opening, *head], body, ["", *closing]
+        table = _table((report.row_table if changed else report.group_table)(rows, comparison))
+        verdict = rows[0].verdict
+        if not verdict.quiet:
+            yield from ("", *table)
+            continue
+        glance = " open" if verdict is Verdict.UNCLEAR and len(rows) <= AT_A_GLANCE else ""
+        yield from ("", f"<details{glance}><summary>{len(rows)} {verdict}</summary>", "", *table, "", "</details>")
 
 
-def _table(table: Table) -> tuple[list[str], list[str]]:
-    """The head and the lines of a table."""
+def _table(table: Table) -> list[str]:
     marks = "|".join("---:" if head in table.right else "---" for head in table.header)
-    return [_line(table.header), f"|{marks}|"], [_line(cells) for cells in table.rows]
+    return [_line(table.header), f"|{marks}|", *map(_line, table.rows)]
 
 
 def _headline(comparison: Comparison) -> str:
@@ -92,21 +92,8 @@ def _headline(comparison: Comparison) -> str:
     return f"{sign}kbench compare: {escape(gate.text or report.summary(comparison))}"
 
 
-def _fold(rows: Sequence[JudgedRow]) -> tuple[list[str], list[str]]:
-    """The opening and closing lines of a section. A section that needs attention is not folded."""
-    verdict = rows[0].verdict
-    if not verdict.quiet:
-        return [], []
-    glance = " open" if verdict is Verdict.UNCLEAR and len(rows) <= AT_A_GLANCE else ""
-    return [f"<details{glance}><summary>{len(rows)} {verdict}</summary>", ""], ["</details>", ""]
-
-
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(escape, cells))} |"
-
-
-def _size(lines: Iterable[str]) -> int:
-    return sum(len(line.encode()) + 1 for line in lines)
 
 
 def escape(text: str) -> str:

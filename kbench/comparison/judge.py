@@ -32,6 +32,7 @@ from kbench.comparison.verdict import Cause, Reason, Verdict, because
 from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.numbers import format_share
+from kbench.text.words import plural
 
 ERROR_RATE = 0.01
 """The false discovery rate of `slower` and `faster`: one report in a hundred on unchanged code has a false row. With
@@ -182,18 +183,10 @@ def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | Non
 
 def _sides_without(metric: str, old: Side, new: Side) -> tuple[Reason, ...]:
     """Which sides have times without the metric; empty if every time has it."""
-    if not (old.readings or new.readings):
-        return (because(Cause.NO_METRIC_ON_BOTH_SIDES, metric=metric),)
     return tuple(
-        because(
-            Cause.NO_METRIC_IN_SOME_SESSIONS if side.readings else Cause.NO_METRIC,
-            side=name,
-            metric=metric,
-            lacking=side.timed - len(side.readings),
-            timed=side.timed,
-        )
+        because(Cause.NO_METRIC, side=name, metric=metric, lacking=lacking, timed=plural(side.timed, "session"))
         for name, side in (("old", old), ("new", new))
-        if len(side.readings) < side.timed
+        if (lacking := side.timed - len(side.readings))
     )
 
 

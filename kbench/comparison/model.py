@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PlainSerializer, TypeAdapter, computed_field, with_config
 
 from kbench.analysis.cases import weight_of
-from kbench.analysis.metrics import COMPARED, Metric, metric_by_name
+from kbench.analysis.metrics import METRICS, Metric, metric_by_name
 from kbench.comparison.verdict import Cause, Reason, Verdict
 from kbench.errors import UsageError
 from kbench.launches.code_change import CodeChange, RanKernels, code_change
@@ -83,7 +83,7 @@ class CompareOptions:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        metric_by_name(self.metric, COMPARED)
+        metric_by_name(self.metric, timed=True)
         if not 0 < self.margin < 1:
             raise UsageError("--margin: must be more than 0% and less than 100%; give a share such as 2% or 0.02")
         words = [verdict.value for verdict in Verdict]
@@ -104,7 +104,7 @@ class CompareOptions:
     @property
     def compared(self) -> Metric:
         """The metric that is compared."""
-        return COMPARED[self.metric]
+        return METRICS[self.metric]
 
     def ratio(self, effect: float) -> float:
         """The ratio of the metric for a change in log time."""

@@ -25,11 +25,11 @@ from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events
 from kbench.history.timeline import RunPoint, Series
 from kbench.plotting.lines import End, draw_ends, draw_marks
 from kbench.plotting.names import four_digits, shorten, title_of
-from kbench.plotting.pages import order
 from kbench.plotting.points import DECLINED, FAILED
 from kbench.plotting.scales import ChangeAxis
 from kbench.plotting.sheet import POINTS_PER_INCH, LegendEntry, grid, make_page, panel_width, wrap
 from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
+from kbench.results.case import value_order
 from kbench.text.numbers import format_change
 from kbench.text.words import plural
 
@@ -116,7 +116,7 @@ def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[
         ({name: value for name, value in where.items() if name not in shared}, cases[case])
         for where, case in zip(wheres, drawn, strict=True)
     ]
-    panels.sort(key=lambda panel: [order(value) for value in panel[0].values()])
+    panels.sort(key=lambda panel: [value_order(value) for value in panel[0].values()])
     shown = [series for _, series_of_case in panels for series in series_of_case]
     return HistoryPage(
         report,

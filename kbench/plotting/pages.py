@@ -15,10 +15,10 @@ from typing import Any, Generic, TypeVar
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import UsageError
-from kbench.plotting.names import natural_key, shorten
+from kbench.plotting.names import shorten
 from kbench.plotting.points import COPY_CURVE, Placed, Series
 from kbench.plotting.style import LINES, Style, Theme, provider_of, styles
-from kbench.results.case import MODES
+from kbench.results.case import value_order
 from kbench.results.row import COLUMNS
 from kbench.text.suggest import unknown
 
@@ -194,15 +194,8 @@ def _groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[st
     groups: dict[tuple[Any, ...], list[P]] = defaultdict(list)
     for point in points:
         groups[tuple(point.where[name] for name in names)].append(point)
-    for values in sorted(groups, key=lambda values: [order(value) for value in values]):
+    for values in sorted(groups, key=lambda values: [value_order(value) for value in values]):
         yield dict(zip(names, values, strict=True)), groups[values]
-
-
-def order(value: Any) -> tuple[bool, int, Any]:
-    """The sort key of values of a column: numbers by size, modes in their own order, other words as `natural` has them."""
-    if not isinstance(value, str):
-        return False, 0, value
-    return True, MODES.index(value) if value in MODES else len(MODES), natural_key(value)
 
 
 def _advice(points: Sequence[Placed], varying: list[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from kbench import explain
 from kbench.analysis import Analysis
 from kbench.analysis.files import ResultsFile, load_sources
-from kbench.analysis.metrics import DRAWN, default_metric
+from kbench.analysis.metrics import METRICS, default_metric
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot, plot_changes
 from kbench.reporting.inline import inline_svg
@@ -24,7 +24,7 @@ from kbench.text.numbers import microseconds, speed, ulps
 ALWAYS_EXPLAINED = ("tie", Control.COPY, Control.REPEAT, "copy_fraction", "max_ulp")
 """Words that every page explains."""
 
-METRICS = {
+SHOWN_METRICS = {
     "tflops": ("tflops", "ms", "speedup", "sol"),
     "gbps": ("gbps", "ms", "speedup", "copy_fraction"),
     "ms": ("ms", "speedup"),
@@ -175,7 +175,7 @@ def _pictures(sources: Sequence[ResultsFile]) -> tuple[dict[str, list[str]], str
     """The pictures by the label of their metric, and a sentence if some metrics have none."""
     first = default_metric(source.rows for source in sources)
     pictures: dict[str, list[str]] = {}
-    for name in (*METRICS[first], "ulp"):
+    for name in (*SHOWN_METRICS[first], "ulp"):
         if name == "ulp" and pictures:
             break  # errors are for rows without a time
         try:
@@ -184,7 +184,7 @@ def _pictures(sources: Sequence[ResultsFile]) -> tuple[dict[str, list[str]], str
             return pictures, str(error)
         except ResultsError:  # no row has this metric
             continue
-        pictures[DRAWN[name].label] = drawn
+        pictures[METRICS[name].label] = drawn
         if len(drawn) > MOST_PICTURES:
             return pictures, "There are too many pictures for a page. kbench plot --metric draws the other metrics."
     return pictures, "" if pictures else "There is nothing to draw: no provider has a value. See the reasons below."

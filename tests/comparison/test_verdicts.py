@@ -243,9 +243,14 @@ def test_a_side_without_the_metric_is_named(write: Write) -> None:
     old, new = write("old", known), write("new", less)
     options = CompareOptions(metric="tflops")
     judgements = [(each.verdict, each.reason) for each in compare_results(old, new, options=options).rows]
-    neither, failure = ("untimed", "neither side has tflops"), "wrong: differs at 3 elements"
+    lacks = "the {} side has no tflops in {} of {}"
+    neither = ("untimed", f"{lacks.format('old', 1, '1 session')}; {lacks.format('new', 1, '1 session')}")
+    failure = "wrong: differs at 3 elements"
     partly = ("untimed", "the new side has no tflops in 1 of 3 sessions")
-    lost = ("untimed", "the new side has no tflops")
+    lost = ("untimed", lacks.format("new", 1, "1 session"))
     assert judgements == [lost, partly, ("failed", failure), neither, ("missing", ""), ("new", "")]
     judgements = [(each.verdict, each.reason) for each in compare_results(new, old, options=options).rows]
-    assert judgements[0] == ("untimed", "the old side has no tflops") and judgements[2] == ("fixed", f"was {failure}")
+    assert judgements[0] == ("untimed", lacks.format("old", 1, "1 session")) and judgements[2] == (
+        "fixed",
+        f"was {failure}",
+    )
