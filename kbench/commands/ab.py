@@ -77,7 +77,7 @@ def ab(
     be measured, no row could be compared, no row is clear, or --strict refused one; 130 interrupted.
     """
     from kbench.comparison.model import CompareOptions
-    from kbench.revisions.ab import MOST_SESSIONS, RevisionOptions, measure_revisions
+    from kbench.revisions.ab import MOST_SESSIONS, measure_revisions
 
     if len(words) > 2:
         remedy = "if some of them are values of an option, repeat the option: --set N=64 --set M=32"
@@ -96,9 +96,19 @@ def ab(
         *(["--shapes", str(shapes.absolute())] if shapes is not None else []),  # all revisions read the same shapes
     ]
     budget_s, plugins = parse_duration("--budget", budget), tuple(map(Path, plugin or ()))
-    options = RevisionOptions(base, head, Path(words[-1]), arguments, build, budget_s, out, plugins)
     try:
-        done = measure_revisions(options, comparing, terminal.note)
+        done = measure_revisions(
+            base,
+            head,
+            Path(words[-1]),
+            comparing,
+            terminal.note,
+            arguments=arguments,
+            plugins=plugins,
+            build=build,
+            budget_s=budget_s,
+            out=out,
+        )
     except KeyboardInterrupt:
         terminal.note(f"interrupted; the sessions that had ended, if any, are in {out}")
         return ExitStatus.INTERRUPTED

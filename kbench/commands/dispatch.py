@@ -60,16 +60,15 @@ def dispatch(
     may be noise. A provider is never chosen in a case where it failed, or where it was wrong, suspect or unsupported. The
     command prints the function and its regret: how much slower the chosen provider is than the fastest one, in percent.
     """
-    from kbench.dispatching.dispatch import DispatchOptions
     from kbench.dispatching.dispatch import dispatch as find
 
     if out is not None and out.suffix != ".py":
         raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
-    options = DispatchOptions(limit, parse_share("--margin", margin), parse_share("--holdout", holdout))
+    shares = {"margin": parse_share("--margin", margin), "holdout": parse_share("--holdout", holdout)}
     sources = newest_results(files)
     if out is not None:
         check_not_read("--out", out, sources)
-    dispatched = find(sources, options, where)
+    dispatched = find(sources, limit=limit, **shares, where=where)
     providers = ", ".join(dispatched.decision.providers)
     print(f"providers: {providers}; {dispatched.decision.general} has a trusted time in every case")
     for line in dispatched.decision.lines:

@@ -156,9 +156,12 @@ def check_not_read(option: str, out: Path, files: Sequence[str]) -> None:
 def parse_share(option: str, text: str) -> float:
     """The share that `5%` or `0.05` means. Raises UsageError."""
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise UsageError(f"{option} {text!r} is not a share; write 2% or 0.02") from None
+    if not 0 <= share < 1:
+        raise UsageError(f"{option} {text!r}: must be at least 0% and less than 100%; give a share such as 2% or 0.02")
+    return share
 
 
 def parse_duration(option: str, text: str) -> float:

@@ -15,9 +15,8 @@ from kbench.dispatching.evidence import Evidence, evidence_of
 from kbench.dispatching.grow import grow
 from kbench.dispatching.regret import Loss, held_out_losses, measured_losses, regret_line
 from kbench.dispatching.tree import Decision
-from kbench.errors import UsageError
 from kbench.files import replace
-from kbench.plotting.maps import ChoicePanel, Dot
+from kbench.plotting.maps import ChoicePanel
 from kbench.plotting.results import machine_line, method_line
 from kbench.results.stamps import now
 from kbench.text.printable import printable
@@ -29,27 +28,6 @@ CELLS = 120
 
 BEYOND = 1.25
 """A map reaches beyond the measured sizes by this factor."""
-
-
-@dataclass(frozen=True)
-class DispatchOptions:
-    """limit    the most providers that are used
-    margin   the largest regret that is good enough, as a share
-    holdout  the share of the shapes that is held out at a time; 0: none are"""
-
-    limit: int = 3
-    margin: float = 0.03
-    holdout: float = 0.25
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.margin < 1:
-            raise UsageError(
-                f"--margin {self.margin:g}: must be a share that is at least 0 and less than 1; write 3% or 0.03"
-            )
-        if not 0 <= self.holdout <= 0.5:
-            raise UsageError(
-                f"--holdout {self.holdout:g}: must be a share from 0 to 0.5; write 25% or 0.25, or 0 for none"
-            )
 
 
 @dataclass(frozen=True)
@@ -89,16 +67,19 @@ class Dispatch:
         return list(contents)
 
 
-def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str = "") -> Dispatch:
+def dispatch(
+    files: Sequence[Path | str], *, limit: int = 3, margin: float = 0.03, holdout: float = 0.25, where: str = ""
+) -> Dispatch:
     """The decision for results files, each given as `path` or `LABEL=path`. `where` chooses rows.
 
-    Raises UsageError and ResultsError as `load_sources`, `evidence_of` and `grow` do.
+    It uses at most `limit` providers, and a regret of the share `margin` is good enough. `holdout` is the share of the shapes
+    that is held out at a time; 0: none are. Raises UsageError and ResultsError as `load_sources`, `evidence_of` and `grow` do.
     """
     sources = load_sources(files, where)
     evidence = evidence_of(sources)
-    decision = grow(evidence, options.limit, options.margin)
+    decision = grow(evidence, limit, margin)
     measured = measured_losses(decision, evidence)
-    held_out = held_out_losses(evidence, options.limit, options.margin, options.holdout) if options.holdout else []
+    held_out = held_out_losses(evidence, limit, margin, holdout) if holdout else []
     report = []
     if evidence.omitted:
         count, total = len(evidence.omitted), len(evidence.omitted) + len(evidence.points)
@@ -109,12 +90,12 @@ def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str =
     report += [
         f"never chosen: {name}, although it is the fastest somewhere, because it has no trusted time in {gap}"
         for name, gap in evidence.gaps.items()
-        if name not in decision.providers and _gain(name, evidence, measured) > options.margin
+        if name not in decision.providers and _gain(name, evidence, measured) > margin
     ]
     report.append(regret_line(measured, held_out=False))
     if held_out:
         report.append(regret_line(held_out, held_out=True))
-    elif options.holdout:
+    elif holdout:
         report.append("no regret at held-out cases: the results have a single shape, and the test needs two")
     warnings = [warning for source in sources for warning in source.warnings]
     head = _header(decision, evidence, sources, report)
@@ -181,12 +162,12 @@ def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
     return panels
 
 
-def _dot(decision: Decision, evidence: Evidence, case: int, x: str, y: str) -> Dot:
-    """The best provider of a case: the chosen one, unless another is shown to be faster."""
-    chosen = decision.choose(evidence.points[case])
-    lost = evidence.decided[case, evidence.providers.index(chosen)]
-    best = chosen if lost == 0 else evidence.providers[int(np.argmin(evidence.measured[case]))]
-    return Dot(evidence.values(x)[case], evidence.values(y)[case] if y else 1.0, best)
+def _dot(decision: Decision, evidence: Evidence, case: int, x: str, y: str) -> tuple[float, float, str]:
+    """Where a case lies in the map, and its best provider: the chosen one, unless another is shown to be faster."""
+    best = decision.choose(evidence.points[case])
+    if evidence.decided[case, evidence.providers.index(best)] > 0:
+        best = evidence.providers[int(np.argmin(evidence.measured[case]))]
+    return evidence.values(x)[case], evidence.values(y)[case] if y else 1.0, best
 
 
 def _mesh(values: Iterable[float]) -> list[float]:

@@ -61,8 +61,6 @@ class HistoryOptions:
     fail_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 < self.margin < 1:
-            raise UsageError(f"--margin: {self.margin:.0%} is not between 0% and 100%; give a share such as 2% or 0.02")
         kinds = (CHANGE, *(kind.value for kind in CHANGE_KINDS))
         for word in self.fail_on:
             if word not in kinds:

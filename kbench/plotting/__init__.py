@@ -20,8 +20,9 @@ from kbench.analysis.files import ResultsFile, load_sources
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting.lines import DrawnCurve
+from kbench.plotting.maps import draw_winners
 from kbench.plotting.names import combination_of, file_name_part
-from kbench.plotting.results import Choices, draw_results
+from kbench.plotting.results import Choices, draw_page, pages_of, pages_of_winners
 from kbench.plotting.sheet import settle
 from kbench.plotting.style import styled, theme_by_name
 from kbench.text.suggest import unknown
@@ -125,8 +126,13 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
         options = CompareOptions(sources[0].where, metric=choices.metric_of(sources), margin=choices.margin)
         return plot_changes(compare_results(*named, options=options), choices)
     with styled(theme_by_name(choices.theme)):
-        drawn = draw_results(sources, choices)
-        return [_settled(combination_of(page.fixed), figure, curves) for page, figure, curves in drawn]
+        if choices.kind == "heatmap":
+            maps = pages_of_winners(sources, choices)
+            return [_settled(combination_of(page.fixed), draw_winners(page, look)) for page, look in maps]
+        bars_only, pages = choices.kind == "bars", pages_of(sources, choices)
+        return [
+            _settled(combination_of(page.fixed), *draw_page(page, look, bars_only=bars_only)) for page, look in pages
+        ]
 
 
 def plot_changes(comparison: Comparison, choices: Choices) -> list[Picture]:

@@ -216,18 +216,9 @@ def _legend(cells: Sequence[Cell], look: Look) -> list[LegendEntry]:
 
 
 @dataclass(frozen=True)
-class Dot:
-    """A measured place and the provider that is best there."""
-
-    x: float
-    y: float
-    best: str
-
-
-@dataclass(frozen=True)
 class ChoicePanel:
     """`chosen` has a list for each of `ys`, with the provider at each of `xs`. Sizes are above 0. `y_name` is "" for a strip
-    of one row."""
+    of one row. `dots` are measured places, with the provider that is best there."""
 
     title: str
     x_name: str
@@ -235,13 +226,13 @@ class ChoicePanel:
     xs: Sequence[float]
     ys: Sequence[float]
     chosen: Sequence[Sequence[str]]
-    dots: Sequence[Dot]
+    dots: Sequence[tuple[float, float, str]]
 
 
 def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes:
     """The map as the bytes of a PNG."""
     areas = {name for panel in panels for row in panel.chosen for name in row}
-    names = sorted(areas | {dot.best for panel in panels for dot in panel.dots})
+    names = sorted(areas | {best for panel in panels for _, _, best in panel.dots})
     colours = {name: style.colour for name, style in styles(names, LIGHT).items()}
     with styled(LIGHT):
         columns, rows = grid(len(panels))
@@ -274,8 +265,8 @@ def _draw_choices(axes: Axes, panel: ChoicePanel, colours: dict[str, str]) -> No
     axes.pcolormesh(
         panel.xs, ys, cells, cmap=pale, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest", rasterized=True
     )
-    for dot in panel.dots:
-        axes.plot(dot.x, dot.y, "o", color=colours[dot.best], markeredgecolor=LIGHT.background, markersize=6.5)
+    for x, y, best in panel.dots:
+        axes.plot(x, y, "o", color=colours[best], markeredgecolor=LIGHT.background, markersize=6.5)
     axes.grid(visible=False)
     axes.set_xscale("log", base=2)
     axes.set_xlim(panel.xs[0], panel.xs[-1])

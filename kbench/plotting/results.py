@@ -82,20 +82,6 @@ class Choices:
         return default_metric(source.rows for source in sources)
 
 
-Drawn = tuple[Page[Point] | Page[maps.Cell], Figure, list[lines.DrawnCurve]]
-"""A page, its figure, and its curves."""
-
-
-def draw_results(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Drawn]:
-    """The pictures of files for these choices, in the style of matplotlib that is set. Raises as `pages_of` does."""
-    if choices.kind == "heatmap":
-        for page_of_cells, look in pages_of_winners(sources, choices):
-            yield page_of_cells, maps.draw_winners(page_of_cells, look), []
-        return
-    for page, look in pages_of(sources, choices):
-        yield page, *_draw_page(page, look, bars_only=choices.kind == "bars")
-
-
 def pages_of(
     sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool = False
 ) -> Iterator[tuple[Page[Point], Look]]:
@@ -157,7 +143,7 @@ def _placed(
 # -- a page of lines and bars
 
 
-def _draw_page(page: Page[Point], look: Look, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
+def draw_page(page: Page[Point], look: Look, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
     """A page of lines. A panel where nothing runs along x has bars, and all panels have them with `bars_only`."""
     are_lines = [not bars_only and lines.is_line(panel.points) for panel in page.panels]
     panels = [series_of(panel.points) for panel in page.panels]

@@ -32,29 +32,6 @@ MOST_SESSIONS = 30
 
 
 @dataclass(frozen=True)
-class RevisionOptions:
-    """What is measured.
-
-    base, head  revisions; None as `head` is the working tree
-    config      as the user gave it: a path in the repository, or the name of a built-in config
-    arguments   further arguments of `kbench run`
-    build       shell command that builds a revision; "" for none
-    budget_s    how long to measure, in seconds; checking out and building do not count
-    out         folder for base.csv and head.csv
-    plugins     further plug-ins; each revision has its own if they are in the repository
-    """
-
-    base: str
-    head: str | None
-    config: Path
-    arguments: Sequence[str] = ()
-    build: str = ""
-    budget_s: float = 600.0
-    out: Path = Path("results/ab")
-    plugins: Sequence[Path] = ()
-
-
-@dataclass(frozen=True)
 class Alternated:
     """The comparison, how many sessions each side has, and why measuring ended."""
 
@@ -63,33 +40,49 @@ class Alternated:
     ended: str
 
 
-def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note: Note) -> Alternated:
-    """Measure two revisions of the repository of the working folder, and compare them.
+def measure_revisions(
+    base: str,
+    head: str | None,
+    config: Path,
+    comparing: CompareOptions,
+    note: Note,
+    *,
+    arguments: Sequence[str],
+    plugins: Sequence[Path],
+    build: str,
+    budget_s: float,
+    out: Path,
+) -> Alternated:
+    """Measure two revisions of the repository of the working folder, and compare them. None as `head` is the working tree.
+
+    `config` is a path in the repository or the name of a built-in config, and each revision has its own `plugins` if they are
+    in the repository. `arguments` are further ones of `kbench run`, and `build` is the shell command that builds a revision; ""
+    for none. Measuring takes `budget_s` at most; checking out and building do not count. base.csv and head.csv go to `out`.
 
     Raises UsageError, ConfigError, ExecutionError, ResultsError, and KeyboardInterrupt. No worktree, environment or temporary
     folder is left in any case.
     """
     repository = Repository.of(Path.cwd())
-    if options.config.suffix == ".py":
+    if config.suffix == ".py":
         raise UsageError(
-            f"{options.config}: revisions are measured with a config, not a script; measure the script in both revisions with "
+            f"{config}: revisions are measured with a config, not a script; measure the script in both revisions with "
             "kbench run, and compare the results with kbench compare"
         )
-    arguments = [_of_each_revision(repository, options.config, note), *options.arguments]
-    for plugin in options.plugins:
+    arguments = [_of_each_revision(repository, config, note), *arguments]
+    for plugin in plugins:
         arguments += ["--plugin", _of_each_revision(repository, plugin, note)]
-    for revision in filter(None, (options.base, options.head)):
+    for revision in filter(None, (base, head)):
         repository.commit(revision)
-    named = {"base": options.base, "head": options.head}
+    named = {"base": base, "head": head}
     with interrupts.once(), _temporary_folder(repository, note) as folder:
-        out = {label: options.out.absolute() / f"{label}.csv" for label in named}
-        for csv in out.values():
+        files = {label: out.absolute() / f"{label}.csv" for label in named}
+        for csv in files.values():
             check_writable(csv)
-        base, head = (check_out(label, named[label], repository, folder, out[label], note) for label in named)
-        for side in (base, head) if options.build else ():
-            side.build(options.build)
-        ended = _alternate(base, head, arguments, comparing, options.budget_s)
-        return Alternated(_compare(base, head, comparing), {"base": base.count, "head": head.count}, ended)
+        old, new = (check_out(label, named[label], repository, folder, files[label], note) for label in named)
+        for side in (old, new) if build else ():
+            side.build(build)
+        ended = _alternate(old, new, arguments, comparing, budget_s)
+        return Alternated(_compare(old, new, comparing), {"base": old.count, "head": new.count}, ended)
 
 
 def _of_each_revision(repository: Repository, path: Path, note: Note) -> str:

@@ -13,7 +13,7 @@ import pytest
 from common import ROOT
 from making import write_rows
 
-from kbench.dispatching.dispatch import Dispatch, DispatchOptions, dispatch
+from kbench.dispatching.dispatch import Dispatch, dispatch
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -62,8 +62,8 @@ def emitted(dispatched: Dispatch, folder: Path) -> Callable[..., str]:
 def test_a_difference_below_the_margin_makes_no_branch_in_any_number_of_cases(tmp_path: Path) -> None:
     cases = [rows(n, {"torch": 1.0, "new": 0.96 if n < 4096 else 1.5}, m) for n in NS for m in range(1, 9)]
     path = written(tmp_path / "a.csv", cases)
-    assert dispatch([path], DispatchOptions(margin=0.05, holdout=0)).decision.providers == ["torch"]
-    assert dispatch([path], DispatchOptions(margin=0.03, holdout=0)).decision.providers == ["torch", "new"]
+    assert dispatch([path], margin=0.05, holdout=0).decision.providers == ["torch"]
+    assert dispatch([path], margin=0.03, holdout=0).decision.providers == ["torch", "new"]
 
 
 def test_an_unclear_difference_makes_no_branch(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ def test_an_unclear_difference_makes_no_branch(tmp_path: Path) -> None:
     for row in itertools.chain(*cases):
         if row.provider == "new" and row.case.N > 4096:  # mostly faster, with rounds that say otherwise
             row.ms, row.round_ms = 0.8, (0.8, 1.3, 0.7, 1.4, 0.8)
-    assert dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions()).decision.providers == ["torch"]
+    assert dispatch([written(tmp_path / "a.csv", cases)]).decision.providers == ["torch"]
 
 
 def test_a_product_of_sizes_is_used_where_it_decides(tmp_path: Path) -> None:
     sizes = [(m, n) for m in (16, 64, 256, 1024, 4096) for n in (16, 64, 256, 1024, 4096)]
     cases = [rows(n, {"torch": 1.0, "big": 0.5 if m * n > 70_000 else 2.0}, m) for m, n in sizes]
     path = written(tmp_path / "a.csv", cases)
-    dispatched = dispatch([path], DispatchOptions())
+    dispatched = dispatch([path])
     choose = emitted(dispatched, tmp_path)
     assert "M * N" in (tmp_path / "dispatch.py").read_text()
     assert choose(1024, 1024, "float32") == "big" and choose(1024, 16, "float32") == "torch"
@@ -88,7 +88,7 @@ def test_a_product_of_sizes_is_used_where_it_decides(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("files", [SOFTMAX, GELU, [H200 / "softmax-backward.csv"]])
 def test_the_regret_is_small_and_the_file_picks_what_the_decision_says(files: list[Path], tmp_path: Path) -> None:
-    dispatched = dispatch(files, DispatchOptions())
+    dispatched = dispatch(files)
     for losses in (dispatched.held_out, dispatched.measured):
         assert fmean(loss.regret for loss in losses) < 0.01
     choose = emitted(dispatched, tmp_path)
@@ -104,7 +104,7 @@ def test_a_provider_is_not_chosen_where_it_did_not_run(tmp_path: Path, outcome: 
         return n / 2000 if n <= 65536 else outcome
 
     path = written(tmp_path / "a.csv", [rows(n, {"torch": n / 1000, "fast": fast(n)}, m) for n in NS for m in (8, 64)])
-    dispatched = dispatch([path], DispatchOptions())
+    dispatched = dispatch([path])
     choose = emitted(dispatched, tmp_path)
     assert {choose(64, n, "float32") for n in NS if n <= 65536} == {"fast"}
     assert {choose(m, n, "float32") for n in range(65537, 400_000, 97) for m in (8, 30, 64)} == {"torch"}
