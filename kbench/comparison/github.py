@@ -69,13 +69,21 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     if comparison.differences:
         yield from ("", *_table(report.difference_table(comparison)))
     for changed, rows in report.sections(comparison.rows):
-        table = _table((report.row_table if changed else report.group_table)(rows, comparison))
+        if changed:
+            shown = _table(report.row_table(rows, comparison))
+        else:
+            shown = [
+                f"- {group.first.verdict}: {escape(f'{group.who}, {group.extent}')}: {escape(group.why)}".removesuffix(
+                    ": "
+                )
+                for group in report.grouped(rows, comparison)
+            ]
         verdict = rows[0].verdict
         if not verdict.quiet:
-            yield from ("", *table)
+            yield from ("", *shown)
             continue
         glance = " open" if verdict is Verdict.UNCLEAR and len(rows) <= AT_A_GLANCE else ""
-        yield from ("", f"<details{glance}><summary>{len(rows)} {verdict}</summary>", "", *table, "", "</details>")
+        yield from ("", f"<details{glance}><summary>{len(rows)} {verdict}</summary>", "", *shown, "", "</details>")
 
 
 def _table(table: Table) -> list[str]:

@@ -68,7 +68,7 @@ def text(
     blocks = [
         _gate(comparison, width, colour),
         _head(comparison, width),
-        _differences(comparison, width),
+        difference_table(comparison).lines(width) if comparison.differences else [],
         _paragraphs([*drifts(comparison), *(f"note: {note}" for note in comparison.notes)], width),
         *((_rows if changed else _groups)(rows, comparison, width, colour) for changed, rows in parts),
         _paragraphs([geomean(comparison)], width),
@@ -109,14 +109,6 @@ def _head(comparison: Comparison, width: int) -> list[str]:
     size = max(map(len, named_facts)) + GAP
     lines = (f"{name:{size}}{value}" for name, value in named_facts.items())
     return _paragraphs([title(comparison)], width) + _paragraphs(lines, width, " " * size)
-
-
-def _differences(comparison: Comparison, width: int) -> list[str]:
-    """What differs between the files: in columns, or a line each where columns are too wide."""
-    table = difference_table(comparison)
-    if table.width <= width:
-        return table.lines() if table.rows else []
-    return _paragraphs((f"{name}: {old} -> {new} ({weight})" for name, old, new, weight in table.rows), width)
 
 
 def _groups(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colour: bool) -> list[str]:
@@ -418,9 +410,3 @@ def _extent(group: Sequence[JudgedRow], total: int, common: Collection[str]) -> 
     cases = [format_parts(name_parts(row, {*common, "provider"})) for row in group]
     how_many = "1 case" if total == 1 else f"{len(group)} of {total} cases"
     return f"{how_many} ({list_words(cases, CASES_NAMED)})" if any(cases) else how_many
-
-
-def group_table(rows: Iterable[JudgedRow], comparison: Comparison) -> Table:
-    """A line for each group of rows."""
-    lines = [(mark(group.first), group.who, group.extent, group.why) for group in grouped(rows, comparison)]
-    return Table(("verdict", "provider", "cases", "reason"), lines)
