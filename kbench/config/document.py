@@ -1,10 +1,11 @@
-"""A YAML document, or a Python mapping, in which each value knows its place, so that an error can point to the wrong word.
+"""A YAML document, a Python mapping or a CSV of shapes, in which each value knows its place: an error can point to the word.
 
 Scalars are those of YAML 1.2: `on` and `12:30` are words, and `1e-6` is a number.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -23,6 +24,9 @@ Location = tuple[int | str, ...]
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 WORDS: dict[str, Scalar] = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+WEIGHT = "weight"
+"""The column of a CSV of shapes that says how often a shape occurs."""
 
 _UNCLEAR = ("<block end>", "<document start>", "mapping values are not allowed", "could not find")
 """Parts of PyYAML's messages that do not tell what to look for."""
@@ -191,3 +195,47 @@ def from_mapping(value: Any, place: str) -> Node:
         message = f"a config cannot hold a value of type {type(value).__name__}; use numbers, words and lists of them"
         raise ConfigError([ConfigIssue(where, message)])
     return Node(value, where, where)
+
+
+def read_shapes(path: Path) -> Node:
+    """The lines of a CSV of shapes (`kbench run rmsnorm --shapes trace.csv`), as the list of mappings of a sweep.
+
+    The first line names columns of the operator: axes, scalars, choices, `mode` and `dtype`, and also `model` and `tokens` as
+    in a sweep. Each further line is a shape. The column `weight` says how often the shape occurs; without it, each line counts
+    once. Raises ConfigError.
+    """
+    source = str(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, skipinitialspace=True)
+            lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
+    except OSError as error:
+        message = f"{(error.strerror or str(error)).lower()}; name a CSV with a column for each axis"
+        raise ConfigError([ConfigIssue(SourceLocation(source), message)]) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError([ConfigIssue(SourceLocation(source), f"is no CSV in UTF-8: {error}")]) from None
+    if len(lines) < 2:
+        message = "expected the names of the columns, for example M,N,weight, and a line for each shape"
+        raise ConfigError([ConfigIssue(SourceLocation(source), message)])
+    (first, names), *shapes = lines
+    if len(set(names)) < len(names):
+        raise ConfigError([ConfigIssue(SourceLocation(source, first, 1), "two columns have the same name")])
+    points = []
+    for number, cells in shapes:
+        line = SourceLocation(source, number, 1)
+        if len(cells) != len(names):
+            message = f"this line has {len(cells)} fields, and the first line has {len(names)} fields; repair the line"
+            raise ConfigError([ConfigIssue(line, message)])
+        entries = {}
+        for index, (name, cell) in enumerate(zip(names, cells, strict=True)):
+            place, head = (
+                SourceLocation(source, n, _column(row, index)) for n, row in ((number, cells), (first, names))
+            )
+            entries[name] = Node([Node(scalar(cell), place, place)], place, head)  # a list: a cell takes no range
+        points.append(Node(entries, line, line))
+    return Node(points, SourceLocation(source), SourceLocation(source))
+
+
+def _column(cells: list[str], index: int) -> int:
+    """Where a cell begins, if no cell has quotes or blanks around it."""
+    return 1 + sum(len(cell) + 1 for cell in cells[:index])

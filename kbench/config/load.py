@@ -15,11 +15,10 @@ from typing import Any
 import yaml
 
 from kbench.config import builtin
-from kbench.config.document import Node, from_mapping, parse, read_text
+from kbench.config.document import WEIGHT, Node, from_mapping, parse, read_shapes, read_text
 from kbench.config.models import without_sizes_of_models
 from kbench.config.resolve import Resolver, Sweep
 from kbench.config.schema import Overlay, check
-from kbench.config.shapes import WEIGHT, read_shapes
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, Measure, OperatorInfo
 from kbench.results.timers import default_cache
@@ -170,7 +169,7 @@ def load_config(
     profile   name of a profile, or "none" for no profile; by default `cpu` where there is no accelerator
     plugins   Python files to import in addition to those of the file, relative to the working directory; kbench also
               measures their providers of the config's operator
-    shapes    a CSV with the sizes to measure instead of those of the sweep: see kbench/config/shapes.py
+    shapes    a CSV with the sizes to measure instead of those of the sweep: see `read_shapes`
     sessions  how many fresh processes measure all cases, instead of `sessions` in `measure`
     """
     if isinstance(source, Mapping):

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench.config.document import Node
+from kbench.config.document import WEIGHT, Node
 from kbench.config.models import MODEL, points_of_models
-from kbench.config.shapes import WEIGHT
 from kbench.config.values import read_integers, read_scalars, read_words
 from kbench.contract.models import TOKENS
 from kbench.contract.sizes import SizeError, axes_of, evaluate

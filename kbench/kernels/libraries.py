@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -115,20 +114,3 @@ def quack_matrix(x: torch.Tensor, align: int = 16) -> torch.Tensor:
 def quack_rows(x: torch.Tensor) -> torch.Tensor:
     """As `quack_matrix`, for QuACK's norms and cross-entropy. They read as many bytes at once as divide a row, up to 16."""
     return quack_matrix(x, math.gcd(x.shape[1] * x.element_size(), 16))
-
-
-def apex_missing(*modules: str) -> Callable[[], str | None]:
-    """`available` of a provider that needs modules of NVIDIA's Apex, and of the extensions that its build compiles.
-
-    Apex is not on the package index. The package of that name there is another project.
-    """
-
-    def why() -> str | None:
-        try:
-            for module in modules:
-                importlib.import_module(module)
-        except ImportError as error:
-            return f"needs NVIDIA's Apex, built from its source with CUDA extensions ({error})"
-        return None
-
-    return why

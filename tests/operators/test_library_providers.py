@@ -21,7 +21,7 @@ DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
     ("rmsnorm", "flashinfer", "float32", {}, "FlashInfer takes float16 and bfloat16 only"),
     ("rmsnorm", "vllm", "float16", {"mode": "full"}, f"vLLM {FORWARD_ONLY}"),
     ("layernorm", "quack", "bfloat16", {"mode": "full"}, "QuACK takes weights in float32 only; measure it with weight_d"),
-    ("layernorm", "apex", "float16", {"weight_dtype": "float32"}, f"Apex {WEIGHTS}"),
+    ("rmsnorm", "vllm", "float16", {"weight_dtype": "float32"}, f"vLLM {WEIGHTS}"),
     ("swiglu", "liger", "bfloat16", {"mode": "backward"}, "Liger writes the gradients over the inputs; measure `liger-in-"),
 ]
 # fmt: on

@@ -24,7 +24,7 @@ def test_it_covers_kernels_that_a_provider_imports_when_it_is_called() -> None:
     norm = files_of("rmsnorm", "triton")
     assert {"providers_kernels.py", "norms/launch.py", "triton_launch.py", "triton_rows.py"} < norm
     assert {f"norms/{path.name}" for path in (KERNELS / "norms").glob("*.py")} - {"norms/__init__.py"} < norm
-    assert {"triton_launches.py", "triton_kernels.py", "triton_rows.py"} < files_of("softmax", "triton")
+    assert {"providers_triton.py", "triton_kernels.py", "triton_rows.py"} < files_of("softmax", "triton")
     assert "torch_fused.py" in files_of("softmax", "torch-compile")
 
 

@@ -28,10 +28,10 @@ from kbench.kernels.norms import launch as norms
 from kbench.kernels.triton_launch import Launch, Processors
 from kbench.operators import matmul, quantize_fp8, swiglu
 from kbench.operators.attention import providers_triton as attention
-from kbench.operators.cross_entropy import triton_launches as losses
+from kbench.operators.cross_entropy import providers_triton as losses
 from kbench.operators.gelu import providers_triton as gelu
 from kbench.operators.grouped_matmul import providers_triton as grouped
-from kbench.operators.softmax import triton_launches as softmax
+from kbench.operators.softmax import providers_triton as softmax
 
 pytestmark = pytest.mark.slow
 

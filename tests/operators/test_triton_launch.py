@@ -16,8 +16,8 @@ import torch
 
 from kbench.kernels import triton_launch
 from kbench.kernels.triton_launch import KeptLaunch, Launch, Launcher, Matrix, Processors
-from kbench.operators.cross_entropy.triton_launches import divide_both, divide_losses
-from kbench.operators.softmax.triton_launches import divide, divide_gradients
+from kbench.operators.cross_entropy.providers_triton import divide_both, divide_losses
+from kbench.operators.softmax.providers_triton import divide, divide_gradients
 
 ROWS = [1, 64, 1000, 2**17]
 LENGTHS = [1, 40, 63, 64, 65, 500, 1000, 1024, 4095, 4096, 4097, 4100, 8192, 8200, 12345, 16384, 32000, 32768, 50257]

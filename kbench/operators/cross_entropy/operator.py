@@ -8,7 +8,7 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor, integers
-from kbench.kernels.libraries import any_of, apex_missing, quack_reads, quack_rows, same_as
+from kbench.kernels.libraries import any_of, quack_reads, quack_rows, same_as
 from kbench.kernels.torch_fused import add_compiled
 from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.results.vocabulary import EdgeInput
@@ -161,17 +161,3 @@ def quack_backward_in_place(
     from quack.cross_entropy import cross_entropy_bwd
 
     cross_entropy_bwd(logits, labels, d_loss, log_sum, inplace_backward=True)
-
-
-@cross_entropy.provider(
-    "apex", label="Apex", devices=("cuda",), available=apex_missing("apex.contrib.xentropy", "xentropy_cuda")
-)
-def apex(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
-    """Apex's CUDA kernel. The loss of 16-bit logits is in float32, as the operator needs it."""
-    from apex.contrib.xentropy import SoftmaxCrossEntropyLoss
-
-    ignored = -1  # no label: Apex sets the loss of this one to 0
-    loss: torch.Tensor = SoftmaxCrossEntropyLoss.apply(
-        logits, labels, smoothing, ignored, logits.dtype != torch.float32
-    )
-    return loss

@@ -1,22 +1,193 @@
-"""Cross-entropy in Triton: out of place, and with the gradients of the logits over the logits. The kernels are in
-`triton_kernels.py`, and `triton_launches.py` chooses among them. Importing it does not need Triton."""
+"""Cross-entropy in Triton: out of place, and with the gradients of the logits over the logits.
+
+The kernels are in `triton_kernels.py`. This file decides how to launch them, by the number of rows, their length, and their
+dtype. The limits come from measurements on an H200. An access is 16 bytes of one thread. Importing it does not need Triton.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.libraries import same_as
-from kbench.kernels.triton_launch import Launcher
+from kbench.kernels.triton_launch import (
+    Division,
+    Launch,
+    Launcher,
+    Matrix,
+    Words,
+    matrix_of,
+    power_of_two,
+    rows_launch,
+    sliced_rows,
+    span_of,
+    waiting_rows,
+    whole_rows,
+)
 from kbench.kernels.whole_rows import dense, dense_like, new_rows
-from kbench.operators.cross_entropy import triton_launches
 from kbench.operators.cross_entropy.operator import cross_entropy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-LOSSES, GRADIENTS = Launcher(triton_launches.losses), Launcher(triton_launches.gradients)
-BOTH = Launcher(triton_launches.both)
+MOST_SLICES = 128
+"""The most slices of a row whose programs do not wait for each other."""
+
+ONE_STEP_BYTES = 2**14
+"""The forward pass reads a row of at most this many bytes in one step, and a longer row in several."""
+
+THREADS_A_PROCESSOR = 2048
+"""The programs of up to this many threads, and of 128 to 1024 each, hold all rows of the forward pass at once if the rows are
+few. Otherwise a program has 256 threads, or 128 if rows begin anywhere."""
+
+FOUR_PIECES_BYTES = 2**16
+"""In steps of 256 threads, a thread has 4 accesses for rows of up to so many bytes, and 2 for longer rows."""
+
+SPLIT_ROWS, PROGRAMS_A_PROCESSOR = 1.5, 8
+"""The forward pass splits rows if there are fewer than this on each multiprocessor, into this many programs of 128 threads on
+each."""
+
+HELD_BYTES = 2**15
+"""With gradients, a program holds a row of at most this many bytes in registers. Programs share a longer row."""
+
+FEW_PROGRAMS = 64
+"""With gradients, slices have 4 blocks instead of 8 if there would be fewer programs than this."""
+
+FEW_ROWS = 64
+"""Up to this many rows, a row that one program holds has 4 accesses a thread, otherwise 8. With label smoothing, 8 accesses of
+16-bit elements would take more registers than there are."""
+
+
+def losses(
+    loss: Tensor, saved: Tensor, logits: Tensor, labels: Tensor, smoothing: float, slices: int | None = None
+) -> Launch:
+    """The launch of the forward pass. `slices` replaces the number of slices of a row."""
+    from kbench.operators.cross_entropy import triton_kernels as kernels
+
+    x, smooth = matrix_of(logits), smoothing != 0
+    division, pieces = divide_losses(x, slices)
+    loops = math.ceil(division.span / (division.block * pieces))
+    constants = {
+        "SMOOTH": smooth,
+        **division.constants,
+        "PIECES": pieces,
+        "VEC": x.vector,
+        "EDGES": x.edges,
+        "PACKED": x.processors.packs and x.itemsize == 2,
+    }
+    words_of_row = 1 + division.slices * (2 if smooth else 1)
+    words = Words(x.rows * words_of_row if division.slices > 1 else 0, ("cross-entropy", words_of_row))
+    numbers = (logits.stride(0), x.rows, x.columns, smoothing, division.slices, division.span, loops)
+    programs = math.ceil(x.rows / division.together) * division.slices
+    return Launch(kernels.losses, programs, numbers, constants, {"num_warps": division.warps}, words)
+
+
+def divide_losses(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
+    """How rows are divided in the forward pass, and the blocks that a program reads in one step."""
+    if slices is None:
+        slices = 1
+        step = 2 * x.vector * 128
+        if x.lanes > step and x.rows < SPLIT_ROWS * x.processors.multiprocessors:
+            most = math.ceil(PROGRAMS_A_PROCESSOR * x.processors.multiprocessors / x.rows)
+            slices = min(MOST_SLICES, most, math.ceil(x.lanes / step))
+            slices = math.ceil(x.lanes / span_of(x.lanes, slices))
+    if slices > 1:
+        division = sliced_rows(x, 2, slices)
+        return division, min(4, division.blocks)
+    if x.row_bytes <= ONE_STEP_BYTES:
+        # of the three, the one with the fewest idle lanes, and of these the one with the most threads
+        divisions = [whole_rows(x, accesses, 4096) for accesses in (4, 8, 16)]
+        division = min(divisions, key=lambda division: division.block * division.blocks)
+        return division, division.blocks
+    threads = 128 if x.edges else 256
+    at_once = THREADS_A_PROCESSOR * x.processors.multiprocessors // x.rows
+    if at_once >= 128:
+        threads = min(1024, 1 << at_once.bit_length() - 1)
+    block = x.vector * threads
+    most = {128: 4, 256: 4 if x.row_bytes <= FOUR_PIECES_BYTES else 2, 512: 2, 1024: 1}[threads]
+    pieces = math.ceil(x.lanes / block / math.ceil(x.lanes / (block * most)))
+    return Division(1, block, pieces, threads // x.processors.warp_size, 1, span_of(x.lanes, 1)), pieces
+
+
+def gradients(dx: Tensor, d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, smoothing: float) -> Launch:
+    """The launch of the backward pass: two accesses a thread, in 128 threads, or 256 for rows of more than 32 KiB."""
+    from kbench.operators.cross_entropy import triton_kernels as kernels
+
+    x = matrix_of(logits, dx)
+    warps = (4 if x.row_bytes <= HELD_BYTES else 8) * 32 // x.processors.warp_size
+    lanes = power_of_two(x.lanes)
+    block = min(lanes, x.vector * x.processors.warp_size * warps)
+    pieces = 2 if lanes > block else 1
+    together = min(x.processors.warp_size, max(1, 4096 // (lanes * x.itemsize)))
+    slices = math.ceil(x.lanes / (block * pieces))
+    constants = {
+        "SMOOTH": smoothing != 0,
+        "ROWS": together,
+        "BLOCK": block,
+        "PIECES": pieces,
+        "VEC": x.vector,
+        "EDGES": x.edges,
+        "POLICY": x.load_policy,
+    }
+    numbers = (dx.stride(0), logits.stride(0), x.rows, x.columns, smoothing, slices)
+    programs = math.ceil(x.rows / together) * slices
+    return Launch(kernels.logit_gradients, programs, numbers, constants, {"num_warps": warps})
+
+
+def both(
+    loss: Tensor,
+    dx: Tensor,
+    d_loss: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    smoothing: float,
+    slices: int | None = None,
+) -> Launch:
+    """The launch of both passes in one. `slices` replaces the number of slices of a row."""
+    from kbench.operators.cross_entropy import triton_kernels as kernels
+
+    x, smooth = matrix_of(logits, dx), smoothing != 0
+    division, pieces = divide_both(x, smooth, slices)
+    # with the policy, this kernel would spill
+    policy = "" if x.itemsize == 2 and division.slices > 1 and division.registers == 56 else x.load_policy
+    lanes = division.block * pieces
+    loops = math.ceil((division.span - division.block * division.blocks) / lanes) if pieces else 0
+    constants = {
+        "SMOOTH": smooth,
+        "HELD": division.blocks,
+        "PIECES": pieces,
+        "VEC": x.vector,
+        "EDGES": x.edges,
+        "POLICY": policy,
+        "PACKED": x.processors.packs and x.itemsize == 2,
+    }
+    numbers: tuple[Any, ...] = (dx.stride(0), logits.stride(0), x.rows, x.columns, smoothing)
+    numbers += (division.slices, division.span, loops)
+    return rows_launch(kernels.losses_and_gradients, x.rows, division, numbers, constants)
+
+
+def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> tuple[Division, int]:
+    """How rows are divided where both passes are one, and the blocks of a step of rows that are read twice. With label
+    smoothing, a row that no program holds is read twice: programs exchange two numbers, and smoothing needs a third."""
+    caps, programs_at_once = x.processors.caps, x.processors.multiprocessors
+    few = x.rows * math.ceil(x.lanes / (8 * x.vector * 128)) < FEW_PROGRAMS
+    spread = x.row_bytes > HELD_BYTES // 2 and x.rows * math.ceil(x.lanes / (4 * x.vector * 128)) <= programs_at_once
+    if slices is None and not spread and x.row_bytes <= HELD_BYTES:
+        whole = whole_rows(x, 4 if x.rows <= FEW_ROWS or (smooth and x.itemsize == 2) else 8)
+        if caps and whole.blocks > 4:
+            whole = whole._replace(registers=56 if smooth or whole.warps < 4 else 48)
+        return whole, 0
+    if not smooth and (shared := waiting_rows(x, (4, 8) if few else (8,), slices)):
+        if caps and shared.blocks <= 8:
+            shared = shared._replace(registers=96 if few else 56 if shared.slices <= 32 and not x.edges else 64)
+        return shared, 0
+    blocks = 2 if smooth else 4
+    return Division(1, x.vector * 512, blocks, 512 // x.processors.warp_size, 1, span_of(x.lanes, 1)), 2
+
+
+LOSSES, GRADIENTS = Launcher(losses), Launcher(gradients)
+BOTH = Launcher(both)
 
 
 @cross_entropy.provider("triton", label="Triton", requires="triton")

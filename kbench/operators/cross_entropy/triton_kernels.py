@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton kernels of cross-entropy: losses, gradients of the logits, and both at once. `triton_launches.py` chooses the
+"""Triton kernels of cross-entropy: losses, gradients of the logits, and both at once. `providers_triton.py` chooses the
 constants of a launch.
 
 `x` are the logits, an (M, N) matrix whose rows are `x_stride` elements apart and whose columns are neighbours. Row offsets have

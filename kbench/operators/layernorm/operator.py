@@ -10,14 +10,12 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import SAME, Tensor
 from kbench.kernels.libraries import (
     any_of,
-    apex_missing,
     forward_only,
     liger_rows,
     only_dtypes,
     quack_norm,
     quack_rows,
     weights_in_float32,
-    weights_like_x,
 )
 from kbench.kernels.torch_fused import add_compiled
 from kbench.results.case import FORWARD, Case
@@ -161,19 +159,4 @@ def flashinfer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps
     if not x.numel():
         return torch.empty_like(x)
     y: torch.Tensor = flashinfer_layernorm(x.contiguous(), weight, bias, eps)
-    return y
-
-
-@layernorm.provider(
-    "apex",
-    label="Apex",
-    devices=("cuda",),
-    available=apex_missing("apex.normalization", "fused_layer_norm_cuda"),
-    supports=weights_like_x("Apex", NORM_WEIGHT),
-)
-def apex(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
-    """Apex's CUDA kernel."""
-    from apex.normalization.fused_layer_norm import fused_layer_norm_affine
-
-    y: torch.Tensor = fused_layer_norm_affine(x, weight, bias, x.shape[-1:], eps)
     return y

@@ -11,14 +11,12 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import SAME, Tensor
 from kbench.kernels.libraries import (
     any_of,
-    apex_missing,
     inference_norm,
     liger_casting,
     liger_rows,
     quack_norm,
     quack_rows,
     same_as,
-    weights_like_x,
     without_gaps,
 )
 from kbench.kernels.torch_fused import add_compiled
@@ -173,19 +171,4 @@ def vllm(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     y = x.new_empty(x.shape)
     if x.numel():
         rms_norm(y, x.contiguous(), weight, eps)
-    return y
-
-
-@rmsnorm.provider(
-    "apex",
-    label="Apex",
-    devices=("cuda",),
-    available=apex_missing("apex.normalization", "fused_layer_norm_cuda"),
-    supports=weights_like_x("Apex", NORM_WEIGHT),
-)
-def apex(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
-    """Apex's CUDA kernel."""
-    from apex.normalization.fused_layer_norm import fused_rms_norm_affine
-
-    y: torch.Tensor = fused_rms_norm_affine(x, weight, x.shape[-1:], eps)
     return y

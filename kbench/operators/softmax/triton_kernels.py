@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton kernels of the row softmax, forward and backward. `triton_launches.py` chooses among them.
+"""Triton kernels of the row softmax, forward and backward. `providers_triton.py` chooses among them.
 
 `x` and `y` are (M, N) matrices whose columns are neighbours in memory; `out` and `dx` are dense. Row offsets have 64 bits,
 because row * stride passes 2^31 long before memory ends. All kernels compute in float32. Blocks, lanes, VEC, EDGES, and how

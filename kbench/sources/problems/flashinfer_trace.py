@@ -27,7 +27,7 @@ from kbench.contract.tensor import Draw, Tensor
 from kbench.protocol import SourceSweep
 from kbench.results.case import Case
 from kbench.sources import SourceFault, definition_files
-from kbench.sources.problems.foreign_code import function_of, run_text
+from kbench.sources.problems.foreign_code import SolutionModules, function_of, run_text
 from kbench.sources.problems.inputs import DrawnTogether, filled
 from kbench.sources.problems.reference import (
     REFERENCE,
@@ -39,7 +39,6 @@ from kbench.sources.problems.reference import (
     problem_operator,
     standing_for,
 )
-from kbench.sources.problems.solution_modules import SolutionModules
 from kbench.sources.problems.trace_files import (
     CustomInput,
     Definition,
