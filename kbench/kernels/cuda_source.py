@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from kbench.kernels import cuda_extension
 from kbench.kernels.whole_rows import dense_like
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    Launch = Callable[[Sequence[Tensor], Sequence[Tensor]], None]
-    """`(inputs, outputs)`: lists or tuples of tensors. It launches a kernel on the current stream."""
+Launch = Callable[[Sequence[Tensor], Sequence[Tensor]], None]
+"""`(inputs, outputs)`: lists or tuples of tensors. It launches a kernel on the current stream."""
 
 
 class CudaSource:

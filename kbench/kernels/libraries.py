@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.results.case import FORWARD
-
-if TYPE_CHECKING:
-    import torch
-
-    from kbench.contract.tensor import Tensor
-    from kbench.results.case import Case
+from kbench.contract.tensor import Tensor
+from kbench.results.case import FORWARD, Case
 
 Declines = Callable[["Case"], str | None]
 """`(case) -> reason`, or None for a case that the library takes."""

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from kbench.contract.operator import Operator
-    from kbench.results.case import Case
+from kbench.contract.operator import Operator
+from kbench.results.case import Case
 
 Result = TypeVar("Result")
 

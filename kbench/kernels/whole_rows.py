@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from kbench.contract.provider import Unsupported
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 new_on_device: Callable[..., Tensor] = torch._C._dynamo.guards._empty_strided_cuda  # type: ignore[attr-defined]
 """`(sizes, strides, dtype)`, with tuples: a new tensor on the current device, in less than half the time of

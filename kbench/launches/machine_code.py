@@ -52,7 +52,8 @@ def find_code(csv: Path, kernel: Kernel) -> Path | None:
 
 def code_digest(data: bytes) -> str:
     """A digest of the machine code in an ELF file; empty if there is none."""
-    sections = [(name, content) for name, content in elf_sections(data) if CODE_SECTIONS.match(name)]
+    table = elf_table(lambda start, size: data[start : start + size])
+    sections = [(name, data[offset : offset + size]) for name, offset, size in table if CODE_SECTIONS.match(name)]
     if not sections:
         return ""
     total = hashlib.sha256()
@@ -87,9 +88,3 @@ def elf_table(read: Read) -> Iterator[tuple[str, int, int]]:
         end = text.find(b"\0", name)
         if kind != _WITHOUT_DATA and end >= 0:
             yield text[name:end].decode("latin-1"), offset, length
-
-
-def elf_sections(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The name and the content of each section of a file, in its order."""
-    for name, offset, length in elf_table(lambda start, size: data[start : start + size]):
-        yield name, data[offset : offset + length]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor as Values
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Draw, Tensor
@@ -18,9 +19,6 @@ from kbench.operators.attention.operator import HEADS, reference
 from kbench.operators.attention.providers_libraries import attended
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 from kbench.results.vocabulary import EdgeInput
-
-if TYPE_CHECKING:
-    from torch import Tensor as Values
 
 
 def lengths_of(case: Case) -> list[int]:

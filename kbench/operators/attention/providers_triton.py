@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from kbench.kernels.triton_launch import power_of_two
 from kbench.operators.attention.operator import attention
-from kbench.results.case import FORWARD
+from kbench.results.case import FORWARD, Case
 
 try:
     from triton.tools.tensor_descriptor import TensorDescriptor
@@ -19,10 +20,6 @@ try:
 except ImportError:  # then kbench reports the provider `triton` as unavailable
     pass
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from kbench.results.case import Case
 
 LONGEST_HEAD, LONGEST_BACKWARD = 256, 128
 """Of longer heads, the sums of a block do not fit into the registers."""

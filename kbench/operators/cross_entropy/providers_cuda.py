@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource
 from kbench.kernels.libraries import same_as
 from kbench.kernels.whole_rows import dense, dense_like, new_rows, require_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LOSSES = CudaSource(Path(__file__).parent / "cuda/losses.cu")
 GRADIENTS = CudaSource(Path(__file__).parent / "cuda/gradients.cu")

@@ -7,7 +7,9 @@ dtype. The limits come from measurements on an H200. An access is 16 bytes of on
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.libraries import same_as
@@ -27,9 +29,6 @@ from kbench.kernels.triton_launch import (
 )
 from kbench.kernels.whole_rows import dense, dense_like, new_rows
 from kbench.operators.cross_entropy.operator import cross_entropy
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST_SLICES = 128
 """The most slices of a row whose programs do not wait for each other."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource, rowwise
 from kbench.operators.gelu.operator import gelu
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from kbench.results.case import Case
+from kbench.results.case import Case
 
 SOURCE = CudaSource(Path(__file__).with_name("gelu.cu"))
 

@@ -6,9 +6,10 @@ The kernels are in `triton_kernels.py`; this file decides how to launch them. Im
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from kbench.kernels.triton_launch import (
     Launch,
@@ -22,9 +23,6 @@ from kbench.kernels.triton_launch import (
 )
 from kbench.kernels.whole_rows import dense_like, require_dense
 from kbench.operators.gelu.operator import gelu
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FEW_BYTES = {2: 2**20, 4: 2**19}
 """Matrices of at most this many bytes, by the bytes of an element, leave threads of the device idle. Half an access per

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.cuda_driver import LARGEST_GRID_Y
@@ -17,9 +18,6 @@ try:
     from kbench.operators.grouped_matmul import triton_kernels as kernels
 except ImportError:  # then kbench reports the provider `triton` as unavailable
     pass
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Tiles(NamedTuple):

@@ -1,6 +1,3 @@
 """Layer normalisation: the operator, and its providers, which register when they are imported."""
 
-from kbench.operators.layernorm import providers_kernels
-from kbench.operators.layernorm.operator import layernorm
-
-__all__ = ["layernorm", "providers_kernels"]
+from kbench.operators.layernorm import operator, providers_kernels  # noqa: F401

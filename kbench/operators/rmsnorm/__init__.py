@@ -1,6 +1,3 @@
 """RMS normalisation: the operator, and its providers, which register when they are imported."""
 
-from kbench.operators.rmsnorm import providers_kernels
-from kbench.operators.rmsnorm.operator import rmsnorm
-
-__all__ = ["providers_kernels", "rmsnorm"]
+from kbench.operators.rmsnorm import operator, providers_kernels  # noqa: F401

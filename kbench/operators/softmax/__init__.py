@@ -1,6 +1,3 @@
 """Row-wise softmax: the operator, and its providers, which register when they are imported."""
 
-from kbench.operators.softmax import providers_cuda, providers_triton
-from kbench.operators.softmax.operator import softmax
-
-__all__ = ["providers_cuda", "providers_triton", "softmax"]
+from kbench.operators.softmax import operator, providers_cuda, providers_triton  # noqa: F401

@@ -6,16 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource, rowwise
 from kbench.kernels.whole_rows import dense, dense_like
 from kbench.operators.softmax.operator import softmax
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from kbench.results.case import Case
+from kbench.results.case import Case
 
 SOURCE = CudaSource(Path(__file__).parent / "cuda/softmax.cu")
 

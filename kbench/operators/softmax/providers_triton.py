@@ -8,9 +8,10 @@ flight. Importing it does not need Triton.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from kbench.kernels.triton_launch import (
     Division,
@@ -29,9 +30,6 @@ from kbench.kernels.triton_launch import (
 )
 from kbench.kernels.whole_rows import dense, dense_like, require_dense
 from kbench.operators.softmax.operator import softmax
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Line(NamedTuple):
