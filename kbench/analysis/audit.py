@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Sized
-from math import inf
 from statistics import median
 
 from kbench.results.row import Row
@@ -27,11 +26,6 @@ HOST_SHARE = 0.5
 
 LINES_NAMED = 3
 """How many lines with the same count of work a sentence names."""
-
-SLOWEST_SHARE = 1e-6
-"""A rate below this share of what the device reaches is named: its unit is probably another one."""
-
-ADVICE = "Check its count, and the unit of its label."
 
 RowsByCase = dict[tuple[object, ...], list[Row]]
 
@@ -74,34 +68,24 @@ def _spread(group: Sequence[Row]) -> float:
 
 
 def _counts(cases: RowsByCase) -> Iterator[str]:
-    """Lines whose counted bytes differ from those of their tensors, and rates that are too small to be true."""
+    """Lines whose counted bytes differ from those of their tensors."""
     doubted: dict[float, list[Row]] = defaultdict(list)  # by factor, a row of each line
-    slow: list[Row] = []
     for _, rows in _by_line(cases):
         counting = [row for row in rows if row.counted is not None and row.ms]
         doubtful = [row for row in counting if _after(Noticed.TENSOR_BYTES, row)]
         if len(doubtful) > len(counting) / 2:  # at some sizes, what a script leaves out is not small
             doubted[float(f"{_times_its_tensors(doubtful[-1]):.2g}")].append(doubtful[-1])
-        slow += [row for row in counting if row not in doubtful and _share_of_ceiling(row) < SLOWEST_SHARE]
     for factor, rows in doubted.items():
         names, moved = [row.configuration_name for row in rows], int(_after(Noticed.TENSOR_BYTES, rows[0]))
         yield (
             f"For {list_words(names, LINES_NAMED)}, the script counts {factor:,g} times the bytes of the tensors that a call "
-            f"holds and returns: {rows[0].counted:,.0f} for {moved:,} bytes at {_point(rows[0])}. {ADVICE}"
+            f"holds and returns: {rows[0].counted:,.0f} for {moved:,} bytes at {_point(rows[0])}. Check its "
+            "count, and the unit of its label."
         )
-    if slow:
-        share, name = _share_of_ceiling(slow[0]), slow[0].configuration_name
-        yield f"The script's rate for {name} at {_point(slow[0])} is {share:.1g} of what the device reaches. {ADVICE}"
 
 
 def _times_its_tensors(row: Row) -> float:
     return (row.counted or 0.0) / int(_after(Noticed.TENSOR_BYTES, row))
-
-
-def _share_of_ceiling(row: Row) -> float:
-    """The rate that the script reports, as a share of the ceiling; infinite if the ceiling is not known."""
-    ceiling = (row.ceiling_gbps or 0.0) * 1e6 if row.tflops is None else (row.ceiling_tflops or 0.0) * 1e9
-    return (row.counted or 0.0) / (row.ms or 1.0) / ceiling if ceiling else inf
 
 
 def _after(word: Noticed, row: Row) -> str:

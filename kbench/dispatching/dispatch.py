@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
 from kbench.analysis.files import ResultsFile, load_sources
-from kbench.dispatching.evidence import Evidence, evidence_of
+from kbench.dispatching.evidence import Evidence, Point, evidence_of
 from kbench.dispatching.grow import grow
-from kbench.dispatching.regret import Loss, held_out_losses, measured_losses, regret_line
 from kbench.dispatching.tree import Decision
 from kbench.files import replace
 from kbench.plotting.maps import ChoicePanel
@@ -28,6 +30,19 @@ CELLS = 120
 
 BEYOND = 1.25
 """A map reaches beyond the measured sizes by this factor."""
+
+SPLITS = 5
+"""How often all shapes are split anew. One split alone may be a lucky one."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a decision loses at a case, as a share of the best time: a tie counts with its measured difference. It is infinite
+    where the decision chose a provider that may not be chosen there."""
+
+    point: Point
+    provider: str
+    regret: float
 
 
 @dataclass(frozen=True)
@@ -78,8 +93,8 @@ def dispatch(
     sources = load_sources(files, where)
     evidence = evidence_of(sources)
     decision = grow(evidence, limit, margin)
-    measured = measured_losses(decision, evidence)
-    held_out = held_out_losses(evidence, limit, margin, holdout) if holdout else []
+    measured = _losses(decision, evidence)
+    held_out = _held_out_losses(evidence, limit, margin, holdout) if holdout else []
     report = []
     if evidence.omitted:
         count, total = len(evidence.omitted), len(evidence.omitted) + len(evidence.points)
@@ -92,9 +107,9 @@ def dispatch(
         for name, gap in evidence.gaps.items()
         if name not in decision.providers and _gain(name, evidence, measured) > margin
     ]
-    report.append(regret_line(measured, held_out=False))
+    report.append(_regret_line(measured, held_out=False))
     if held_out:
-        report.append(regret_line(held_out, held_out=True))
+        report.append(_regret_line(held_out, held_out=True))
     elif holdout:
         report.append("no regret at held-out cases: the results have a single shape, and the test needs two")
     warnings = [warning for source in sources for warning in source.warnings]
@@ -133,6 +148,61 @@ def _header(decision: Decision, evidence: Evidence, sources: Sequence[ResultsFil
             f"bounds of the chosen provider (low <= N <= high), `choose` returns {decision.general}.",
         ]
     return [printable(line) for line in lines]
+
+
+# ---- what a decision loses
+
+
+def _losses(decision: Decision, evidence: Evidence, cases: Iterable[int] | None = None) -> list[Loss]:
+    """What a decision loses at each of some cases, by default all."""
+    losses = []
+    for case in range(len(evidence.points)) if cases is None else cases:
+        chosen = decision.choose(evidence.points[case])
+        regret = float(evidence.measured[case, evidence.providers.index(chosen)])
+        losses.append(Loss(evidence.points[case], chosen, regret))
+    return losses
+
+
+def _held_out_losses(evidence: Evidence, limit: int, margin: float, share: float) -> list[Loss]:
+    """What trees lose at cases that they were grown without. Empty if there are fewer than two shapes, because nothing is left
+    to decide from.
+
+    A shape is held out with all its dtypes and other words, so that no case of the same shape gives it away. Every shape is
+    held out once in each split. The splits are the same in every run.
+    """
+    shape_of = [evidence.shape(case) for case in range(len(evidence.points))]
+    shapes = sorted(set(shape_of))
+    if len(shapes) < 2:
+        return []
+    folds = min(len(shapes), max(2, round(1 / share)))
+    order = random.Random(0)
+    losses: list[Loss] = []
+    for _ in range(SPLITS):
+        order.shuffle(shapes)
+        for fold in range(folds):
+            out = set(shapes[fold::folds])
+            evidence_inside = evidence.part([case for case, shape in enumerate(shape_of) if shape not in out])
+            left_out = [case for case, shape in enumerate(shape_of) if shape in out]
+            losses += _losses(grow(evidence_inside, limit, margin), evidence, left_out)
+    return losses
+
+
+def _regret_line(losses: list[Loss], *, held_out: bool) -> str:
+    """The mean and the worst regret, and where the worst is."""
+    where = f"held-out cases ({SPLITS} splits)" if held_out else "measured cases"
+    worst = max(losses, key=lambda loss: loss.regret)
+    at = " ".join(str(value) if name == "dtype" else f"{name}={value}" for name, value in worst.point.items())
+    if forbidden := sum(math.isinf(loss.regret) for loss in losses):
+        choices = "choices (each case once per split)" if held_out else "cases"
+        return (
+            f"regret at {where}: infinite, because in {forbidden} of {len(losses)} {choices} the chosen provider has no "
+            f"time that can be trusted, for example {worst.provider} at {at}"
+        )
+    mean = fmean(loss.regret for loss in losses)
+    return f"regret at {where}: mean {100 * mean:.2f} %, worst {100 * worst.regret:.2f} % ({worst.provider} at {at})"
+
+
+# ---- the map
 
 
 def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:

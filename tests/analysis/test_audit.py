@@ -43,14 +43,6 @@ def test_counts_that_differ_by_rounding_are_equal() -> None:
     assert "it counts 100,000 FLOP per call for a; 102,000 for b" in sentence
 
 
-def test_a_rate_that_is_a_millionth_of_what_the_device_reaches_is_named() -> None:
-    [bytes_] = audit([line("a", counted=800, ms=1.0, ceiling_gbps=4000.0)])
-    assert "rate for a at M=4096 N=256 is 2e-07 of what the device reaches" in bytes_
-    [flops] = audit([line("a", counted=1e5, ms=1.0, ceiling_tflops=900.0, tflops=1e-7)])
-    assert "1e-07" in flops
-    assert audit([line("a", counted=5000, ms=1.0, ceiling_gbps=4000.0), line("b", counted=5000, ms=1.0)]) == []
-
-
 def test_a_line_that_launches_nothing_is_named() -> None:
     [sentence] = audit([line("a", ms=0.002, noticed="launches-nothing")])
     assert sentence.startswith("a runs nothing on the device, in 1 of 1 case.")
