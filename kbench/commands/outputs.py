@@ -37,7 +37,7 @@ def write_outputs(
     from kbench.comparison import report
     from kbench.comparison.exports import FORMATS
 
-    verdicts = _verdicts("--only", only)
+    verdicts = _verdicts(only)
     printed = report.text(
         comparison, terminal.width(), sort, verdicts, colour=terminal.colours(), unclear_advice=unclear_advice
     )
@@ -60,14 +60,14 @@ def write_outputs(
     return EXIT_STATUSES[result.outcome]
 
 
-def _verdicts(option: str, text: str | None) -> list[Verdict]:
-    """The verdicts that an option names; `changed` stands for all that report a change. Raises UsageError for an unknown
+def _verdicts(text: str | None) -> list[Verdict]:
+    """The verdicts that `--only` names; `changed` stands for all that report a change. Raises UsageError for an unknown
     word."""
     verdicts = {CHANGED: [verdict for verdict in Verdict if not verdict.quiet]}
     verdicts |= {verdict.value: [verdict] for verdict in Verdict}
     for word in split_words(text):
         if word not in verdicts:
-            raise UsageError(f"{option}: {unknown('verdict', word, tuple(verdicts))}")
+            raise UsageError(f"--only: {unknown('verdict', word, tuple(verdicts))}")
     return [verdict for word in split_words(text) for verdict in verdicts[word]]
 
 

@@ -9,10 +9,6 @@ TICK_MS = 32e-6
 of two ticks or less as a change."""
 
 
-EXTRA_CALLS = 6
-"""Calls of do_bench in a round besides the warm-up and the samples: one, and five to estimate how long a call takes."""
-
-
 @dataclass(frozen=True)
 class TimerKind:
     """The properties of a timer.
