@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -70,8 +71,7 @@ def profiler_disturbances() -> Iterator[Disturbance]:
 
 SYSFS = Path("/sys")
 
-OWN_GROUP = Path("/proc/self/cgroup")
-"""Names the control group of this process: `0::/system.slice/job.scope`."""
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 FEW_CORES = 4
 """With fewer cores the thread that launches kernels shares its core: with kbench's parent process, the driver's threads, or
@@ -84,7 +84,7 @@ def host_disturbances() -> Iterator[Disturbance]:
         return
     allowed = sorted(os.sched_getaffinity(0))
     yield from _governor(allowed)
-    yield from _few(len(allowed), os.cpu_count() or len(allowed))
+    yield from _few(len(allowed))
 
 
 def _governor(allowed: list[int]) -> Iterator[Disturbance]:
@@ -98,35 +98,20 @@ def _governor(allowed: list[int]) -> Iterator[Disturbance]:
         )
 
 
-def _few(allowed: int, online: int) -> Iterator[Disturbance]:
-    quota = _quota()
-    why = "Other threads then interrupt the one that launches kernels: times of short kernels vary."
-    if quota is not None and quota < min(FEW_CORES, allowed):
+def _few(allowed: int) -> Iterator[Disturbance]:
+    cores = min(allowed, _quota())
+    if cores < FEW_CORES:
         yield Disturbance(
-            f"A quota limits this process to {quota:g} cores.",
-            "The system stops all threads when they have used it up, so a launch may wait for many milliseconds.",
-            "docker update --cpus 0 CONTAINER",
+            f"kbench may use {cores:g} of {os.cpu_count()} cores.",
+            "Other threads then interrupt the one that launches kernels, or a quota stops it: times of short kernels vary.",
+            f"taskset --cpu-list --pid $$; cat {QUOTA}",
         )
-    elif allowed < FEW_CORES:
-        several = "1 core" if allowed == 1 else f"{allowed} cores"
-        if online > allowed:
-            command = f"taskset --cpu-list 0-{online - 1} kbench run CONFIG"
-            yield Disturbance(f"kbench may run on {several} of {online}.", why, command)
-        else:
-            yield Disturbance(f"This machine has {several}.", why, "ps -eo pid,pcpu,comm --sort=-pcpu | head")
 
 
-def _quota() -> float | None:
-    """The cores that this process may use on average; None if there is no limit. Each control group above its own may have one.
-    See cgroup v2, `cpu.max`."""
-    lines = (_text(OWN_GROUP) or "").splitlines()
-    own_group = Path(next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/"))
-    quotas = []
-    for group in (own_group, *own_group.parents):
-        limit, _, period = (_text(SYSFS / f"fs/cgroup{group}/cpu.max") or "").partition(" ")
-        if limit.isdecimal() and period.isdecimal() and int(period):
-            quotas.append(int(limit) / int(period))
-    return min(quotas, default=None)
+def _quota() -> float:
+    """The cores that the processes of this container may use on average: see cgroup v2, `cpu.max`."""
+    limit, _, period = (_text(QUOTA) or "").partition(" ")
+    return int(limit) / int(period) if limit.isdecimal() and period.isdecimal() else math.inf
 
 
 def _text(path: Path) -> str | None:

@@ -10,42 +10,24 @@ import pytest
 from nvml_devices import device
 
 from kbench import disturbances
-from kbench.disturbances import Disturbance, device_disturbances, host_disturbances, profiler_disturbances
+from kbench.disturbances import device_disturbances, host_disturbances, profiler_disturbances
 from kbench.nvml import Card, CardError
 
 
-class Host:
-    """A made-up machine: its files of the system, and the cores that this process may use."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self._monkeypatch = folder, monkeypatch
-        monkeypatch.setattr(disturbances, "SYSFS", folder)
-        monkeypatch.setattr(disturbances, "OWN_GROUP", folder / "cgroup")
-
-    def write(self, path: str, text: str) -> None:
-        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.folder / path).write_text(f"{text}\n")
-
-    def allow(self, cores: range) -> None:
-        self._monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(cores))
-
-    def found(self) -> list[Disturbance]:
-        return list(host_disturbances())
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    return Host(tmp_path, monkeypatch)
-
-
-def test_the_quota_of_a_group_above_the_own_one_counts(machine: Host) -> None:
-    machine.allow(range(8))
-    machine.write("cgroup", "12:cpu:/elsewhere\n0::/system.slice/job.scope")
-    machine.write("fs/cgroup/cpu.max", "max 100000")
-    machine.write("fs/cgroup/system.slice/cpu.max", "200000 100000")
-    machine.write("fs/cgroup/system.slice/job.scope/cpu.max", "300000 100000")
-    machine.write("fs/cgroup/elsewhere/cpu.max", "100000 100000")
-    assert [found.what for found in machine.found()] == ["A quota limits this process to 2 cores."]
+@pytest.mark.parametrize(
+    ("quota", "says"),
+    [("200000 100000", ["kbench may use 2 of 64 cores."]), ("max 100000", []), (None, [])],
+)
+def test_a_quota_of_the_container_counts(
+    quota: str | None, says: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disturbances, "SYSFS", tmp_path)
+    monkeypatch.setattr(disturbances, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    if quota:
+        (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert [disturbance.what for disturbance in host_disturbances()] == says
 
 
 @pytest.fixture
