@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 
+from kbench.contract.operator import Operator
 from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor
 from kbench.results.case import FORWARD, Case
@@ -40,6 +41,19 @@ def same_as(provider: str) -> Declines:
     """For a provider whose backward pass works in place, and whose forward pass does not."""
     reason = f"its forward pass is the same as that of `{provider}`; measure it in mode backward or full"
     return lambda case: reason if case.mode == FORWARD else None
+
+
+def add_in_place(operator: Operator, name: str) -> None:
+    """Register `NAME-in-place`, for a backward pass that works in place beside that of the provider `name`."""
+    provider = operator.providers[name]
+    operator.provider(
+        f"{name}-in-place",
+        label=f"{provider.label} (in place)",
+        requires=provider.requires,
+        devices=provider.devices,
+        available=provider.available,
+        supports=any_of(same_as(name), *filter(None, [provider.supports])),
+    )(provider.function)
 
 
 def only_dtypes(library: str, *dtypes: str) -> Declines:

@@ -11,13 +11,12 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import SAME, Tensor
 from kbench.kernels.libraries import (
-    any_of,
+    add_in_place,
     inference_norm,
     liger_casting,
     liger_rows,
     quack_norm,
     quack_rows,
-    same_as,
     without_gaps,
 )
 from kbench.kernels.torch_fused import add_compiled
@@ -120,12 +119,7 @@ def liger_saving(
     return (y, h), (h, factors, launch)
 
 
-add_rmsnorm.provider(
-    "liger-in-place",
-    label="Liger (in place)",
-    requires="liger_kernel",
-    supports=any_of(liger_rows, same_as("liger")),
-)(liger)
+add_in_place(add_rmsnorm, "liger")
 
 
 @add_rmsnorm.backward("liger-in-place", saves=liger_saving, mutates={"gradient of y": "x"})

@@ -8,7 +8,7 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor, integers
-from kbench.kernels.libraries import any_of, quack_reads, quack_rows, same_as
+from kbench.kernels.libraries import add_in_place, quack_reads, quack_rows
 from kbench.kernels.torch_fused import add_compiled
 from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.results.vocabulary import EdgeInput
@@ -145,13 +145,7 @@ def quack_backward(
     return gradient
 
 
-cross_entropy.provider(
-    "quack-in-place",
-    label="QuACK (in place)",
-    requires="quack",
-    devices=("cuda",),
-    supports=any_of(same_as("quack"), quack_reads("V")),
-)(quack)
+add_in_place(cross_entropy, "quack")
 
 
 @cross_entropy.backward("quack-in-place", saves=quack_saving, mutates="logits")

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource
-from kbench.kernels.libraries import same_as
+from kbench.kernels.libraries import add_in_place
 from kbench.kernels.whole_rows import dense, dense_like, new_rows, require_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
 
@@ -48,13 +48,7 @@ def cuda_full(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, T
     return _both(d_loss, dense(logits), labels, d_logits), d_logits
 
 
-cross_entropy.provider(
-    "cuda-in-place",
-    label="CUDA (in place)",
-    devices=("cuda",),
-    available=LOSSES.missing_tools,
-    supports=same_as("cuda"),
-)(cuda)
+add_in_place(cross_entropy, "cuda")
 
 
 @cross_entropy.backward("cuda-in-place", saves=cuda_saving, mutates="logits")

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels.libraries import same_as
+from kbench.kernels.libraries import add_in_place
 from kbench.kernels.triton_launch import (
     Division,
     Launch,
@@ -219,9 +219,7 @@ def triton_full(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: fl
     return loss, d_logits
 
 
-cross_entropy.provider("triton-in-place", label="Triton (in place)", requires="triton", supports=same_as("triton"))(
-    triton
-)
+add_in_place(cross_entropy, "triton")
 
 
 @cross_entropy.backward("triton-in-place", saves=triton_saving, mutates="logits")
