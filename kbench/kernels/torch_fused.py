@@ -20,8 +20,7 @@ Result = TypeVar("Result")
 def scripted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A new script for every caller: the profiling executor specialises a script for the first shapes, and runs later
     shapes without fusion."""
-    script: Callable[..., Tensor] = torch.jit.script(_copy(function))
-    return script
+    return torch.jit.script(_copy(function))
 
 
 def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -30,8 +29,7 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
     from torch._inductor import config  # slow to import, and it imports Triton
 
     config.compile_threads = 1
-    kernel: Callable[..., Result] = torch.compile(_copy(function), dynamic=False)
-    return kernel
+    return torch.compile(_copy(function), dynamic=False)
 
 
 def add_compiled(operator: Operator, function: Callable[..., Any]) -> None:

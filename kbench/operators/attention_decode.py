@@ -86,8 +86,7 @@ def flash_attn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tenso
     """Its function for a cache, which divides the keys of a head among programs."""
     from flash_attn.flash_attn_interface import flash_attn_with_kvcache
 
-    output: torch.Tensor = flash_attn_with_kvcache(q[:, None], k.transpose(1, 2), v.transpose(1, 2))
-    return output[:, 0]
+    return flash_attn_with_kvcache(q[:, None], k.transpose(1, 2), v.transpose(1, 2))[:, 0]
 
 
 @attention_decode.provider(

@@ -109,8 +109,7 @@ def torch_varlen(case: Case, *, causal: bool) -> Callable[..., Values]:
         options["enable_gqa"] = case.heads != case.kv_heads
 
     def call(q: Values, k: Values, v: Values, ends: Values) -> Values:
-        output: Values = varlen_attn(q, k, v, ends, ends, longest, longest, **options)  # type: ignore[assignment]
-        return output
+        return varlen_attn(q, k, v, ends, ends, longest, longest, **options)  # type: ignore[return-value]
 
     return call
 
@@ -124,8 +123,7 @@ def flash_attention(module: str) -> Callable[..., Callable[..., Values]]:
 
         def call(q: Values, k: Values, v: Values, ends: Values) -> Values:
             returned = function(q, k, v, cu_seqlens_q=ends, cu_seqlens_k=ends, **lengths, causal=causal)
-            output: Values = returned[0] if isinstance(returned, tuple) else returned  # some return the sums, too
-            return output
+            return returned[0] if isinstance(returned, tuple) else returned  # some return the sums, too
 
         return call
 

@@ -215,8 +215,7 @@ def _needs_full(case: Case) -> str | None:
 def liger(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     from liger_kernel.transformers.functional import liger_fused_linear_cross_entropy
 
-    loss: torch.Tensor = liger_fused_linear_cross_entropy(hidden, weight, labels)
-    return loss.float()
+    return liger_fused_linear_cross_entropy(hidden, weight, labels).float()
 
 
 @linear_cross_entropy.provider(
@@ -234,8 +233,7 @@ def cut_cross_entropy(
     from cut_cross_entropy import linear_cross_entropy as fused
 
     options = {"filter_eps": None} if exact else {}
-    loss: torch.Tensor = fused(hidden, weight, labels, **options)
-    return loss.float()
+    return fused(hidden, weight, labels, **options).float()
 
 
 @linear_cross_entropy.provider(
@@ -251,5 +249,4 @@ def quack(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, r
 
     if len(hidden) % 8 or not (hidden.is_contiguous() and weight.is_contiguous()):
         raise Unsupported("QuACK needs a multiple of 8 tokens, and matrices without gaps")
-    loss: torch.Tensor = chunked_linear_cross_entropy(hidden, weight, labels, chunk_size=rows)
-    return loss
+    return chunked_linear_cross_entropy(hidden, weight, labels, chunk_size=rows)

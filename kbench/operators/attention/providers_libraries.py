@@ -57,8 +57,7 @@ def _flex_declines(case: Case) -> str | None:
 def _flex(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, grouped: bool) -> torch.Tensor:
     from torch.nn.attention.flex_attention import flex_attention  # slow to import
 
-    output: torch.Tensor = flex_attention(q, k, v, block_mask=mask, enable_gqa=grouped)
-    return output
+    return flex_attention(q, k, v, block_mask=mask, enable_gqa=grouped)
 
 
 @attention.provider("flex", label="flex_attention", factory=True, devices=("cuda",), supports=_flex_declines)

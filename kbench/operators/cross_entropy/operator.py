@@ -98,8 +98,7 @@ def liger(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> to
 
     if not logits.numel():
         return torch.empty(0, device=logits.device)
-    loss: torch.Tensor = liger_cross_entropy(logits.detach(), labels, label_smoothing=smoothing, reduction="none")
-    return loss
+    return liger_cross_entropy(logits.detach(), labels, label_smoothing=smoothing, reduction="none")
 
 
 @cross_entropy.full("liger")
@@ -123,8 +122,7 @@ def quack(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """QuACK's CuTe-DSL cross-entropy. Compiles on the first use of each (dtype, V)."""
     from quack.cross_entropy import cross_entropy_fwd
 
-    loss: torch.Tensor = cross_entropy_fwd(quack_rows(logits), labels)
-    return loss
+    return cross_entropy_fwd(quack_rows(logits), labels)
 
 
 def quack_saving(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -141,8 +139,7 @@ def quack_backward(
 ) -> torch.Tensor:
     from quack.cross_entropy import cross_entropy_bwd
 
-    gradient: torch.Tensor = cross_entropy_bwd(logits, labels, d_loss, log_sum)
-    return gradient
+    return cross_entropy_bwd(logits, labels, d_loss, log_sum)
 
 
 add_in_place(cross_entropy, "quack")

@@ -100,8 +100,7 @@ def liger(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: flo
 
     if not x.numel():
         return torch.empty_like(x)
-    y: torch.Tensor = liger_layer_norm(x, weight, bias, eps)
-    return y
+    return liger_layer_norm(x, weight, bias, eps)
 
 
 @layernorm.provider(
@@ -115,8 +114,7 @@ def quack(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: flo
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import layernorm_fwd
 
-    y: torch.Tensor = layernorm_fwd(quack_rows(x), weight, bias, eps)
-    return y
+    return layernorm_fwd(quack_rows(x), weight, bias, eps)
 
 
 def quack_saving(
@@ -158,5 +156,4 @@ def flashinfer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps
 
     if not x.numel():
         return torch.empty_like(x)
-    y: torch.Tensor = flashinfer_layernorm(x.contiguous(), weight, bias, eps)
-    return y
+    return flashinfer_layernorm(x.contiguous(), weight, bias, eps)

@@ -76,8 +76,7 @@ def liger(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
 
     if not x.numel():
         return torch.empty_like(x)
-    y: torch.Tensor = liger_rms_norm(x, weight, eps, 0.0, liger_casting(x, weight), in_place=False)
-    return y
+    return liger_rms_norm(x, weight, eps, 0.0, liger_casting(x, weight), in_place=False)
 
 
 def liger_saving(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> tuple[torch.Tensor, tuple[Any, ...]]:
@@ -115,8 +114,7 @@ def quack(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import rmsnorm_fwd
 
-    y: torch.Tensor = rmsnorm_fwd(quack_rows(x), weight, eps=eps)[0]
-    return y
+    return rmsnorm_fwd(quack_rows(x), weight, eps=eps)[0]
 
 
 def quack_saving(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -150,8 +148,7 @@ def flashinfer(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Te
 
     if not x.numel():
         return torch.empty_like(x)
-    y: torch.Tensor = flashinfer_rmsnorm(x.contiguous(), weight, eps)
-    return y
+    return flashinfer_rmsnorm(x.contiguous(), weight, eps)
 
 
 @rmsnorm.provider(

@@ -158,8 +158,7 @@ def liger(x: torch.Tensor) -> torch.Tensor:
 
     if not x.numel():
         return torch.empty_like(x)
-    out: torch.Tensor = LigerSoftmaxFunction.apply(x)
-    return out
+    return LigerSoftmaxFunction.apply(x)
 
 
 @softmax.provider(
@@ -175,8 +174,7 @@ def quack(x: torch.Tensor) -> torch.Tensor:
 
     if not x.numel():
         return torch.empty_like(x)
-    out: torch.Tensor = softmax_fwd(quack_matrix(x))
-    return out
+    return softmax_fwd(quack_matrix(x))
 
 
 @softmax.backward("quack", saves=["y"])
@@ -186,5 +184,4 @@ def quack_backward(dy: torch.Tensor, x: torch.Tensor, saved: tuple[torch.Tensor]
     (y,) = saved
     if not y.numel():
         return torch.empty_like(y)
-    dx: torch.Tensor = softmax_bwd(dy, y)
-    return dx
+    return softmax_bwd(dy, y)
