@@ -112,7 +112,8 @@ class CaseRun:
             self.prepare(contender, inputs)
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
-            self.measure_ceilings()
+            self.ceiling_gbps = self.instruments.gbps
+            self.ceiling_tflops = self.instruments.tflops(self.case.dtype) if self.operator.flops else None
             timed += [control for control in self.add_controls() if not control.rounds]
             self.make_ready(timed, inputs)
             self.time_rounds(timed, inputs.shared)
@@ -195,10 +196,6 @@ class CaseRun:
         second_call = MadeCall.of(preparer(tensors, inputs.first.shapes), tensors)
         self.device.synchronize()
         return not judge_call(inputs.first, second_call).wrong
-
-    def measure_ceilings(self) -> None:
-        self.ceiling_gbps = self.instruments.gbps
-        self.ceiling_tflops = self.instruments.tflops(self.case.dtype) if self.operator.flops else None
 
     def add_controls(self) -> list[Contender]:
         count, limit_s = len(self.contenders), self.settings.build_timeout_s

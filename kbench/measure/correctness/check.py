@@ -240,12 +240,8 @@ COPY = "work on a copy"
 def judge_call(expected: Expected, made_call: MadeCall) -> Accuracy:
     """Judge one call: kind, shape, dtype, device and values of every output, whether the inputs are unchanged but for those
     that the call may change, and whether inputs and buffers are where they were."""
-    if fault := _fault_of_form(expected, made_call):
-        return Accuracy(wrong=fault)
-    verdict = compared(expected, made_call.values)
-    if verdict.wrong and (unchanged := _left_unchanged(expected, made_call)):
-        return replace(verdict, wrong=unchanged, off=False)
-    return verdict
+    fault, cause = _fault_of_form(expected, made_call) or "", _left_unchanged(expected, made_call) or ""
+    return judge_delivery(expected, Delivery(made_call.values, cause=cause, fault=fault))
 
 
 def _left_unchanged(expected: Expected, made_call: MadeCall) -> str | None:
