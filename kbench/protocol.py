@@ -604,11 +604,16 @@ class ProtocolError(ValueError):
 
 def encode(message: Message | Request, secret: str) -> bytes:
     """The line of a message. Raises TypeError and ValueError for content that JSON cannot hold."""
-    return f"{secret} {type(message).__name__} {json.dumps(dataclasses.asdict(message), default=_entries)}\n".encode()
+    return f"{secret} {type(message).__name__} {json.dumps(message, default=_entries)}\n".encode()
 
 
-def _entries(model: BaseModel) -> dict[str, Any]:
-    return model.entries() if isinstance(model, Machine) else model.model_dump()
+def _entries(part: Any) -> dict[str, Any]:
+    """What JSON holds of a dataclass or a model. `dataclasses.asdict` would copy every value that is in it."""
+    if isinstance(part, BaseModel):
+        return part.entries() if isinstance(part, Machine) else part.model_dump()
+    if not dataclasses.is_dataclass(part):
+        raise TypeError(f"{type(part).__name__} is no value of JSON")
+    return {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
 
 
 def decode(line: bytes, secret: str) -> Message:
@@ -642,7 +647,8 @@ def _loaded(data: str) -> Any:
 def _printable(value: Any) -> Any:
     """A value of JSON with all its texts on one printable line each, without the colours of a compiler."""
     if isinstance(value, str):
-        return printable(without_colours(value), REASON_LIMIT)
+        plain = value.isprintable() and len(value) <= REASON_LIMIT
+        return value if plain else printable(without_colours(value), REASON_LIMIT)
     if isinstance(value, list):
         return [_printable(item) for item in value]
     if isinstance(value, dict):
