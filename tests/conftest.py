@@ -27,6 +27,7 @@ if not torch.accelerator.is_available() and find_spec("triton"):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: "promises" not in item.path.parts)  # see the Makefile
     if torch.accelerator.is_available():
         return
     for item in items:

@@ -274,22 +274,22 @@ def test_a_config_of_the_folder_wins_over_a_built_in_one(kbench: Kbench, write: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "place", "near"),
+    ("arguments", "place", "words"),
     [
-        (("softmx",), "softmx", "softmax"),
-        (("configs/swep.yaml",), "configs/swep.yaml", "configs/sweep.yaml"),
-        (("configs/sweep.yaml",), "configs/sweep.yaml:1:11", '"softmax"'),
-        ((CONFIG, "--profile", "wied"), "--profile wied", '"wide"'),
-        ((CONFIG, "--only", "mien,mine[warps=3]"), "--only mien,mine[warps=3]", '"mine"'),
-        ((CONFIG, "--only", "mien,mine[warps=3]"), "--only mien,mine[warps=3]", "list it under providers"),
+        (("softmx",), "softmx", ["softmax"]),
+        (("configs/swep.yaml",), "configs/swep.yaml", ["configs/sweep.yaml"]),
+        (("configs/sweep.yaml",), "configs/sweep.yaml:1:11", ['"softmax"']),
+        ((CONFIG, "--profile", "wied"), "--profile wied", ['"wide"']),
+        ((CONFIG, "--only", "mien,mine[warps=3]"), "--only mien,mine[warps=3]", ['"mine"', "list it under providers"]),
     ],
-    ids=["a built-in config", "a file", "an operator", "a profile", "a provider", "a configuration"],
+    ids=["a built-in config", "a file", "an operator", "a profile", "a provider and a configuration"],
 )
 def test_a_name_that_is_missing_is_named_with_a_near_one(
-    arguments: tuple[object, ...], place: str, near: str, kbench: Kbench, write: Write
+    arguments: tuple[object, ...], place: str, words: list[str], kbench: Kbench, write: Write
 ) -> None:
     write("configs/sweep.yaml", "operator: softmaks\nsweep: {M: 1, N: 2}\nproviders: [torch-native]\n")
-    assert near in line_at(place, kbench("run", *arguments, "--dry-run"))
+    line = line_at(place, kbench("run", *arguments, "--dry-run"))
+    assert all(word in line for word in words)
 
 
 def test_a_dry_run_names_the_cases_that_need_more_memory_than_there_is(kbench: Kbench, write: Write) -> None:

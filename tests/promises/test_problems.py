@@ -344,7 +344,7 @@ class ModelNew(nn.Module):
         values = torch.exp(self.linear(x))
         return values / {total}
 """
-JUDGE = ("judge", "--set", "rounds=2", "--set", "warmup_ms=1", "--set", "rep_ms=2", "--shapes", 3)
+JUDGE = ("judge", *QUICK, "--shapes", 3)
 
 
 @pytest.fixture(scope="module")
