@@ -37,16 +37,13 @@ VARIABLES = {
     "KINETO_CONFIG": "torch's profiler reads this file and may start by itself; kernels then take longer.",
     "TORCH_CUDA_SANITIZER": "torch checks every kernel for data races, which makes each launch much slower.",
     "CUDA_LAUNCH_BLOCKING": "Every launch waits for its kernel, so the host is never ahead and times include the launch.",
-    "HIP_LAUNCH_BLOCKING": "Every launch waits for its kernel, so the host is never ahead and times include the launch.",
-    "AMD_SERIALIZE_KERNEL": "Kernels wait for each other, so times include the launch.",
-    "HSA_TOOLS_LIB": "ROCm loads this library, usually a profiler, into every process; it adds time to each launch.",
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "Each allocation of a provider calls the driver and waits for the device.",
     "PYTHONTRACEMALLOC": "Python records every allocation, which makes each launch from Python slower.",
 }
 """Variables that distort timings unless they are empty or 0, and what they do."""
 
-PROFILERS = ("NSYS_", "NV_NSIGHT_", "NV_COMPUTE_PROFILER_", "NV_TPS_LAUNCH_TOKEN", "NCU_", "ROCPROF")
-"""Beginnings of the names of variables that Nsight Systems, Nsight Compute and rocprof set in the programs that they start."""
+PROFILERS = ("NSYS_", "NV_NSIGHT_", "NV_COMPUTE_PROFILER_", "NV_TPS_LAUNCH_TOKEN", "NCU_")
+"""Beginnings of the names of variables that Nsight Systems and Nsight Compute set in the programs that they start."""
 
 PRELOADED = "This library runs in every process and may replace its memory allocation or its calls of CUDA."
 

@@ -116,7 +116,7 @@ def dimensions() -> str:
 
 def builtin_configs() -> str:
     """The configs that `kbench run NAME` finds."""
-    return _table(("config", ""), [(f"`{config.name}`", _cell(config.about)) for config in builtin.described()])
+    return _table(("config", ""), [(f"`{name}`", _cell(about)) for name, _, about in builtin.described()])
 
 
 def columns() -> str:

@@ -48,7 +48,7 @@ def list_providers(
         terminal.print_table(("operator", "model axes"), shapes)
         print()
     terminal.print_table(("operator", "provider", "can run", "parameters"), rows)
-    configs = [[config.name, config.about] for config in builtin.described() if operator in (None, config.operator)]
+    configs = [[name, about] for name, measured, about in builtin.described() if operator in (None, measured)]
     if configs:
         print()
         terminal.print_table(("config", "built in: kbench run CONFIG"), configs)

@@ -7,7 +7,6 @@ module imports nothing heavy.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 SUFFIX = ".yaml"
 
@@ -42,20 +41,13 @@ def find_config(path: Path) -> Path:
     raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"no such file or directory; {_suggestion(path)}")])
 
 
-class Described(NamedTuple):
-    """A built-in config: its name, its operator and the first line of its comment."""
-
-    name: str
-    operator: str
-    about: str
-
-
-def described() -> list[Described]:
+def described() -> list[tuple[str, str, str]]:
+    """The built-in configs: the name of each, its operator and the first line of its comment."""
     configs = []
     for name in config_names():
         lines = (folder() / (name + SUFFIX)).read_text(encoding="utf-8").splitlines()
         operator = next(line.partition(":")[2].strip() for line in lines if line.startswith("operator:"))
-        configs.append(Described(name, operator, lines[0].removeprefix("# ").rstrip(".")))
+        configs.append((name, operator, lines[0].removeprefix("# ").rstrip(".")))
     return configs
 
 

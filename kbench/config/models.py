@@ -46,14 +46,11 @@ def points_of_models(operator: str, info: OperatorInfo, node: Node, report: Repo
         for sizes, count in itertools.product(fitting, counts):
             label = model if any(axes_of(size) - {TOKENS} for size in sizes.values()) else ""
             try:
-                points.append((_evaluated(sizes, {**dimensions, TOKENS: count}), label))
+                numbers = {**dimensions, TOKENS: count}
+                points.append(({axis: evaluate(size, numbers) for axis, size in sizes.items()}, label))
             except SizeError as error:
                 report(place.where, f"{error} of {model}")
     return points
-
-
-def _evaluated(sizes: Mapping[str, str], dimensions: Mapping[str, object]) -> dict[str, int]:
-    return {axis: evaluate(size, dimensions) for axis, size in sizes.items()}
 
 
 def _lacking(operator: str, sizes: Mapping[str, str], available: Collection[str], model: str) -> str:

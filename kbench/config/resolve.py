@@ -117,15 +117,13 @@ class Resolver:
         cases = set()
         for node, values, model in products if not self.issues else ():
             for point in itertools.product(*values.values()):
-                case = self._case(dict(zip(values, point, strict=True)))
+                chosen = dict(zip(values, point, strict=True))
+                case = Case(self.operator, {name: chosen[name] for name in self.info.columns}, chosen["dtype"])
                 if self._has_shapes(case, node):
                     self.cases.setdefault(case, None)
                     self._name_model(case, model)
                     cases.add(case)
         return cases
-
-    def _case(self, point: Mapping[str, Any]) -> Case:
-        return Case(self.operator, {name: point[name] for name in self.info.columns}, point["dtype"])
 
     def _name_model(self, case: Case, model: str) -> None:
         models = self.models.get(case, "").split(";")

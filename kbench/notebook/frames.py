@@ -62,7 +62,8 @@ def as_files(*sources: ResultsSource | Mapping[str, ResultsSource]) -> Iterator[
                 if not files_of_sources:
                     pictures_folder = Path(str(source.attrs.get("path", "frame"))).parent
                 folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
-                name = _unique(label or _stem(source), names)
+                stem = Path(str(source.attrs.get("path", "frame"))).stem.replace("=", "-")
+                name = _unique(label or stem or "frame", names)
                 names.add(name)
                 files_of_sources.append(f"{name}={_write(source, folder / str(len(names)), name)}")
             else:
@@ -83,10 +84,6 @@ def _labelled(sources: Sequence[ResultsSource | Mapping[str, ResultsSource]]) ->
                 yield label, labelled
         else:
             yield "", source
-
-
-def _stem(frame: pd.DataFrame) -> str:
-    return Path(str(frame.attrs.get("path", "frame"))).stem.replace("=", "-") or "frame"
 
 
 def _unique(name: str, names: Collection[str]) -> str:

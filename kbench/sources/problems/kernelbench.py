@@ -201,7 +201,7 @@ def _exact_model(problem: Problem, dtype: str, device: torch.device) -> nn.Modul
     for module in exact.modules():
         for name, value in vars(module).items():  # plain attributes, such as the first state of a recurrent network
             if isinstance(value, Tensor):
-                setattr(module, name, _double(value))
+                setattr(module, name, _converted(value, "float64"))
     return exact
 
 
@@ -265,7 +265,3 @@ def _add_provider(operator: Operator, problem: Problem, name: str, file: Path, m
 
 def _converted(x: Tensor, dtype: str | None) -> Tensor:
     return x.to(getattr(torch, dtype)) if dtype and x.is_floating_point() else x
-
-
-def _double(x: Tensor) -> Tensor:
-    return _converted(x, "float64")
