@@ -73,6 +73,13 @@ class Processors(NamedTuple):
 
 
 @cache
+def has_descriptors(device: torch.device) -> bool:
+    """Whether a device has a tensor memory accelerator. The interpreter does as if."""
+    nvidia = device.type == "cuda" and torch.version.hip is None
+    return device.type == "cpu" or (nvidia and torch.cuda.get_device_capability(device) >= (9, 0))
+
+
+@cache
 def processors_of(device: torch.device) -> Processors:
     """Those of a device with a number. On a host, where the interpreter runs programs one after another, a small device."""
     if device.type != "cuda":

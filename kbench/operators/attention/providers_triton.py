@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kbench.kernels.triton_launch import power_of_two
+from kbench.kernels.triton_launch import has_descriptors, power_of_two
 from kbench.operators.attention.operator import attention
 from kbench.results.case import FORWARD, Case
 
@@ -67,13 +66,6 @@ def blocks_of(kernel: str, q: Tensor, chosen: str | None = None, descriptors: bo
         return IN_FLOAT32
     with_descriptors = has_descriptors(q.device) if descriptors is None else descriptors
     return (WITH_DESCRIPTORS if with_descriptors else WITH_POINTERS)[kernel][max(64, width_of(q))]
-
-
-@cache
-def has_descriptors(device: torch.device) -> bool:
-    """Whether a device has a tensor memory accelerator. The interpreter does as if."""
-    nvidia = device.type == "cuda" and torch.version.hip is None
-    return device.type == "cpu" or (nvidia and torch.cuda.get_device_capability(device) >= (9, 0))
 
 
 def tiled(x: Tensor, rows: int, descriptors: bool | None = None) -> Any:

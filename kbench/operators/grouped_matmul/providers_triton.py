@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.cuda_driver import LARGEST_GRID_Y
-from kbench.kernels.triton_launch import processors_of
+from kbench.kernels.triton_launch import has_descriptors, processors_of
 from kbench.operators.grouped_matmul.operator import grouped_matmul
 
 try:
@@ -55,9 +54,7 @@ def tiles_of(kernel: str, x: Tensor, chosen: str | None, descriptors: bool) -> T
 
 def describable(*tensors: Tensor) -> bool:
     """Whether the device has a tensor memory accelerator that can read these tensors. The interpreter does as if."""
-    device = tensors[0].device
-    nvidia = device.type == "cuda" and torch.version.hip is None
-    if device.type != "cpu" and not (nvidia and torch.cuda.get_device_capability(device) >= (9, 0)):
+    if not has_descriptors(tensors[0].device):
         return False
     aligned = all(x.data_ptr() % 16 == 0 and x.stride(-1) == 1 and x.numel() for x in tensors)
     return aligned and all(n and n * x.element_size() % 16 == 0 for x in tensors for n in x.stride()[:-1])
