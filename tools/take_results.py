@@ -187,7 +187,9 @@ def draw(target: Path) -> None:
 
 
 def _metric(picture: str) -> str:
-    return next(metric for metric in ("winners", "copy_fraction", "tflops", "gbps") if f"_{metric}" in picture)
+    return next(
+        metric for metric in ("winners", "copy_fraction", "peak_bytes", "tflops", "gbps") if f"_{metric}" in picture
+    )
 
 
 def main() -> None:

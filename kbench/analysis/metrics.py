@@ -81,7 +81,7 @@ METRICS = {
             statuses=(Status.OK, Status.CHECKED), timed=False,
         ),
         Metric(
-            "peak_bytes", "peak_bytes", "memory", "MiB", "memory that a call takes at most (MiB)", lower_is_better=True,
+            "peak_bytes", "peak_bytes", "memory", "MiB", "peak memory of a call (MiB)", lower_is_better=True,
             scale=2**-20, may_be_zero=True, timed=False,
         ),
         Metric(

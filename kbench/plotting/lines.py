@@ -132,10 +132,10 @@ def _draw_backdrop(axes: Axes, panel: Sequence[Series], look: Look, extent: Exte
         "color": theme.muted,
         "zorder": 1.5,
     }
-    for label, level in levels(panel, look).items():
-        if extent[0] < level < extent[1]:
-            axes.axhline(level, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
-            axes.annotate(label, (1, level), (-2, 2), ("axes fraction", "data"), ha="right", va="bottom", **small)
+    limits = {label: level for label, level in levels(panel, look).items() if extent[0] < level < extent[1]}
+    for label, level in limits.items():
+        axes.axhline(level, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
+        axes.annotate(label, (1, level), (-2, 2), ("axes fraction", "data"), ha="right", va="bottom", **small)
     if look.metric.ratio:
         axes.axhline(1, color=theme.quiet, linewidth=1.4, zorder=1)
     if cache_edge is not None:
@@ -145,7 +145,8 @@ def _draw_backdrop(axes: Axes, panel: Sequence[Series], look: Look, extent: Exte
         on_host = any(source.environment.device_type == "cpu" for source in look.sources)
         mebibytes = (look.agreed("cache_bytes", panel) or 0) / 2**20
         label = f"fits in {'cache' if on_host else 'L2'} ({mebibytes:.0f} MiB)"
-        axes.annotate(label, (0, 1), (5, -3), "axes fraction", va="top", **small)
+        under = max(limits.values(), default=extent[1])  # the limits have their labels above their lines
+        axes.annotate(label, (0, under), (5, -3), ("axes fraction", "data"), va="top", **small)
 
 
 def cache_edges(panels: Sequence[Sequence[Series]], look: Look) -> list[float | None]:

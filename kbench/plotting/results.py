@@ -168,7 +168,7 @@ def draw_page(page: Page[Point], look: Look, *, bars_only: bool) -> tuple[Figure
         if len(panels) == 1:
             ends = lines.ends_of(panels[0], look, extents[0], (height - 0.75) * (1 - strip) * POINTS_PER_INCH)
     curves = lines.curve_entries(of_lines, look) if of_lines and not ends else []
-    beside = bool(curves) and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
+    beside = bool(curves) and not of_bars and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
     marks = lines.mark_entries(_points(of_lines), _points(of_bars), look)
     _, provider = without_provider(series.curve for panel in of_bars for series in panel)
     note = f"\nconfigurations named only by parameters are those of {provider}" if provider else ""

@@ -142,11 +142,13 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
 
 
 def wrap(text: str, width: float, size: float, weight: str = "normal", indent: str = "    ") -> str:
-    """Each line of the text broken so that it fits into a width in points. Continued lines are indented."""
+    """Each line of the text broken so that it fits into a width in points, never before a dot. Continued lines are
+    indented."""
     lines = []
     for line in text.split("\n"):
         characters = int(0.96 * len(line) * width / max(text_width(line, size, weight), 1))
         if characters < len(line):
+            line = line.replace(" ·", "\N{NO-BREAK SPACE}·")
             line = textwrap.fill(line, max(characters, 8), subsequent_indent=indent, break_on_hyphens=False)
         lines.append(line)
     return "\n".join(lines)
