@@ -163,7 +163,8 @@ def test_nothing_measured_on_the_h200_is_suspect_or_the_baseline_under_another_n
     rows = [row for row in read_results(path).rows if row.ms]
     assert not any("same-ops" in row.flags for row in rows)
     empty_ms = {(row.case, row.session): row.ms for row in rows if row.provider == "empty"}
-    rows = [row for row in rows if "throttled" not in row.flags]  # their clock changes from round to round
+    # the clock changes while a row is throttled, and the host launches the loop's 8 to 128 products one by one
+    rows = [row for row in rows if "throttled" not in row.flags and row.provider != "torch-loop"]
     for peak_gbps in (4917.0, None):
         raised: list[str] = []
         for row in rows:
