@@ -59,7 +59,7 @@ def code_files(files: Iterable[Path]) -> list[Path]:
     paths = list(dict.fromkeys(path.resolve() for path in files))
     for path in paths:  # which grows meanwhile
         for named_path in _named_in(path, source_text(path)):
-            if named_path not in paths and named_path.is_file():
+            if named_path not in paths:
                 paths.append(named_path)
     return paths
 
@@ -68,7 +68,7 @@ def code_files(files: Iterable[Path]) -> list[Path]:
 def _named_in(path: Path, text: str) -> list[Path]:
     """What a file imports, names or includes, if these files exist."""
     named = _named_in_python(path, text) if path.suffix == ".py" else _included(path, text)
-    return list(dict.fromkeys(path.resolve() for path in named))
+    return list(dict.fromkeys(path.resolve() for path in named if path.is_file()))
 
 
 def _included(path: Path, text: str) -> Iterator[Path]:
