@@ -152,11 +152,14 @@ class CatalogRequest:
     source        the absolute path of the problem to measure (see kbench/sources/); empty for a config
     needed_bytes  if not 0, use the device and this much of its memory before any plug-in is imported: a process that is not let
                   in, or that finds too little memory, ends there
+    folder        if given, the configurations of checks run in another worker: this one sends a `CallRequest` for each, and
+                  waits for what that has `Delivered`. Memory of the host that both see is a file of this folder
     """
 
     plugins: tuple[str, ...]
     source: str = ""
     needed_bytes: int = 0
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,16 +195,11 @@ class TrialRequest:
 @dataclass(frozen=True)
 class CheckRequest:
     """Check the configurations of a task on random inputs and, unless `without_edges`, on every edge input, and answer with
-    `Rows` for each. `skip` has the names of configurations and edge inputs that are done.
-
-    With a `folder`, the configurations run in another worker: this one sends a `CallRequest` for each, and waits for what that
-    worker has `Delivered`. Memory of the host that both see is a file of the folder.
-    """
+    `Rows` for each. `skip` has the names of configurations and edge inputs that are done."""
 
     task: Task
     skip: tuple[tuple[str, str], ...] = ()
     without_edges: bool = False
-    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,6 @@ class ClockRequest:
     task: Task
     claimed_ms: float
     here: bool
-    folder: str
 
 
 @dataclass(frozen=True)
@@ -240,7 +237,6 @@ class CallRequest:
     """Call the only configuration of a task on inputs of another worker, and answer with `Delivered`.
 
     edge     the name of the inputs
-    index    of the configuration among those that are checked
     memory   the words that open the memory with the inputs
     inputs   the tensors there
     outputs  where the outputs belong: those of the first call, what becomes of them later, and those of the second call
@@ -250,7 +246,6 @@ class CallRequest:
 
     task: Task
     edge: str
-    index: int
     memory: str
     inputs: tuple[PassedTensor, ...] = ()
     outputs: tuple[PassedTensor, ...] = ()
@@ -265,7 +260,6 @@ class Delivered:
 
     status: Status | None
     reason: str = ""
-    fault: str = ""
     cause: str = ""
     second_fault: str = ""
     deterministic: bool | None = None

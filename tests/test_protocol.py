@@ -98,17 +98,17 @@ ANSWERS = [
 
 TASK = Task(CASE, CONFIGURATIONS, "cuda", SETTINGS, 2, {"the type of device": "cuda"})
 
-CALL = CallRequest(TASK, "inf", 1, "memory", (PassedTensor("float32", (2, 3), (5, 1), 4),), sets=2, step=512)
-DELIVERED = Delivered(None, "", "", "a thread", "", False, second=True)
+CALL = CallRequest(TASK, "inf", "memory", (PassedTensor("float32", (2, 3), (5, 1), 4),), sets=2, step=512)
+DELIVERED = Delivered(None, "", "a thread", "", False, second=True)
 
 REQUESTS = [
-    CatalogRequest(("mine.py",), "problem"),
+    CatalogRequest(("mine.py",), "problem", folder="folder"),
     TASK,
     TrialRequest(TASK),
     CheckRequest(TASK, (("torch", "inf"),)),
     CALL,
     DELIVERED,
-    ClockRequest(TASK, 0.5, True, "folder"),
+    ClockRequest(TASK, 0.5, True),
 ]
 
 

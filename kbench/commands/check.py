@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbench.commands.options import ConfigFile, OnlyProviders, Plugins, Profile, Sets
-from kbench.errors import ConfigError, ExitStatus
+from kbench.errors import ExitStatus
 from kbench.text import terminal
 
 if TYPE_CHECKING:
@@ -55,17 +55,14 @@ def check(
     from kbench import interrupts
     from kbench.execute.plan import find_extremes, make_plan
     from kbench.execute.prepare import try_operator
-    from kbench.execute.progress import make_progress
     from kbench.execute.supervisor import WorkerSupervisor
-    from kbench.execute.worker import WorkerFailed
     from kbench.judging.answer import CheckAnswer, check_provider, exit_status
+    from kbench.judging.checks import check_cases
     from kbench.judging.judge import command_again
     from kbench.protocol import CatalogRequest
     from kbench.sources.source_config import load_source_or_config
 
     loaded = load_source_or_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    rows: list[Row] = []  # of the cases that are complete
-    checked_cases, interrupted = 0, False
     with (
         interrupts.once(),
         WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note) as supervisor,
@@ -78,53 +75,28 @@ def check(
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
         if tasks and plan.runnable:
             try_operator(supervisor.try_operator, tasks, plan.sweep)
-        try:
-            with make_progress(tasks) as display:
-                for task in tasks:
-                    display.begin(task)
-                    try:
-                        checked = list(supervisor.check(task, display))
-                    except (ConfigError, WorkerFailed) as fault:  # of the operator
-                        display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set")
-                        display.advance(task, "left out")
-                        continue
-                    rows += checked
-                    checked_cases += 1
-                    display.advance(task, f"checked{_first_failures(checked)}")
-        except KeyboardInterrupt:
-            interrupted = True
+        checks = check_cases(tasks, supervisor.check)
     reproduce = partial(command_again, str(config), plugin or (), plan.sweep.measure.seed)
     names = [configuration.name for configuration in plan.sweep.configurations]
-    rows_of = {name: [row for row in rows if row.configuration_name == name] for name in names}
-    left_out_cases = len(tasks) - checked_cases
-    providers = [check_provider(name, rows_of[name], reproduce, left_out_cases=left_out_cases) for name in names]
-    status = exit_status(providers, interrupted=interrupted)
+    left_out_cases = checks.left_out_cases
+    providers = [check_provider(name, checks.of(name), reproduce, left_out_cases=left_out_cases) for name in names]
+    status = exit_status(providers, interrupted=checks.interrupted)
     if as_json:
         answer = CheckAnswer(
             operator=plan.sweep.operator,
             device=plan.catalog.device.name,
             seed=plan.sweep.measure.seed,
             passed=status is ExitStatus.OK,
-            interrupted=interrupted,
+            interrupted=checks.interrupted,
             providers=providers,
             exit_status=status,
         )
         terminal.write_text(answer.model_dump_json(by_alias=True, indent=1) + "\n")
         return status
-    print_checks(rows, plan)
-    if interrupted:
-        print(f"Interrupted after {len({row.case.label for row in rows})} of {len(tasks)} cases.")
+    print_checks(checks.rows, plan)
+    if checks.interrupted:
+        print(f"Interrupted after {len(tasks) - left_out_cases} of {len(tasks)} cases.")
     return status
-
-
-def _first_failures(rows: Sequence[Row]) -> str:
-    """`; short wrong, raises error`: the configurations that failed in a case, and how first."""
-    failed: dict[str, str] = {}
-    for row in rows:
-        if row.status.failed:
-            failed.setdefault(row.configuration_name, row.status.value)
-    words = ", ".join(f"{name} {status}" for name, status in failed.items())
-    return f"; {words}" if failed else ""
 
 
 def print_checks(rows: Sequence[Row], plan: Plan) -> None:

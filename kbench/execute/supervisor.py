@@ -50,7 +50,8 @@ class WorkerSupervisor:
     """Measures on a device of the catalog, or on the worker's current device without one. Starts no worker yet. Use it with
     `with`: it ends the worker.
 
-    `place` names the device in messages, and `note` receives the workers' notes.
+    `place` names the device in messages, and `note` receives the workers' notes. With `candidates`, configurations are
+    checked in the worker of that supervisor. This one's worker knows none of them: it draws inputs, and judges outputs.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class WorkerSupervisor:
         *,
         device: DeviceInfo | None = None,
         place: str = "",
+        candidates: WorkerSupervisor | None = None,
     ) -> None:
         self._request, self._note, self._device, self._place = request, note, device, place
+        self._candidates = candidates
         self._session: int | None = None
         self._stopped = False
         self._worker: Worker | None = None
@@ -119,37 +122,20 @@ class WorkerSupervisor:
             if isinstance(answer, Fault):
                 raise blame(answer)
 
-    def check(
-        self,
-        task: Task,
-        listener: Listener,
-        *,
-        without_edges: bool = False,
-        candidates: WorkerSupervisor | None = None,
-        folder: str = "",
-    ) -> Iterator[Row]:
+    def check(self, task: Task, listener: Listener, *, without_edges: bool = False) -> Iterator[Row]:
         """Yield a row per configuration and edge input, or for random inputs alone. A configuration that kills the worker on
-        an edge input gets a row that says so, and the others follow. After two such inputs in a row the rest is not tried,
-        unless the task says so. An edge input on which the reference kills it is left out.
-
-        With `candidates`, the configurations run in the worker of that supervisor. This one's worker knows none of them: it
-        draws the inputs, and judges the outputs. The folder is for memory that both see.
+        an edge input gets a row that says so, and the others follow. After two such inputs in a row the rest is not tried. An
+        edge input on which the reference kills it is left out.
 
         Raises ConfigError when a function of the operator fails on random inputs, and WorkerFailed."""
-        asked = replace(task, requirements={}) if candidates else task  # they name what the configurations are made of
-        edges = () if without_edges else self.ready(asked).catalog.operators[task.case.operator].edges[task.case.mode]
+        edges = () if without_edges else self.ready(task).catalog.operators[task.case.operator].edges[task.case.mode]
         rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
         left_out: list[tuple[str, str]] = []
         unblamed = 0
-        while left := [
-            configuration for configuration in task.configurations if self._is_checked(configuration, task, rows)
-        ]:
+        while left := [tried for tried in task.configurations if self._is_checked(tried, task, rows)]:
             some = replace(task, configurations=tuple(left))
-            request = CheckRequest(
-                replace(asked, configurations=some.configurations), (*rows, *left_out), without_edges, folder
-            )
             try:
-                for event in self._answers(request, some, listener, candidates):
+                for event in self._answers(CheckRequest(some, (*rows, *left_out), without_edges), listener):
                     for row in event.rows if isinstance(event, Rows) else ():
                         rows[row.configuration_name, row.edge] = row
                         self._deaths.pop(row.configuration_name, None)
@@ -161,45 +147,46 @@ class WorkerSupervisor:
                     unblamed += 1
                     if unblamed == MOST_UNBLAMED:
                         raise
-                    continue
-                edge = lost.step.edge
-                if lost.step.step == COMPUTE:
-                    what = f"the reference on {edge} inputs: {lost.reason}"
-                    if edge == RANDOM:
-                        raise blame(Fault(f"operator {task.case.operator}", what)) from None
-                    listener.note(f"{task.case.label}: left out {what}")
-                    left_out += [(configuration.name, edge) for configuration in left]
-                    continue
-                guilty = left[lost.step.index]
-                if (guilty.name, edge) in rows:
-                    raise  # not caused by an edge input: it would happen again and again
-                self._add_death(guilty, f"{edge} of {task.case.label}", lost)
-                rows[guilty.name, edge] = replace(make_failed_row(task, guilty, lost.status, lost.reason), edge=edge)
-                yield rows[guilty.name, edge]
-        for configuration in task.configurations:
-            if not_tried := self._not_tried(configuration, task):
+                elif lost.step.step == COMPUTE:
+                    self._leave_out(task, lost.step.edge, lost, listener)
+                    left_out += [(tried.name, lost.step.edge) for tried in left]
+                else:
+                    guilty, edge = left[lost.step.index], lost.step.edge
+                    if (guilty.name, edge) in rows:
+                        raise  # not caused by an edge input: it would happen again and again
+                    self._add_death(guilty, f"{edge} of {task.case.label}", lost)
+                    row = replace(make_failed_row(task, guilty, lost.status, lost.reason), edge=edge)
+                    rows[guilty.name, edge] = row
+                    yield row
+        for tried in task.configurations:
+            if not_tried := self._not_tried(tried, task):
                 for edge in (RANDOM, *edges):
-                    if (configuration.name, edge) not in rows:
+                    if (tried.name, edge) not in rows:
                         yield replace(not_tried, edge=edge)
 
-    def read_clock(self, request: ClockRequest, listener: Listener, candidates: WorkerSupervisor) -> ClockReading:
-        """What the clock of this worker says of a configuration that runs in the worker of another supervisor, or here."""
+    def _leave_out(self, task: Task, edge: str, lost: WorkerFailed, listener: Listener) -> None:
+        """Say that inputs on which the reference has ended the worker are left out. Raises ConfigError for random inputs."""
+        what = f"the reference on {edge} inputs: {lost.reason}"
+        if edge == RANDOM:
+            raise blame(Fault(f"operator {task.case.operator}", what)) from None
+        listener.note(f"{task.case.label}: left out {what}")
+
+    def read_clock(self, request: ClockRequest, listener: Listener) -> ClockReading:
+        """What the clock of this worker says of a configuration that runs in the worker of the candidates, or here."""
         reading = ClockReading()
         try:
-            for event in self._answers(request, request.task, listener, candidates):
+            for event in self._answers(request, listener):
                 reading = event if isinstance(event, ClockReading) else reading
         except (WorkerFailed, DeviceGone):
             self._end_worker()
         return reading
 
-    def _answers(
-        self, request: CheckRequest | ClockRequest, task: Task, listener: Listener, candidates: WorkerSupervisor | None
-    ) -> Iterator[Message]:
+    def _answers(self, request: CheckRequest | ClockRequest, listener: Listener) -> Iterator[Message]:
         """What the worker answers. If the configurations run in another worker, it asks that for their calls."""
         worker, fault = self.ready(request.task), None
         for event in worker.ask(request):
-            if candidates and isinstance(event, CallRequest):
-                worker.reply(candidates.call(task, event, listener))
+            if self._candidates and isinstance(event, CallRequest):
+                worker.reply(self._candidates.call(event, listener))
                 continue
             fault = event if isinstance(event, Fault) else fault
             listener.event(event, self._place)
@@ -207,9 +194,9 @@ class WorkerSupervisor:
         if fault:
             raise blame(fault)
 
-    def call(self, task: Task, request: CallRequest, listener: Listener) -> Delivered:
+    def call(self, request: CallRequest, listener: Listener) -> Delivered:
         """What a configuration delivers on inputs of another worker. A process that dies is its end."""
-        configuration = task.configurations[request.index]
+        task, [configuration] = request.task, request.task.configurations
         if not_tried := self._not_tried(configuration, task):
             return Delivered(not_tried.status, not_tried.reason)
         delivered = Delivered(Status.ERROR, "its worker process delivered nothing")
@@ -253,7 +240,8 @@ class WorkerSupervisor:
                 if starts == MOST_STARTS:
                     raise DeviceGone(lost.reason) from None
         assert self._worker
-        check_fit(self._worker.catalog, task, self._device)
+        if self._candidates is None:  # otherwise the plan names what another worker has
+            check_fit(self._worker.catalog, task, self._device)
         return self._worker
 
     def _end_worker(self) -> None:

@@ -20,24 +20,22 @@ from kbench import interrupts
 from kbench.analysis import analyse
 from kbench.config.load import Config
 from kbench.config.resolve import Sweep
-from kbench.errors import ConfigError, ExitStatus, SourceLocation, UsageError
+from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.plan import Plan, find_extremes, make_plan, requirements, spread_cases
-from kbench.execute.prepare import prepare, try_operator
+from kbench.execute.plan import Plan, make_plan, spread_cases
+from kbench.execute.prepare import prepare
 from kbench.execute.run import RunOptions, execute
-from kbench.execute.worker import WorkerFailed
-from kbench.judging.answer import JudgeAnswer, exit_status, judge_provider
+from kbench.judging.answer import JudgeAnswer, JudgedProvider, exit_status, judge_provider
+from kbench.judging.checks import Checks, check_in_cases
 from kbench.judging.claims import held_against_clock
 from kbench.judging.ledger import Timing, contend
 from kbench.judging.profile import profile_of
-from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.judging.speeds import against, gaps
 from kbench.judging.two_workers import TwoWorkers
 from kbench.protocol import Catalog, ClockReading
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Role
 from kbench.sources.source_config import SourceConfig, load_source_or_config
-from kbench.text.printable import printable
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -46,29 +44,13 @@ Note = Callable[[str], None]
 CASES = 12
 """How many cases of a config are timed, if the user chooses none with `--set` or `--profile`."""
 
-FAULT_SHOWN = 200
-"""The most characters of the fault of a random shape that a note has."""
-
-BEYOND_S = 15.0
-"""How long the reference may take for the shape beyond 2^31 elements. One that loops over rows in Python takes hours."""
-
 SEEDS = 10**12
 """Seeds are drawn from the system's randomness below this number: nobody foresees the shapes and the inputs."""
 
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """What the caller of a judgement chooses.
-
-    against      a built-in config, a config file, or a problem of another benchmark
-    providers    the providers to judge; none: all that the file registers
-    baselines    the providers to compare with; none: those of the config
-    shapes       the number of random shapes
-    seed         of the shapes and the inputs; None: a new one
-    min_speedup  how many times as fast as each baseline a provider has to be to pass
-    out          the folder for the results of the timing; None: they are not kept
-    champion     the file of the provider that the judged one has to beat, with the folder of the ledger
-    """
+    """The options of `kbench judge`, which says what they are."""
 
     against: str
     providers: Sequence[str] = ()
@@ -87,58 +69,59 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
     trusted = load_source_or_config(Path(options.against), sets=options.sets, profile=options.profile).plugins
-    with TwoWorkers(config.plugins, trusted, config.source, note) as workers:
-        return _judge(workers, config, file, options, note)
-
-
-def _judge(
-    workers: TwoWorkers, config: Config | SourceConfig, file: Path, options: JudgeOptions, note: Note
-) -> JudgeAnswer:
-    with interrupts.once():
-        catalog = workers.start()
-        plan = make_plan(config.resolve(catalog), catalog)
-        sweep = plan.sweep
-        names = _judged_names(sweep, file, catalog, options.providers)
-        champion = _champion(sweep, catalog, names, options)
-        requested = list(filter(None, [champion, *options.baselines]))
-        baselines = _baselines(sweep, file, catalog, requested)
-        note(f"{sweep.operator} on {plan.catalog.device.name}: {', '.join(names)} of {file.name}")
-        checks = _check(workers, catalog, plan, names, options.shapes, note)
-    judged = partial(
-        judge_provider,
-        reproduce=partial(command_again, options.against, [file], sweep.measure.seed),
-        config_cases=set(sweep.cases),
-        left_out_cases=checks.left_out_cases,
-        min_speedup=0.0 if champion and options.min_speedup is None else options.min_speedup,
-    )
-    correct = [name for name in names if judged(name, checks.rows[name]).correct]
-    if workers.why_in_one_process(sweep.operator):
-        workers.stop()  # the device may take only one process
-    timing = Timing()
-    with tempfile.TemporaryDirectory(prefix="kbench-") as scratch:
-        beside = [sweep.baseline, *baselines] if champion and sweep.baseline else baselines
-        timed = TimedConfig(config, list(dict.fromkeys([*beside, *correct])), one_session=champion is not None)
-        if correct and champion and options.ledger:
+    with (
+        TwoWorkers(config.plugins, trusted, config.source, note) as workers,
+        tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
+    ):
+        with interrupts.once():
+            catalog = workers.start()
+            plan = make_plan(config.resolve(catalog), catalog)
+            sweep = plan.sweep
+            entrants = _entrants(sweep, catalog, file, options)
+            note(f"{sweep.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
+            workers.settle(sweep.operator)
+            checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note)
+        judged = partial(
+            judge_provider,
+            reproduce=partial(command_again, options.against, [file], sweep.measure.seed),
+            config_cases=set(sweep.cases),
+            min_speedup=0.0 if entrants.champion and options.min_speedup is None else options.min_speedup,
+            left_out_cases=checks.left_out_cases,
+        )
+        correct = [name for name in entrants.judged if judged(name, checks.of(name)).correct]
+        if not workers.apart:
+            workers.stop()  # the device may take only one process
+        timed = TimedConfig(config, list(dict.fromkeys([*entrants.compared, *correct])))
+        timing = Timing()
+        if correct and entrants.champion and options.ledger:
             fresh = replace(timed, config=_load(file, options, secrets.randbelow(SEEDS)))
-            timing = contend([timed, fresh], correct[0], champion, options.ledger, note)
-        elif correct and baselines:
+            timing = contend([timed, fresh], correct[0], entrants.champion, options.ledger, note)
+        elif correct and entrants.baselines:
             timing = _time(timed, options.out or Path(scratch), note)
-        if timing.rows and not timing.interrupted and not workers.why_in_one_process(sweep.operator):
+        if timing.rows and not timing.interrupted and workers.apart:
             timing = replace(timing, rows=_held(workers, plan, timed.resolve(catalog), timing.rows, correct, note))
-        analysis = analyse(timing.rows, sweep.baseline)
-        providers = []
-        for name in names:
-            speeds = [speed for baseline in baselines if (speed := against(analysis, sweep.info, name, baseline))]
-            lacking = [gaps(analysis, name, baseline, named=bool(requested)) for baseline in baselines]
-            verdict = judged(
-                name,
-                [*checks.rows[name], *rows_of(timing.rows, name)],
-                baselines=speeds,
-                not_compared=[gap for of_baseline in lacking for gap in of_baseline],
-                profile=profile_of(name, timing.rows, speeds, timing.csv),
-                contest=timing.contest,
-            )
-            providers.append(verdict)
+        return _answer(file, plan, entrants, checks, timing, judged)
+
+
+def _answer(
+    file: Path, plan: Plan, entrants: Entrants, checks: Checks, timing: Timing, judged: Callable[..., JudgedProvider]
+) -> JudgeAnswer:
+    """What follows from the checks and the times. `judged` is the verdict on a provider, from its rows."""
+    sweep = plan.sweep
+    analysis = analyse(timing.rows, sweep.baseline)
+    providers = []
+    for name in entrants.judged:
+        speeds = [speed for other in entrants.baselines if (speed := against(analysis, sweep.info, name, other))]
+        lacking = [gaps(analysis, name, other, named=entrants.baselines_named) for other in entrants.baselines]
+        verdict = judged(
+            name,
+            [*checks.of(name), *rows_of(timing.rows, name)],
+            baselines=speeds,
+            not_compared=[gap for of_baseline in lacking for gap in of_baseline],
+            profile=profile_of(name, timing.rows, speeds, timing.csv),
+            contest=timing.contest,
+        )
+        providers.append(verdict)
     interrupted = checks.interrupted or timing.interrupted
     status = exit_status(providers, interrupted=interrupted)
     return JudgeAnswer(
@@ -161,7 +144,7 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config | SourceConfig
     """The config with this seed, unless `--set seed=` gives another one, and with the files of the candidate and the
     champion."""
     files = [file, *filter(None, [options.champion])]
-    sets = [f"seed={seed}", *options.sets]
+    sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]  # a ledger adds sessions
     plugins = [str(path) for path in files]
     config = load_source_or_config(Path(options.against), sets=sets, profile=options.profile, plugins=plugins)
     if isinstance(config, SourceConfig):
@@ -170,18 +153,33 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config | SourceConfig
     return replace(config, places={**config.places, **places})
 
 
-def _champion(sweep: Sweep, catalog: Catalog, names: Sequence[str], options: JudgeOptions) -> str | None:
-    """The name of the champion. Raises UsageError unless there are one champion and one candidate."""
-    if options.champion is None:
-        return None
-    champions = _judged_names(sweep, options.champion, catalog, ())
+@dataclass(frozen=True)
+class Entrants:
+    """The names of the configurations that are judged, of the champion, of the baselines that count, which the user may have
+    named, and of all that are timed beside those that are right."""
+
+    judged: Sequence[str]
+    champion: str | None
+    baselines: Sequence[str]
+    baselines_named: bool
+    compared: Sequence[str]
+
+
+def _entrants(sweep: Sweep, catalog: Catalog, file: Path, options: JudgeOptions) -> Entrants:
+    """Raises UsageError unless there are one champion and one candidate, if the options name a champion."""
+    judged = _judged_names(sweep, file, catalog, options.providers)
+    champions = _judged_names(sweep, options.champion, catalog, ()) if options.champion else []
     if len(champions) > 1:
         raise UsageError(
             f"--champion {options.champion}: registers {list_words(champions)}; a champion is one provider"
         )
-    if len(names) > 1:
-        raise UsageError(f"--champion needs one candidate, not {list_words(names)}; name one with --provider")
-    return champions[0]
+    if champions and len(judged) > 1:
+        raise UsageError(f"--champion needs one candidate, not {list_words(judged)}; name one with --provider")
+    requested = [*champions, *options.baselines]
+    baselines = _baselines(sweep, file, catalog, requested)
+    champion = next(iter(champions), None)
+    compared = [sweep.baseline, *baselines] if champion and sweep.baseline else baselines
+    return Entrants(judged, champion, baselines, bool(requested), compared)
 
 
 def command_again(config: str, plugins: Sequence[str | Path], seed: int, row: Row) -> str:
@@ -241,70 +239,6 @@ def _judged_names(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequenc
     ]
 
 
-@dataclass
-class Checks:
-    """What the checks have shown: the rows of each provider. Cases are left out when each provider has failed, or after
-    Ctrl-C."""
-
-    rows: dict[str, list[Row]]
-    random_shapes: int
-    left_out_cases: int
-    interrupted: bool = False
-
-
-def _check(workers: TwoWorkers, catalog: Catalog, plan: Plan, names: Sequence[str], count: int, note: Note) -> Checks:
-    """Check each provider on edge inputs. When each has failed in a case, the others are left out: their authors know enough
-    to go on."""
-    sweep = plan.sweep
-    judged = tuple(configuration for configuration in sweep.configurations if configuration.name in names)
-    required = requirements(catalog, sweep.operator, {configuration.provider for configuration in judged})
-    like = replace(plan.tasks[0], configurations=judged, requirements=required)
-    first = [replace(like, case=case) for case in find_extremes(sweep)]
-    accelerated = plan.catalog.device.type != "cpu"
-    try_operator(workers.try_operator, first, sweep)
-    drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=accelerated)
-    shapes = [replace(like, case=case) for case in drawn]
-    memory_bytes = catalog.memory_bytes if accelerated and count else None
-    beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=sweep.measure.seed)
-    hasty = like.settings.model_copy(update={"timeout_s": min(like.settings.timeout_s, BEYOND_S)})
-    last = [replace(like, case=beyond, settings=hasty)] if beyond else []
-    tasks = [*first, *shapes, *last]
-    checks = Checks({name: [] for name in names}, len(shapes) + len(last), len(tasks))
-    if reason := workers.why_in_one_process(sweep.operator):
-        note(f"one process runs the file and judges it, and no other clock holds its times: {reason}")
-    note(f"checking {plural(len(first), 'case')} of the config and {plural(checks.random_shapes, 'random shape')}")
-    refused: list[str] = []
-    try:
-        with progress.make_progress(tasks) as display:
-            for task in tasks:
-                display.begin(task)
-                done = "checked"
-                try:
-                    for row in workers.check(task, display, sweep.info, without_edges=task in last):
-                        if task in last and row.status is Status.OOM:
-                            done = f"left out: {row.configuration_name}: {row.reason}"
-                            continue
-                        checks.rows[row.configuration_name].append(row)
-                except (ConfigError, WorkerFailed) as fault:  # of the operator
-                    done = "left out"
-                    if task in first:
-                        display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out")
-                        display.advance(task, done)
-                        continue
-                    refused.append(str(fault))
-                display.advance(task, done)
-                checks.left_out_cases -= 1
-                if all(any(row.status.failed for row in rows) for rows in checks.rows.values()):
-                    break
-    except KeyboardInterrupt:
-        checks.interrupted = True
-    if refused:
-        checks.random_shapes -= len(refused)
-        reason = printable(refused[0], FAULT_SHOWN)
-        note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
-    return checks
-
-
 def _held(
     workers: TwoWorkers, plan: Plan, timed: Sweep, rows: Sequence[Row], names: Sequence[str], note: Note
 ) -> list[Row]:
@@ -313,7 +247,7 @@ def _held(
 
     def read(row: Row, claimed_ms: float, here: bool) -> ClockReading:
         task = replace(plan.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
-        return workers.read_clock(replace(task, requirements={}), claimed_ms, display, here=here)
+        return workers.read_clock(task, claimed_ms, display, here=here)
 
     note("holding the times against the clock of another process")
     with progress.make_progress(()) as display:
@@ -327,7 +261,6 @@ class TimedConfig:
 
     config: Config | SourceConfig
     names: Sequence[str]
-    one_session: bool = False
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -341,8 +274,6 @@ class TimedConfig:
         sweep = replace(self.config, only=(",".join(self.names),)).resolve(catalog)
         configurations = random.SystemRandom().sample(sweep.configurations, len(sweep.configurations))
         sweep = replace(sweep, configurations=tuple(configurations))
-        if self.one_session:
-            sweep = replace(sweep, measure=sweep.measure.model_copy(update={"sessions": 1}))
         return sweep if self.config.chooses_cases else replace(sweep, cases=spread_cases(sweep, CASES))
 
 

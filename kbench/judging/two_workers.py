@@ -27,21 +27,20 @@ NEEDED_BYTES = 2**30
 
 
 class TwoWorkers:
-    """The workers, which import these plug-ins and load the problem, if there is one. Use it with `with`: it ends them.
-
-    On a device that takes only one process, one worker runs the candidates and judges them."""
+    """The workers, which import these plug-ins and load the problem, if there is one. Use it with `with`: it ends them."""
 
     def __init__(
         self, plugins: Sequence[str], trusted_plugins: Sequence[str], source: str, note: Callable[[str], None]
     ) -> None:
-        self._requests = [CatalogRequest(tuple(names), source, NEEDED_BYTES) for names in (plugins, trusted_plugins)]
         self._note = note
-        self._candidates, self._judge = self._supervisors(*self._requests)
         self._folder = tempfile.TemporaryDirectory(prefix="kbench-")
+        self._request = CatalogRequest(tuple(plugins), source, NEEDED_BYTES)
+        self._trusted_request = CatalogRequest(tuple(trusted_plugins), source, NEEDED_BYTES, self._folder.name)
+        self._candidates = WorkerSupervisor(self._request, note)
+        self._judge = WorkerSupervisor(self._trusted_request, note, candidates=self._candidates)
         self._judge_catalog: Catalog | None = None  # None: the device takes only one process
-
-    def _supervisors(self, *requests: CatalogRequest) -> list[WorkerSupervisor]:
-        return [WorkerSupervisor(request, self._note) for request in requests]
+        self.apart = True
+        """Whether the second worker judges. Otherwise the worker of the candidates does."""
 
     def __enter__(self) -> TwoWorkers:
         return self
@@ -59,57 +58,42 @@ class TwoWorkers:
         """The catalog of the worker that judges, with the providers of the other. The file of the candidates may say nothing of
         an operator, unless it defines that. Raises WorkerLost."""
         try:
-            catalog, judge = self._start_both(self._candidates, self._judge)
+            catalog, judge = _start_both(self._candidates, self._judge)
         except WorkerLost:
             self.stop()
             if self._device_takes_two():
                 raise
-            self._candidates, self._judge = self._supervisors(*self._requests)
+            self._candidates = WorkerSupervisor(self._request, self._note)
             return self._candidates.start()
         self._judge_catalog = judge
         described = {name: replace(info, providers=catalog.providers(name)) for name, info in judge.operators.items()}
         return replace(judge, operators={**catalog.operators, **described}, plugin_errors=catalog.plugin_errors)
 
-    def _start_both(self, candidates: WorkerSupervisor, judge: WorkerSupervisor) -> tuple[Catalog, Catalog]:
-        """Start both at the same time. Raises WorkerLost."""
-
-        def start_judge() -> None:
-            with suppress(WorkerLost, DeviceGone):  # it is started again below
-                judge.start()
-
-        starting = threading.Thread(target=start_judge, daemon=True)
-        starting.start()
-        try:
-            catalog = candidates.start()
-        finally:
-            starting.join()
-        return catalog, judge.start()
-
     def _device_takes_two(self) -> bool:
         """Whether two processes can use the device that do not import the file: what that does to the other decides nothing."""
-        first, second = self._supervisors(self._requests[1], self._requests[1])
+        first, second = (WorkerSupervisor(self._trusted_request, self._note) for _ in range(2))
         with first, second:
             try:
-                self._start_both(first, second)
+                _start_both(first, second)
             except WorkerLost:
                 return False
         return True
 
-    def why_in_one_process(self, operator: str) -> str:
-        """Why the process of the candidates judges them. Empty if another one does."""
+    def settle(self, operator: str) -> None:
+        """Decide who judges the providers of an operator, and say why if it is the process that runs them."""
+        why = ""
         if self._judge_catalog is None:
-            return "the device takes one process at a time (compute mode EXCLUSIVE_PROCESS, or too little free memory for two)"
-        if operator not in self._judge_catalog.operators:
-            return f"the file defines {operator}; to judge it apart, define that in a file that the config names under plugins:"
-        return ""
+            why = "the device takes one process at a time (compute mode EXCLUSIVE_PROCESS, or too little free memory for two)"
+        elif operator not in self._judge_catalog.operators:
+            why = f"the file defines {operator}; to judge it apart, define that in a file that the config names under plugins:"
+        self.apart = not why
+        if why:
+            self._note(f"one process runs the file and judges it, and no other clock holds its times: {why}")
 
     def check(self, task: Task, listener: Listener, info: OperatorInfo, *, without_edges: bool) -> Iterator[Row]:
         """Rows as `WorkerSupervisor.check` yields them."""
-        if self.why_in_one_process(task.case.operator) or info.tensor_bytes(task.case) > self._most_bytes():
-            return self._candidates.check(task, listener, without_edges=without_edges)
-        return self._judge.check(
-            task, listener, without_edges=without_edges, candidates=self._candidates, folder=self._folder.name
-        )
+        apart = self.apart and info.tensor_bytes(task.case) <= self._most_bytes()
+        return (self._judge if apart else self._candidates).check(task, listener, without_edges=without_edges)
 
     def _most_bytes(self) -> int:
         catalog = self._judge_catalog
@@ -119,13 +103,27 @@ class TwoWorkers:
 
     def read_clock(self, task: Task, claimed_ms: float, listener: Listener, *, here: bool) -> ClockReading:
         """What the clock of the process that judges says of the only configuration of a task, which runs there if `here`."""
-        request = ClockRequest(task, claimed_ms, here, self._folder.name)
-        reading = self._judge.read_clock(request, listener, self._candidates)
+        reading = self._judge.read_clock(ClockRequest(task, claimed_ms, here), listener)
         if reading.least_ms is None and (here or not reading.wrong):
             self._note(f"{task.case.label}: no other clock could take the time of {task.configurations[0].name}")
         return reading
 
     def try_operator(self, task: Task) -> None:
         """Call the operator's own functions, as `WorkerSupervisor.try_operator` does."""
-        worker = self._candidates if self.why_in_one_process(task.case.operator) else self._judge
-        worker.try_operator(replace(task, requirements={}))
+        (self._judge if self.apart else self._candidates).try_operator(task)
+
+
+def _start_both(candidates: WorkerSupervisor, judge: WorkerSupervisor) -> tuple[Catalog, Catalog]:
+    """Start both at the same time. Raises WorkerLost."""
+
+    def start_judge() -> None:
+        with suppress(WorkerLost, DeviceGone):  # it is started again below
+            judge.start()
+
+    starting = threading.Thread(target=start_judge, daemon=True)
+    starting.start()
+    try:
+        catalog = candidates.start()
+    finally:
+        starting.join()
+    return catalog, judge.start()

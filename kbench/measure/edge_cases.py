@@ -15,29 +15,25 @@ from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import preparer_of
-from kbench.measure.correctness.check import Delivery, deliver, equal, judge_delivery, once
+from kbench.measure.correctness.check import Delivery, deliver, equal, judge_delivery
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import CONSTANT, Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.memory import INTEGERS, marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.passed_tensors import SharedMemory, at, elements, lay_out, read_tensors
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import (
     COMPUTE,
     NO_INDEX,
     RANDOM,
-    CallRequest,
     Configuration,
-    Delivered,
     Measure,
     Message,
     Rows,
     StepBegun,
     StepEnded,
-    Task,
 )
 from kbench.results.case import FORWARD, FULL, Case, format_params
 from kbench.results.row import Row
@@ -68,7 +64,7 @@ def check_edges(
     device: Device,
     emit: Emit,
     guard: Guard | None = None,
-    elsewhere: OtherWorker | None = None,
+    elsewhere: DeliverElsewhere | None = None,
 ) -> None:
     """Run the configurations on random inputs and then, unless `without_edges`, on every edge case: the operator's own, or the
     common ones if it has none.
@@ -78,53 +74,40 @@ def check_edges(
 
     Raises OperatorFault, and DeviceLost as measuring a case does.
     """
-    common = common_edges(operator, case.mode)
     guard = guard or Guard()
     guard.watch(operator)
-    candidates = list(enumerate(configurations))
-    random: Expected | None = None
-    right: dict[int, set[Digest]] = {index: set() for index, _ in candidates}
-    reference_s = 0.0
+    candidates = dict(enumerate(configurations))
+    right: dict[int, set[Digest]] = {index: set() for index in candidates}
+    trials = Trials(operator, case, settings, device, emit)
     for edge_name in (RANDOM, *(() if without_edges else edge_names(operator, case.mode))):
-        members = [
-            (index, configuration) for index, configuration in candidates if (configuration.name, edge_name) not in skip
-        ]
+        members = [index for index, tried in candidates.items() if (tried.name, edge_name) not in skip]
         if not members:
             continue
-        edge = common.get(edge_name)
-        if operator.source and reference_s > REFERENCE_S:
-            taken = f"the reference has taken {reference_s:.0f} s"
+        if operator.source and trials.reference_s > REFERENCE_S:
+            taken = f"the reference has taken {trials.reference_s:.0f} s"
             print(f"kbench: {case.label}: {edge_name} and later edge inputs left out: {taken}", file=sys.stderr)
             break
-        edge_case = edge.case(case) if edge else case
-        begun = time.monotonic()
-        emit(StepBegun(NO_INDEX, "the reference", COMPUTE, settings.timeout_s, edge_name))
-        made = _edge_trial(Definition(operator, edge_case), edge_name, edge, device, settings.seed, random)
-        device.synchronize()  # whatever its kernels have broken is no fault of a provider
-        emit(StepEnded(NO_INDEX))
-        reference_s += time.monotonic() - begun
-        if made is None:
+        trial = trials.trial(edge_name)
+        if trial is None:
             continue
-        trial = made if isinstance(made, EdgeTrial) else None
-        if edge_name == RANDOM and trial:
-            random = trial.expected
-        if edge_name == RANDOM and trial and not without_edges and _is_constant(trial, device, settings.seed):
+        shapes = "" if isinstance(trial, str) else _other_shapes(operator, case, trial.expected.inputs)
+        if edge_name == RANDOM and not isinstance(trial, str) and not without_edges and trials.constant(trial):
             print(f"kbench: {case.label}: {CONSTANT}", file=sys.stderr)
-        steps = Steps(device, partial(_emit, emit, edge_name), guard)
-        for index, configuration in members:
-            contender = Contender.of(index, configuration, operator)
-            if isinstance(made, str):
-                contender.end(Status.OOM, made)
-            elif elsewhere:
-                elsewhere.check(contender, made, edge_name, right[index])
-            else:
+        steps = Steps(device, partial(emit_edge, emit, edge_name), guard)
+        for index in members:
+            contender = Contender.of(index, configurations[index], operator)
+            if isinstance(trial, str):
+                contender.end(Status.OOM, trial)
+            elif elsewhere is None:
                 with steps.step(contender, "build", settings.build_timeout_s):
-                    _check(contender, edge_case, made, device, right[index])
-            shapes = _other_shapes(operator, case, trial.expected.inputs) if trial else ""
-            row = replace(_row(case, configuration, contender), edge=edge_name, shapes=shapes)
+                    delivery = deliver_trial(contender, trial.expected, trial.values(), device)
+                    _judge(contender, trial.expected, delivery, right[index])
+            else:
+                _judge(contender, trial.expected, elsewhere(contender, trial, edge_name), right[index])
+            row = replace(_row(case, configurations[index], contender), edge=edge_name, shapes=shapes)
             emit(Rows((row,)))
             if edge_name == RANDOM and row.status.declined:
-                candidates.remove((index, configuration))
+                del candidates[index]
 
 
 @dataclass(frozen=True)
@@ -145,62 +128,78 @@ class EdgeTrial:
         return values
 
 
-def _edge_trial(
-    definition: Definition, name: str, edge: Edge | None, device: Device, seed: int, random: Expected | None
-) -> EdgeTrial | str | None:
-    """The inputs of this name, or why they do not fit into memory. None if a common edge is not for this operator. Raises
-    OperatorFault."""
-    try:
-        return _trial(definition, name, edge, device, seed, random)
-    except OperatorFault:  # a common edge is for those operators only that accept it
-        if edge is None:
-            raise
-        return None
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-        return f"the case's inputs and reference do not fit into memory: {message(error)}"
+DeliverElsewhere = Callable[[Contender, EdgeTrial, str], Delivery | None]
+"""What a contender delivers on the inputs of a trial with this name, in another worker. None if that ends the contender."""
 
 
-def _trial(
-    definition: Definition, name: str, edge: Edge | None, device: Device, seed: int, random: Expected | None
-) -> EdgeTrial | None:
-    """The inputs of this name, which are those of a common edge or not. None if a common edge is not for this operator. Raises
-    OperatorFault, and what torch raises if memory runs out. `random` is what is expected for random inputs, if that is known:
-    many edges only lay the same values out in another way."""
-    case, drawn = definition.case, Inputs(definition, device, seed)
+class Trials:
+    """Makes the trials of a case. `reference_s` is how long that has taken."""
 
-    def inputs() -> tuple[Tensor, ...] | None:
-        values = drawn.draw(RANDOM)
+    def __init__(self, operator: Operator, case: Case, settings: Measure, device: Device, emit: Emit) -> None:
+        self._operator, self._case, self._settings, self._device, self._emit = operator, case, settings, device, emit
+        self._common = common_edges(operator, case.mode)
+        self._random: Expected | None = None
+        self.reference_s = 0.0
+
+    def trial(self, name: str) -> EdgeTrial | str | None:
+        """The trial of this name, or why it does not fit into memory. None if a common edge is not for this operator. Raises
+        OperatorFault."""
+        edge = self._common.get(name)
+        begun = time.monotonic()
+        self._emit(StepBegun(NO_INDEX, "the reference", COMPUTE, self._settings.timeout_s, name))
+        trial: EdgeTrial | str | None = None
+        try:
+            trial = self._make(name, edge)
+        except OperatorFault:  # a common edge is for those operators only that accept it
+            if edge is None:
+                raise
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            trial = f"the case's inputs and reference do not fit into memory: {message(error)}"
+        self._device.synchronize()  # whatever its kernels have broken is no fault of a provider
+        self._emit(StepEnded(NO_INDEX))
+        self.reference_s += time.monotonic() - begun
+        if name == RANDOM and isinstance(trial, EdgeTrial):
+            self._random = trial.expected
+        return trial
+
+    def _make(self, name: str, edge: Edge | None) -> EdgeTrial | None:
+        """Many edges only lay the values of the random inputs out in another way. Their expected values are known."""
+        case = edge.case(self._case) if edge else self._case
+        definition = Definition(self._operator, case)
+        drawn = Inputs(definition, self._device, self._settings.seed)
+
+        def inputs() -> tuple[Tensor, ...] | None:
+            values = drawn.draw(RANDOM)
+            if edge:
+                return edge.inputs(case, values)  # with the gradients of the outputs
+            return values if name == RANDOM else definition.edge(name, values, drawn)
+
+        values = inputs()
+        if values is None:
+            return None
+        own, random = [x.clone() for x in values], self._random
+        if random and random.definition.case == case and all(map(equal, own, random.inputs)):
+            random.of(own).compute()  # whether the reference accepts them
+            expected = random
+        else:
+            expected = Expected(definition, own, keep_bytes(self._device.free_bytes()))
+            expected.compute()
         if edge:
-            return edge.inputs(case, values)  # with the gradients of the outputs
-        return values if name == RANDOM else definition.edge(name, values, drawn)
+            definition.check_shapes(expected.shapes)
+            if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
+                return None
+            nearby = edge.nearby(case, values) if edge.nearby else None
+            if nearby is not None and not _agree(expected, expected.of(nearby)):
+                return None
+        return EdgeTrial(definition, inputs, expected)
 
-    values = inputs()
-    if values is None:
-        return None
-    own = [x.clone() for x in values]
-    if random and random.definition.case == case and all(map(equal, own, random.inputs)):
-        random.of(own).compute()  # whether the reference accepts them
-        expected = random
-    else:
-        expected = Expected(definition, own, keep_bytes(device.free_bytes()))
-        expected.compute()
-    if edge:
-        definition.check_shapes(expected.shapes)
-        if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
-            return None
-        nearby = edge.nearby(case, values) if edge.nearby else None
-        if nearby is not None and not _agree(expected, expected.of(nearby)):
-            return None
-    return EdgeTrial(definition, inputs, expected)
-
-
-def _is_constant(trial: EdgeTrial, device: Device, seed: int) -> bool:
-    """Whether the outputs are the same for another draw of the inputs."""
-    other = trial.expected.of(Inputs(trial.definition, device, seed).draw("second"))
-    other.compute()
-    return trial.expected.same_as(other)
+    def constant(self, trial: EdgeTrial) -> bool:
+        """Whether the outputs of a trial are the same for another draw of the inputs."""
+        other = trial.expected.of(Inputs(trial.definition, self._device, self._settings.seed).draw("second"))
+        other.compute()
+        return trial.expected.same_as(other)
 
 
 def _in_range(part: OutputPart, definition: Definition) -> bool:
@@ -216,14 +215,10 @@ def _agree(expected: Expected, other: Expected) -> bool:
     return all(bool(((a - b).abs() <= NEARLY * a.abs().clamp(min=1)).all()) for a, b in pairs)
 
 
-def _check(contender: Contender, case: Case, trial: EdgeTrial, device: Device, right: set[Digest]) -> None:
-    provider = contender.admitted(case, device.type)
-    if provider and (delivery := _deliver(contender, provider, trial.expected, trial.values(), device)):
-        _judge(contender, trial.expected, delivery, right)
-
-
-def _judge(contender: Contender, expected: Expected, delivery: Delivery, right: set[Digest]) -> None:
+def _judge(contender: Contender, expected: Expected, delivery: Delivery | None, right: set[Digest]) -> None:
     """`right` has the right outputs of the contender on earlier inputs."""
+    if delivery is None:
+        return
     accuracy = judge_delivery(expected, delivery)
     contender.judged(accuracy)
     digest = tuple(map(_digest, delivery.first))
@@ -246,11 +241,14 @@ def _digest(output: Tensor) -> tuple[torch.Size, int, int] | None:
     return output.shape, of_columns, of_rows
 
 
-def _deliver(
-    contender: Contender, provider: Provider, expected: Expected, values: Sequence[Tensor], device: Device
+def deliver_trial(
+    contender: Contender, expected: Expected, values: Sequence[Tensor], device: Device
 ) -> Delivery | None:
-    """What calls on these inputs deliver. None if the contender declines them. Needs no expected values."""
+    """What calls on these inputs deliver. None if the contender declines them. Needs no expected values. Call it in a step."""
     definition = expected.definition
+    provider = contender.admitted(definition.case, device.type)
+    if provider is None:
+        return None
     marked = marked_inputs(definition.input_names, values)
     inputs = [input_.tensor for input_ in marked]
     for name, x in zip(definition.input_names, inputs, strict=True):
@@ -262,87 +260,7 @@ def _deliver(
     return replace(delivery, second_fault=delivery.second_fault or outside or "")
 
 
-@dataclass(frozen=True)
-class OtherWorker:
-    """The worker with the configurations of a task. `ask` sends a request to it, and returns the answer.
-
-    This worker has the reference, draws the inputs, and judges. The other one gets the inputs, and gives back the outputs:
-    whatever a provider replaces there, wrong outputs stay wrong.
-    """
-
-    task: Task
-    folder: str
-    ask: Callable[[CallRequest], Delivered]
-    device: Device
-
-    def check(self, contender: Contender, trial: EdgeTrial, edge: str, right: set[Digest]) -> None:
-        """Give the contender the inputs of a trial, and judge its outputs."""
-        values = trial.values()
-        inputs, end = lay_out(values, gaps=False)
-        outputs, end = lay_out(blank_outputs(trial.expected) * 3, end)
-        configuration = self.task.configurations[contender.index]
-        task = replace(self.task, case=trial.definition.case, configurations=(configuration,))
-        # memory of the device or, if the other worker cannot open that, of the host
-        for place in dict.fromkeys((self.device.torch_device, torch.device("cpu"))):
-            memory = SharedMemory(end, place, self.folder)
-            for x, there in zip(values, inputs, strict=True):
-                elements(memory.data, there).copy_(x[once(x)])
-            self.device.synchronize()
-            answer = self.ask(CallRequest(task, edge, contender.index, memory.words(), inputs, outputs))
-            if answer.opened:
-                break
-        if answer.status:
-            passed_over = answer.status.failed or answer.status.declined
-            contender.end(answer.status if passed_over else Status.ERROR, answer.reason)
-            return
-        tensors = read_tensors(memory.data, outputs, self.device.torch_device)
-        del memory
-        self.device.release()  # the other worker may need as much
-        count = len(tensors) // 3
-        first, later, second = tensors[:count], tensors[count : 2 * count], tensors[2 * count :]
-        faults = answer.fault, answer.cause, answer.second_fault
-        later, second = later if answer.later else [], second if answer.second else []
-        _judge(contender, trial.expected, Delivery(first, later, second, answer.deterministic, *faults), right)
-
-
-def blank_outputs(expected: Expected) -> list[Tensor]:
-    """Tensors like the outputs, without memory."""
-    pairs = zip(expected.shapes, expected.definition.outputs, strict=True)
-    return [torch.empty(shape, dtype=output.dtype, device="meta") for shape, output in pairs]
-
-
-def call_for_other(
-    operator: Operator, request: CallRequest, memory: Tensor, *, device: Device, emit: Emit, guard: Guard
-) -> Delivered:
-    """Call a configuration on inputs of another worker, and write its outputs for that. Raises DeviceLost."""
-    task, delivery = request.task, None
-    contender = Contender.of(request.index, task.configurations[0], operator)
-    steps = Steps(device, partial(_emit, emit, request.edge), guard)
-    count = len(request.outputs) // 3
-    with steps.step(contender, "build", task.settings.build_timeout_s):
-        if provider := contender.admitted(task.case, device.type):
-            values = read_tensors(memory, request.inputs, device.torch_device)
-            shapes = tuple(place.shape for place in request.outputs[:count])
-            expected = Expected(Definition(operator, task.case), [x.clone() for x in values], shapes=shapes)
-            delivery = _deliver(contender, provider, expected, values, device)
-    if delivery is None or contender.status:
-        return Delivered(contender.status or Status.ERROR, contender.reason)
-    for number, outputs in enumerate((delivery.first, delivery.later, delivery.second)):
-        for x, place in zip(outputs, request.outputs[number * count :], strict=False):
-            at(memory, place).copy_(x.detach())
-    device.synchronize()
-    return Delivered(
-        None,
-        fault=delivery.fault,
-        cause=delivery.cause,
-        second_fault=delivery.second_fault,
-        deterministic=delivery.deterministic,
-        later=bool(delivery.later),
-        second=bool(delivery.second),
-    )
-
-
-def _emit(emit: Emit, edge: str, event: Message) -> None:
+def emit_edge(emit: Emit, edge: str, event: Message) -> None:
     """Add to the beginning of a step which edge case it belongs to."""
     emit(replace(event, edge=edge) if isinstance(event, StepBegun) else event)
 

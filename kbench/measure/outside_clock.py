@@ -20,16 +20,14 @@ import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator
-from kbench.measure.contender import Contender
-from kbench.measure.correctness.call import Call, preparer_of
-from kbench.measure.correctness.check import compared, once
+from kbench.measure.correctness.check import compared, fill
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.edge_cases import blank_outputs
-from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.passed_tensors import SharedMemory, at, lay_out
-from kbench.measure.steps import Emit, Steps
+from kbench.measure.machine.device import out_of_memory
+from kbench.measure.other_worker import CallsOnSets, OtherWorker, blank_outputs, sets_of
+from kbench.measure.passed_tensors import SharedMemory, lay_out
+from kbench.measure.steps import Emit
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import COMPUTE, NO_INDEX, CallRequest, ClockReading, ClockRequest, Delivered, StepBegun, StepEnded
 
@@ -52,22 +50,18 @@ JUDGED = 4
 SLACK_MS = 4.0
 """What the two processes need to take turns in a round. It was 3.2 ms on an H200, beside programs that used 22 cores."""
 
-Ask = Callable[[CallRequest], Delivered]
-Set = tuple[list[Tensor], list[Tensor]]
-"""The inputs of a call, and its outputs."""
-
 
 def read_clock(
-    operator: Operator, request: ClockRequest, ask: Ask, *, device: Device, emit: Emit, guard: Guard
+    operator: Operator, request: ClockRequest, other: OtherWorker, *, emit: Emit, guard: Guard
 ) -> ClockReading:
-    """Take the time of the only configuration of a task. It runs in the worker that `ask` asks, or here."""
+    """Take the time of the only configuration of a task. It runs in the other worker, or here."""
     emit(StepBegun(NO_INDEX, "the reference", COMPUTE, request.task.settings.timeout_s))
     try:
-        rounds = ClockedRounds(Definition(operator, request.task.case), request, device)
+        rounds = ClockedRounds(Definition(operator, request.task.case), request, other)
         if request.here:
-            here = CallsOnSets(operator, rounds.request, rounds.memory.data, device=device, emit=emit, guard=guard)
+            here = CallsOnSets(operator, rounds.request, rounds.memory.data, other.device, emit, guard)
             return rounds.read(here.deliver)
-        return rounds.read(partial(ask, replace(rounds.request, memory=rounds.memory.words())))
+        return rounds.read(partial(other.ask, replace(rounds.request, memory=rounds.memory.words())))
     except (OperatorFault, RuntimeError, MemoryError) as error:
         if not isinstance(error, OperatorFault) and not out_of_memory(error):
             raise
@@ -79,8 +73,8 @@ def read_clock(
 class ClockedRounds:
     """Rounds of calls on sets of inputs, in memory that the other worker sees. Raises MemoryError if not one set fits."""
 
-    def __init__(self, definition: Definition, request: ClockRequest, device: Device) -> None:
-        self._definition, self._device = definition, device
+    def __init__(self, definition: Definition, request: ClockRequest, other: OtherWorker) -> None:
+        self._definition, self._device = definition, (device := other.device)
         self._inputs = Inputs(definition, device, secrets.randbits(62))
         begun = time.perf_counter()
         first = Expected(definition, self._inputs.draw("first"))
@@ -93,8 +87,8 @@ class ClockedRounds:
         count = min(wanted, most_bytes // max(step, 1))
         if not count:
             raise MemoryError
-        self.memory = SharedMemory(count * step, device.torch_device, request.folder)
-        self.request = CallRequest(request.task, "the inputs of timed calls", 0, "", inputs, outputs, count, step)
+        self.memory = SharedMemory(count * step, device.torch_device, other.folder)
+        self.request = CallRequest(request.task, "the inputs of timed calls", "", inputs, outputs, count, step)
         self._sets = sets_of(self.request, self.memory.data)
         self._fill([first.inputs] * count)
 
@@ -128,8 +122,7 @@ class ClockedRounds:
         self._device.synchronize()
         begun = time.perf_counter()
         for (inputs, _), values in zip(self._sets, drawn, strict=True):
-            for there, x in zip(inputs, values, strict=True):
-                there[once(there)].copy_(x[once(x)])
+            fill(inputs, values)
         self._device.synchronize()
         return begun
 
@@ -142,40 +135,3 @@ class ClockedRounds:
                 there.copy_(x)
         self._device.synchronize()
         return (time.perf_counter() - begun) * 1e3
-
-
-class CallsOnSets:
-    """Calls of a configuration on the sets of a request, in the worker that runs it."""
-
-    def __init__(
-        self, operator: Operator, request: CallRequest, memory: Tensor, *, device: Device, emit: Emit, guard: Guard
-    ) -> None:
-        self.request, self._task, self._device = request, request.task, device
-        self._contender = Contender.of(0, self._task.configurations[0], operator)
-        self._steps = Steps(device, emit, guard)
-        self._calls: list[tuple[Call, list[Tensor]]] = []
-        with self._steps.step(self._contender, "build", self._task.settings.build_timeout_s):
-            if provider := self._contender.admitted(self._task.case, device.type):
-                preparer = preparer_of(Definition(operator, self._task.case), provider, self._contender.params)
-                shapes = [place.shape for place in request.outputs]
-                self._calls = [(preparer(inputs, shapes), outputs) for inputs, outputs in sets_of(request, memory)]
-                self._calls[0][0].run()  # it may compile
-
-    def deliver(self) -> Delivered:
-        """Call it once on each set, and write the outputs. Raises DeviceLost."""
-        if self._contender.running:
-            with self._steps.step(self._contender, "time", self._task.settings.timeout_s):
-                for call, outputs in self._calls:
-                    for there, x in zip(outputs, call.deliver(call.run()), strict=True):
-                        there.copy_(x.detach())
-                self._device.synchronize()
-        return Delivered(self._contender.status, self._contender.reason)
-
-
-def sets_of(request: CallRequest, memory: Tensor) -> list[Set]:
-    """The sets of a request in memory."""
-    starts = range(0, request.sets * request.step, request.step)
-    return [
-        ([at(memory, x, start) for x in request.inputs], [at(memory, x, start) for x in request.outputs])
-        for start in starts
-    ]

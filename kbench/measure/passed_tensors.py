@@ -7,14 +7,13 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import reduce_tensor
 
-from kbench.measure.correctness.check import once
+from kbench.measure.correctness.check import fill, once
 from kbench.measure.correctness.memory import STEP_BYTES, spanned_elements
 from kbench.protocol import PassedTensor
 
@@ -50,42 +49,38 @@ def opened(words: str) -> Tensor:
     return memory
 
 
-def lay_out(tensors: Sequence[Tensor], start: int = 0, *, gaps: bool = True) -> tuple[tuple[PassedTensor, ...], int]:
-    """Places for tensors like these, with their strides and their alignment, from a byte on; and the byte behind them. Without
-    `gaps`, there is only room for their elements: rows may be gigabytes apart."""
+def lay_out(tensors: Sequence[Tensor], start: int = 0) -> tuple[tuple[PassedTensor, ...], int]:
+    """Places for tensors like these, with their alignment, from a byte on; and the byte behind them."""
     places = []
     for x in tensors:
         start += (int(x.storage_offset()) * x.element_size()) % STEP_BYTES
-        name = str(x.dtype).removeprefix("torch.")
-        places.append(PassedTensor(name, tuple(x.shape), x.stride(), start))
-        start += (spanned_elements(x) if gaps else x[once(x)].numel()) * x.element_size()
+        places.append(PassedTensor(str(x.dtype).removeprefix("torch."), tuple(x.shape), x.stride(), start))
+        start += x[once(x)].numel() * x.element_size()
         start += -start % STEP_BYTES
     return tuple(places), start
 
 
 def at(memory: Tensor, place: PassedTensor, further: int = 0) -> Tensor:
-    """The tensor at a place with gaps, or so many bytes further."""
+    """The tensor at a place, or so many bytes further. It has no gaps there: its rows may be gigabytes apart. Its strides are
+    in the same order as those of the place, and equal to them if there are no gaps."""
     dtype = getattr(torch, place.dtype)
+    stride, reach = list(place.stride), 1
+    for dimension in sorted(range(len(stride)), key=stride.__getitem__):
+        if stride[dimension] and place.shape[dimension] != 1:
+            stride[dimension] = reach
+            reach *= place.shape[dimension]
     start = (place.start + further) // dtype.itemsize
-    storage = memory.untyped_storage()
-    return torch.empty(0, dtype=dtype, device=memory.device).set_(storage, start, place.shape, place.stride)
-
-
-def elements(memory: Tensor, place: PassedTensor) -> Tensor:
-    """The elements at a place without gaps, one after another."""
-    like = torch.empty_strided(place.shape, place.stride, device="meta")
-    like = torch.empty(like[once(like)].shape, device="meta")
-    return at(memory, replace(place, shape=like.shape, stride=like.stride()))
+    return torch.empty(0, dtype=dtype, device=memory.device).set_(memory.untyped_storage(), start, place.shape, stride)
 
 
 def read_tensors(memory: Tensor, places: Sequence[PassedTensor], device: torch.device) -> list[Tensor]:
-    """The tensors at places without gaps, in new memory, with the strides and the alignment that they had."""
+    """The tensors at places, in new memory, with the strides and the alignment that they had."""
     tensors = []
     for place in places:
-        values = elements(memory, place)
+        values = at(memory, place)
         offset = place.start % STEP_BYTES // values.element_size()
         span = spanned_elements(torch.empty_strided(place.shape, place.stride, device="meta"))
         x = torch.empty(offset + span, dtype=values.dtype, device=device).as_strided(place.shape, place.stride, offset)
-        x[once(x)].copy_(values)
         tensors.append(x)
+        fill([x], [values])
     return tensors

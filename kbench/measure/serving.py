@@ -15,11 +15,12 @@ from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.correctness.operator_trial import attempt
-from kbench.measure.edge_cases import OtherWorker, call_for_other, check_edges
+from kbench.measure.edge_cases import check_edges
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.outside_clock import CallsOnSets, read_clock
+from kbench.measure.other_worker import CallsOnSets, OtherWorker, call_for_other
+from kbench.measure.outside_clock import read_clock
 from kbench.measure.passed_tensors import opened
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
@@ -98,6 +99,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         assert isinstance(delivered, Delivered)
         return delivered
 
+    folder = ""
     on_sets: CallsOnSets | None = None
 
     def call(operator: Operator, request: CallRequest) -> Delivered:
@@ -110,12 +112,14 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             except (OSError, RuntimeError) as error:
                 return Delivered(Status.ERROR, describe_exception(error), opened=False)
             if not request.sets:
-                return call_for_other(operator, request, memory, device=device, emit=answers, guard=guard)
-            on_sets = CallsOnSets(operator, request, memory, device=device, emit=answers, guard=guard)
+                return call_for_other(operator, request, memory, device, answers, guard)
+            on_sets = CallsOnSets(operator, request, memory, device, answers, guard)
         return on_sets.deliver()
 
     def answer(request: Request) -> None:
+        nonlocal folder
         if isinstance(request, CatalogRequest):
+            folder = request.folder
             if request.needed_bytes:
                 device.try_out(request.needed_bytes)
                 device.release()
@@ -140,10 +144,11 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             if fault := attempt(operator, task.case, device, settings.seed):
                 answers(Fault(fault.where, fault.what))
             return
+        other = OtherWorker(task, folder, ask_other, device)
         if isinstance(request, CallRequest):
             answers(call(operator, request))
         elif isinstance(request, ClockRequest):
-            answers(read_clock(operator, request, ask_other, device=device, emit=answers, guard=guard))
+            answers(read_clock(operator, request, other, emit=answers, guard=guard))
         elif isinstance(request, CheckRequest):
             check_edges(
                 operator,
@@ -155,7 +160,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 device=device,
                 emit=answers,
                 guard=guard,
-                elsewhere=OtherWorker(task, request.folder, ask_other, device) if request.folder else None,
+                elsewhere=other.deliver if folder else None,
             )
         else:
             run = CaseRun(operator, task, instruments, answers, guard, recorder)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.check import once
-from kbench.measure.passed_tensors import SharedMemory, elements, lay_out, opened, read_tensors
+from kbench.measure.correctness.check import fill
+from kbench.measure.passed_tensors import SharedMemory, at, lay_out, opened, read_tensors
 
 ROW = torch.arange(40.0)
 
@@ -31,9 +31,9 @@ ROW = torch.arange(40.0)
     ids=lambda x: f"{x.dtype} {tuple(x.shape)} {x.stride()}",
 )
 def test_a_tensor_arrives_as_it_was(x: Tensor, tmp_path: Path) -> None:
-    places, size = lay_out([ROW, x], gaps=False)
+    places, size = lay_out([ROW, x])
     memory = SharedMemory(size, x.device, str(tmp_path))
-    elements(memory.data, places[1]).copy_(x[once(x)])
+    fill([at(memory.data, places[1])], [x])
     zeros, read = read_tensors(opened(memory.words()), places, x.device)
     assert (read.shape, read.stride(), read.dtype, read.storage_offset()) == (
         x.shape,

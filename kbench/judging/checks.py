@@ -1,0 +1,122 @@
+"""Checks providers in cases: those that the user chooses and, for a judgement, random shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from kbench.errors import ConfigError
+from kbench.execute import progress
+from kbench.execute.executor import Listener
+from kbench.execute.plan import Plan, find_extremes
+from kbench.execute.prepare import try_operator
+from kbench.execute.worker import WorkerFailed
+from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
+from kbench.judging.two_workers import TwoWorkers
+from kbench.protocol import Task
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
+from kbench.text.printable import printable
+from kbench.text.words import plural
+
+FAULT_SHOWN = 200
+"""The most characters of the fault of a random shape that a note has."""
+
+BEYOND_S = 15.0
+"""How long the reference may take for the shape beyond 2^31 elements. One that loops over rows in Python takes hours."""
+
+
+@dataclass
+class Checks:
+    """The rows of the checks, and the number of cases that were left out: because of a fault of the operator, because each
+    provider has failed in earlier ones, or after Ctrl-C. `refused` has the faults of the operator in random shapes, which then
+    do not count as `random_shapes`."""
+
+    left_out_cases: int
+    random_shapes: int = 0
+    rows: list[Row] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def of(self, name: str) -> list[Row]:
+        """The rows of a configuration."""
+        return [row for row in self.rows if row.configuration_name == name]
+
+
+Check = Callable[[Task, Listener], Iterable[Row]]
+
+
+def check_cases(
+    chosen: Sequence[Task], check: Check, drawn: Sequence[Task] = (), *, until_failed: bool = False
+) -> Checks:
+    """Check the configurations of tasks on edge inputs: in the cases that the user has chosen, and in random shapes. With
+    `until_failed`, the rest is left out when each configuration has failed: their authors know enough to go on."""
+    tasks = [*chosen, *drawn]
+    checks = Checks(len(tasks), len(drawn))
+    failed: set[str] = set()
+    try:
+        with progress.make_progress(tasks) as display:
+            for task in tasks:
+                display.begin(task)
+                failures: dict[str, str] = {}
+                try:
+                    for row in check(task, display):
+                        checks.rows.append(row)
+                        if row.status.failed:
+                            failures.setdefault(row.configuration_name, f"{row.configuration_name} {row.status.value}")
+                except (ConfigError, WorkerFailed) as fault:  # of the operator
+                    if task in drawn:
+                        checks.refused.append(str(fault))
+                        checks.random_shapes -= 1
+                        checks.left_out_cases -= 1
+                    else:
+                        display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set")
+                    display.advance(task, "left out")
+                    continue
+                display.advance(task, "; ".join(filter(None, ["checked", ", ".join(failures.values())])))
+                checks.left_out_cases -= 1
+                failed |= set(failures)
+                if until_failed and len(failed) == len(task.configurations):
+                    break
+    except KeyboardInterrupt:
+        checks.interrupted = True
+    return checks
+
+
+def check_in_cases(
+    workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, note: Callable[[str], None]
+) -> Checks:
+    """Check providers in the smallest and the largest cases of the config, and in random shapes, until each has failed."""
+    sweep = plan.sweep
+    judged = tuple(configuration for configuration in sweep.configurations if configuration.name in names)
+    like = replace(plan.tasks[0], configurations=judged)
+    first = [replace(like, case=case) for case in find_extremes(sweep)]
+    try_operator(workers.try_operator, first, sweep)
+    shapes, beyond = _random_tasks(plan, like, count)
+    drawn = [*shapes, *beyond]
+    note(f"checking {plural(len(first), 'case')} of the config and {plural(len(drawn), 'random shape')}")
+
+    def check(task: Task, display: Listener) -> Iterator[Row]:
+        for row in workers.check(task, display, sweep.info, without_edges=task in beyond):
+            if task in beyond and row.status is Status.OOM:
+                display.note(f"{task.case.label}: left out {row.configuration_name}: {row.reason}")
+            else:
+                yield row
+
+    checks = check_cases(first, check, drawn, until_failed=True)
+    if refused := checks.refused:
+        reason = printable(refused[0], FAULT_SHOWN)
+        note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
+    return checks
+
+
+def _random_tasks(plan: Plan, like: Task, count: int) -> tuple[list[Task], list[Task]]:
+    """Tasks with up to `count` random shapes and, if there are any and memory allows, one beyond 2^31 elements."""
+    sweep, seed = plan.sweep, plan.sweep.measure.seed
+    accelerated = plan.catalog.device.type != "cpu"
+    shapes = draw_shapes(sweep.info, sweep.cases, count, seed=seed, accelerated=accelerated)
+    memory_bytes = plan.catalog.memory_bytes if accelerated and count else None
+    beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=seed)
+    hasty = like.settings.model_copy(update={"timeout_s": min(like.settings.timeout_s, BEYOND_S)})
+    last = [replace(like, case=beyond, settings=hasty)] if beyond else []
+    return [replace(like, case=case) for case in shapes], last
