@@ -91,9 +91,23 @@ MANY = "{operator: softmax, providers: [torch-native], sweep: {M: [1, 2, 3, 4], 
 """A config with more cases than a judgement times."""
 
 
+EXCLUSIVE = """
+import fcntl
+import os
+
+lock = open(__file__ + ".lock", "w")
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    os._exit(1)
+"""
+"""Lets one process in at a time, as a device in compute mode EXCLUSIVE_PROCESS does."""
+
+
 @pytest.fixture
 def judged(made_once: MadeOnce) -> Path:
-    """The judgement of a file with honest, slow, wrong and disguised kernels; and some of one of them alone."""
+    """The judgement of a file with honest, slow, wrong and disguised kernels; of one of them alone; of some as text, where a
+    device takes one process; and of one in a config with many cases."""
 
     def make(folder: Path) -> None:
         (folder / "mine.py").write_text(FILE)
@@ -101,8 +115,10 @@ def judged(made_once: MadeOnce) -> Path:
         of_seed = ("judge", "mine.py", *JUDGE, "--shapes", 6, "--seed", 9, "--json", "--set", "build_timeout_s=3")
         keep(run_kbench(*of_seed, "--out", "all", folder=folder), folder, "all")
         keep(run_kbench(*of_seed, "--provider", "wrong-if-square", folder=folder), folder, "again")
-        text = ("judge", "mine.py", *JUDGE, "--shapes", 2, "--provider", "honest,no-empty-rows")
-        keep(run_kbench(*text, folder=folder), folder, "text")
+        (folder / "exclusive.py").write_text(EXCLUSIVE)
+        (folder / "one.yaml").write_text(f"plugins: [exclusive.py]\n{(ROOT / 'configs' / 'softmax.yaml').read_text()}")
+        text = ("judge", "mine.py", "--against", "one.yaml", *JUDGE[2:], "--shapes", 0)
+        keep(run_kbench(*text, "--provider", "honest,no-empty-rows", folder=folder), folder, "text")
         (folder / "many.yaml").write_text(MANY)
         many = ("judge", "mine.py", "--against", "many.yaml", *QUICK, "--shapes", 0, "--provider", "honest")
         keep(run_kbench(*many, "--min-speedup", 1000, "--json", folder=folder), folder, "gated")
@@ -223,6 +239,13 @@ def test_a_kernel_that_fails_on_empty_rows_only_is_right_except_for_them(judged:
     [line] = [line for line in ended.out.splitlines() if "right except for" in line]
     assert "no columns" in line
     assert sum("a row has no elements" in line for line in ended.out.splitlines()) == 1
+
+
+def test_a_device_that_takes_one_process_at_a_time_gives_a_verdict_and_a_note(judged: Path) -> None:
+    ended = kept(judged, "text")
+    assert any(line.split()[:2] == ["correct", "yes:"] for line in ended.out.splitlines())
+    assert "no sign of tampering" in ended.out and "x as fast as torch-native" in ended.out
+    assert "one process runs the file and judges it" in ended.err and "EXCLUSIVE_PROCESS" in ended.err
 
 
 def test_the_baseline_under_another_name_is_not_trusted(judged: Path) -> None:
@@ -460,7 +483,8 @@ def honest(x):
 
 FOLDER = ROOT / "tests" / "cheats"
 ON_A_DEVICE = ("streams",)
-ALONE = ("false_times", "patched_clock_at_import", "replaced_judge", "replaced_operator")
+AT_IMPORT = ("patched_clock_at_import", "replaced_operator")
+ALONE = ("false_times", "replaced_judge")
 """What these replace, all providers find when they are imported or built."""
 
 
@@ -536,8 +560,8 @@ NO_CHEATS_HERE = ["changed_rows_only", "honest", "value_cache"]
 @pytest.fixture
 def cheats(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
-        files = {name: [name] for name in ALONE}
-        files["cheats"] = sorted({path.stem for path in FOLDER.glob("*.py")} - {*ON_A_DEVICE, *ALONE})
+        files = {name: [name] for name in ALONE} | {"at_import": list(AT_IMPORT)}
+        files["cheats"] = sorted({path.stem for path in FOLDER.glob("*.py")} - {*ON_A_DEVICE, *AT_IMPORT, *ALONE})
         for file, names in files.items():
             text = CHEATS.replace("@NAMES@", repr(names)).replace("@FOLDER@", str(FOLDER))
             (folder / f"{file}.py").write_text(text)
@@ -550,7 +574,7 @@ def cheats(made_once: MadeOnce) -> Path:
 
 
 def judged_cheats(cheats: Path) -> dict[str, dict[str, Any]]:
-    by_file = [verdicts(kept(cheats, file)) for file in (*ALONE, "cheats")]
+    by_file = [verdicts(kept(cheats, file)) for file in (*ALONE, "at_import", "cheats")]
     return {name: verdict for of_file in by_file for name, verdict in of_file.items()}
 
 
@@ -563,7 +587,7 @@ def test_a_cheat_is_found_whatever_it_does_and_gets_a_reason(cheats: Path) -> No
     for name, words in named.items():
         reasons = [finding["reason"] for finding in found[name]["failures"] + found[name]["doubts"]]
         assert any(words in reason for reason in reasons), f"{name}: {reasons}"
-    for name in ("cheats", *ALONE):
+    for name in ("cheats", "at_import", *ALONE):
         assert kept(cheats, name).code == 1
     assert found["honest"]["baselines"][0]["speedup"] < 50  # the baseline is not the slow one of a cheat, of 5 ms
 
@@ -589,30 +613,6 @@ def test_a_kernel_that_crashes_or_hangs_gets_a_reason_and_the_others_a_verdict(j
     ):
         assert by_name[name]["verdict"] == "wrong" and by_name[name]["reasons"] == [status]
         assert words in by_name[name]["failures"][0]["reason"], by_name[name]["failures"]
-
-
-EXCLUSIVE = """
-import fcntl
-import os
-
-lock = open(__file__ + ".lock", "w")
-try:
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except OSError:
-    os._exit(1)
-"""
-"""Lets one process in at a time, as a device in compute mode EXCLUSIVE_PROCESS does."""
-
-
-def test_a_device_that_takes_one_process_at_a_time_gives_a_verdict_and_a_note(kbench: Kbench, write: Write) -> None:
-    write("exclusive.py", EXCLUSIVE)
-    write("one.yaml", f"plugins: [exclusive.py]\n{(ROOT / 'configs' / 'softmax.yaml').read_text()}")
-    write("mine.py", FILE)
-    ended = kbench(
-        "judge", "mine.py", "--against", "one.yaml", *JUDGE[2:], "--provider", "honest", "--shapes", 0, "--json"
-    )
-    assert verdicts(ended)["honest"]["verdict"] == "pass"
-    assert "one process runs the file and judges it" in ended.err and "EXCLUSIVE_PROCESS" in ended.err
 
 
 def test_what_the_clock_and_the_judge_call_is_tampered_if_it_is_replaced(cheats: Path) -> None:
