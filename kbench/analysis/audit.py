@@ -166,27 +166,19 @@ def _noticed(cases: RowsByCase) -> Iterator[str]:
 
 
 def _late(cases: RowsByCase) -> Iterator[str]:
-    """Closures for which the script's timer by itself reads more than kbench: it times the host, or the device was busy."""
+    """Closures for which the script's timer by itself reads more than kbench, because it times the host."""
     for name, rows in _by_line(cases):
         timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms]
         late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
-        by_host = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
-        by_device = [row for row in late if row not in by_host]
-        if by_host:
-            yield _late_sentence(name, by_host, len(timed), "times the host, not the device", "the host", "")
-        if by_device:
-            reason = " The host is not the reason. Perhaps other programs used the device."
-            yield _late_sentence(name, by_device, len(timed), "reads too much", "the host only", reason)
-
-
-def _late_sentence(name: str, late: Sequence[Row], timed: int, effect: str, who: str, reason: str) -> str:
-    worst = max(late, key=_late_factor)
-    return (
-        f"For {name}, the script's timer {effect}, in {len(late)} of {plural(timed, 'case')}. At {_point(worst)} it "
-        f"reads {_us(worst.script_ms)} us. kbench measures {_us(worst.ms)} us, and a launch takes {who} "
-        f"{_us(worst.launch_ms)} us. In these cases the script's times are {median(map(_late_factor, late)):.1f} times as "
-        f"long as kbench's (median).{reason}"
-    )
+        late = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
+        if late:
+            worst = max(late, key=_late_factor)
+            yield (
+                f"For {name}, the script's timer times the host, not the device, in {_share(late, timed)}. At {_point(worst)} "
+                f"it reads {_us(worst.script_ms)} us. kbench measures {_us(worst.ms)} us, and a launch takes the host "
+                f"{_us(worst.launch_ms)} us. In these cases the script's times are {median(map(_late_factor, late)):.1f} times "
+                "as long as kbench's (median)."
+            )
 
 
 def _late_factor(row: Row) -> float:

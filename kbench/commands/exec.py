@@ -35,6 +35,7 @@ def exec_command(
     for part in result.results:
         print_results(part)
     if not result.rows:
-        calls = "no call of kbench.do_bench or another timer that kbench knows gave a time"
-        terminal.warn(f"nothing was measured: {calls} (in Triton's interpreter none does: unset TRITON_INTERPRET)")
+        terminal.warn(
+            "nothing was measured: the program calls neither kbench.do_bench nor another timer that kbench knows"
+        )
     return result.exit_status

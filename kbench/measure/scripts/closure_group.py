@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -27,7 +26,7 @@ from kbench.measure.rounds import Rounds
 from kbench.measure.rows import make_rows
 from kbench.measure.scripts.closures import Closure
 from kbench.measure.scripts.foreign_timers import BenchCall
-from kbench.measure.scripts.held import TensorBytes, held_by
+from kbench.measure.scripts.held import doubted_bytes, held_by, tensor_bytes
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
 from kbench.measure.steps import Steps
@@ -105,6 +104,11 @@ class ClosureGroup:
         first = [closure for closure in self.closures if closure.contender.index == 0 and not self.alone]
         return first[0] if first else None
 
+    @property
+    def contenders(self) -> list[Contender]:
+        """Those of the closures, and of the lines that ended before they had one."""
+        return [*(closure.contender for closure in self.closures), *self.ended]
+
     # -- building
 
     def prepare(self, closure: Closure) -> None:
@@ -129,20 +133,20 @@ class ClosureGroup:
         self.device.synchronize()
         contender.build_ms = (time.perf_counter_ns() - start) / 1e6
         closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held.tensors)
-        closure.tensor_bytes = TensorBytes() if call.grad_to_none else TensorBytes.of(held, returned)
+        closure.tensor_bytes = tensor_bytes(held, returned)
         del returned
-        closure.interpreted = interpreted()
-        if closure.interpreted:
+        if interpreted():
+            closure.own_ms = contender.build_ms
             contender.end(Status.UNSUPPORTED, INTERPRETED)
             return
         if call.method != "kernels":
             closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
         with compiled_parts() as contender.compiled:
-            closure.observation = observe(call.fn, held.tensors, self.device)
+            closure.noticed, closure.kernels = observe(call.fn, held.tensors, self.device)
         tensors = closure.output or held.tensors
         if self._launches_nothing(closure) and tensors and all(x.device.type == "cpu" for x in tensors):
-            closure.on_host = True
+            closure.own_ms = closure.script_ms
             contender.end(Status.UNSUPPORTED, ON_HOST)
             return
         contender.launch_ms = measure_launch_ms(call.fn, self.device)
@@ -203,10 +207,9 @@ class ClosureGroup:
             contender.launch_ms = contender.launch_ms and contender.launch_ms / units
 
     def rows(self, case: Case) -> list[Row]:
-        """The rows of the closures and of the lines that ended before they had one, then the controls. A closure that was timed
-        alone has no baseline, no ceilings, and no row of a control."""
-        contenders = [*(closure.contender for closure in self.closures), *self.ended]
-        contenders.sort(key=lambda contender: contender.index)
+        """The rows of the contenders, then the controls. A closure that was timed alone has no baseline, no ceilings, and no
+        row of a control."""
+        contenders = sorted(self.contenders, key=lambda contender: contender.index)
         baseline = self.baseline
         works = [closure.work for closure in (baseline, *self.closures) if closure and closure.work]
         unit, count = works[0] if works else ("", 0)
@@ -239,38 +242,35 @@ class ClosureGroup:
             },
         )
         rows = make_rows(context, [*contenders, *controls])
-        if not call_bytes:
-            rows = [_without_bytes(row, counts_flops=bool(flops)) for row in rows]
-        closures = {id(closure.contender): closure for closure in self.closures}
-        for contender, row in zip(contenders, rows, strict=False):
-            if id(contender) in closures:
-                self._add_facts(row, closures[id(contender)], baseline)
+        if not call_bytes:  # the script does not say how many
+            for row in rows:
+                row.gbps = row.gbps_p20 = row.gbps_p80 = row.copy_fraction = None
+                row.sol = row.sol if flops else None
+        row_of = dict(zip((contender.index for contender in contenders), rows, strict=False))
+        for closure in self.closures:
+            row = row_of[closure.contender.index]
+            if baseline and closure is not baseline and not closure.error and not baseline.error:
+                row.agreement = agreement(closure.output, baseline.output)
+            row.noticed = ";".join(self._noticed(closure, baseline))
+            row.script_ms = closure.script_ms
+            row.counted = closure.work[1] if closure.work else None
         return rows[: len(contenders)] if self.alone else rows
 
-    def _add_facts(self, row: Row, closure: Closure, baseline: Closure | None) -> None:
-        """What is known of a closure beside its time."""
-        comparable = not (closure.error or closure.on_host)
-        if baseline and closure is not baseline and comparable and not baseline.error:
-            row.agreement = agreement(closure.output, baseline.output)
-        row.noticed = ";".join(self._noticed(closure, baseline))
-        row.script_ms = closure.script_ms
-        row.counted = closure.work[1] if closure.work else None
-
     def _launches_nothing(self, closure: Closure) -> bool:
-        return self.session.sees_launches and closure.observation.kernels == ()
+        return self.session.sees_launches and closure.kernels == ()
 
     def _noticed(self, closure: Closure, baseline: Closure | None) -> Iterator[str]:
         """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the
         one that is not the baseline, or else of the later one."""
-        yield from closure.observation.noticed
-        if self._launches_nothing(closure) and not closure.on_host:
+        yield from closure.noticed
+        if self._launches_nothing(closure):
             yield Noticed.LAUNCHES_NOTHING
         if closure.call.method in WARM_METHODS:
             yield Noticed.WARM
         unit, count = closure.work or ("", 0)
         if closure.units > 1:
             yield f"{Noticed.DIVIDED} {closure.units}"
-        elif unit == "bytes" and (moved := closure.tensor_bytes.doubt(count)):
+        elif unit == "bytes" and (moved := doubted_bytes(count, *closure.tensor_bytes)):
             yield f"{Noticed.TENSOR_BYTES} {moved}"
         if closure is baseline:
             return
@@ -278,13 +278,7 @@ class ClosureGroup:
             yield Noticed.REUSES_MEMORY if closure.reuses else Noticed.ALLOCATES
         earlier = self.closures[: self.closures.index(closure)]
         for rival in earlier:
-            same = closure.observation.kernels and rival.observation.kernels == closure.observation.kernels
+            same = closure.kernels and rival.kernels == closure.kernels
             if same and rival.dtype == closure.dtype:  # a Triton kernel has one name for all dtypes
                 yield f"{Noticed.SAME_AS} {rival.contender.configuration_name}"
                 return
-
-
-def _without_bytes(row: Row, *, counts_flops: bool) -> Row:
-    """A row of a script that does not say how many bytes a call moves."""
-    row = replace(row, gbps=None, gbps_p20=None, gbps_p80=None, copy_fraction=None)
-    return row if counts_flops else replace(row, sol=None)

@@ -4,8 +4,9 @@ be told apart."""
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,8 +17,8 @@ from torch import Tensor
 from kbench.measure.contender import Contender
 from kbench.measure.rows import time_of
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing
-from kbench.measure.scripts.held import TensorBytes, closed_over
-from kbench.measure.scripts.observation import Observation
+from kbench.measure.scripts.held import closed_over
+from kbench.results.vocabulary import Noticed
 from kbench.text.exception_text import in_library
 
 Work = tuple[str, int]
@@ -34,13 +35,13 @@ class Closure:
     error         what it raised
     output        copies of the tensors that its first call returned; None if it returned something else
     reuses        a tensor that it returned lies in memory that existed before the call
-    interpreted   Triton's interpreter ran it, so its time says nothing
-    on_host       it computes on the host, and the device is what kbench times
+    own_ms        what the script gets for it, if kbench does not time it; None if it does
     script_ms     what the script's timer alone reads, with the arguments of the script
     dtype         that of the largest tensor that it holds; None without tensors
-    tensor_bytes  how many bytes its tensors show that it moves
-    observation   what one more call showed
-    reported      what its line returned, unless the line has several closures
+    tensor_bytes  how many bytes its tensors show that it moves, at least and at most
+    noticed       what it does beside its computation
+    kernels       the names of the kernels that it runs on a device, or of torch's operations on a host, in order; None if
+                  nobody could look
     units         by how many the script divides its time; so do the rows
     work          what the script counts as its work
     """
@@ -51,13 +52,12 @@ class Closure:
     error: BaseException | None = None
     output: list[Tensor] | None = None
     reuses: bool = False
-    interpreted: bool = False
-    on_host: bool = False
+    own_ms: float | None = None
     script_ms: float | None = None
     dtype: torch.dtype | None = None
-    tensor_bytes: TensorBytes = field(default_factory=TensorBytes)
-    observation: Observation = field(default_factory=Observation)
-    reported: Any = None
+    tensor_bytes: tuple[int, float] = (0, math.inf)
+    noticed: tuple[Noticed, ...] = ()
+    kernels: tuple[str, ...] | None = None
     units: int = 1
     work: Work | None = None
 
@@ -65,10 +65,8 @@ class Closure:
     def answer(self) -> Timing | BaseException:
         """What the script gets for it: its time, or what to raise."""
         contender = self.contender
-        if self.interpreted:
-            return Timing.of([contender.build_ms or 0.0])
-        if self.on_host and self.script_ms:
-            return Timing.of([self.script_ms])
+        if self.own_ms is not None:
+            return Timing.of([self.own_ms])
         if contender.rounds:
             return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
         return self.error or RuntimeError(contender.reason)

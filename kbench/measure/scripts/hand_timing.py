@@ -8,32 +8,25 @@ call. Imports neither torch nor Triton.
 from __future__ import annotations
 
 import ast
-import builtins
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 from kbench.text.exception_text import in_library
 
 CLOCKS = {
-    *(f"time.{name}{unit}" for name in ("time", "perf_counter", "monotonic", "process_time") for unit in ("", "_ns")),
+    *(f"time.{name}{unit}" for name in ("time", "perf_counter", "process_time") for unit in ("", "_ns")),
     "timeit.default_timer",
 }
 TIMEIT = {"timeit.timeit", "timeit.repeat"}
 
-IDLE = {"append", "synchronize", "sleep", "write", "flush", "update", "set_postfix", "info", "debug", "format", "join"}
-"""Methods that do no work worth timing."""
-
-TRAINING = {"step", "zero_grad"}
-OTHER_WORK = re.compile(r"step|zero_grad|fit|compile|randn?|randint|.*(epoch|train|load|dataset|save).*", re.IGNORECASE)
-"""Names in timed code that is no single call of a kernel."""
+OTHER_WORK = re.compile(r"step|zero_grad|fit|.*(epoch|train|loader|dataset).*", re.IGNORECASE)
+"""Names in a function that times more than the calls of a kernel."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-Place = tuple[int, int]
 
 
 def note_hand_timing() -> None:
@@ -76,8 +69,7 @@ def hand_timings(files: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
         except (OSError, SyntaxError, ValueError):  # Python says so where it is imported
             continue
         for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, Function))]:
-            nodes = sorted((node for node in _inside(scope) if hasattr(node, "lineno")), key=_start)
-            yield from ((file, line, means) for line, means in _timings(nodes, _imported(tree)))
+            yield from ((file, line, means) for line, means in _timings(list(_inside(scope)), _imported(tree)))
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
@@ -91,32 +83,23 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _timings(nodes: Sequence[ast.AST], imported: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """The lines that time by hand in the code of a function, or of a file outside of all functions, and with what."""
-    readings: list[tuple[ast.Call, str]] = []
-    trains = any(_name(call.func) in TRAINING for call in _calls(nodes))
-    for call in _calls(nodes):
+    """The lines that time by hand in the code of a function, or of a file outside of all functions, and with what. A clock
+    times calls if the code reads it twice, and repeats something or waits for a device."""
+    names = {_name(node) for node in nodes}
+    if any(map(OTHER_WORK.fullmatch, names)):
+        return
+    readings: list[tuple[int, str]] = []
+    for call in sorted((node for node in nodes if isinstance(node, ast.Call)), key=lambda node: node.lineno):
         first, _, rest = ast.unparse(call.func).partition(".")
         function = ".".join(filter(None, (imported.get(first, first), rest)))
-        if _name(call.func) == "elapsed_time" and not trains:
+        if _name(call.func) == "elapsed_time":
             yield call.lineno, "pairs of events (elapsed_time)"
         elif function in TIMEIT:
             yield call.lineno, function
         elif function in CLOCKS:
-            readings.append((call, function))
-    for (start, clock), (end, _) in pairwise(readings):
-        if _times_a_call(nodes, _end(start), _start(end)):
-            yield start.lineno, clock
-
-
-def _times_a_call(nodes: Sequence[ast.AST], start: Place, end: Place) -> bool:
-    """Whether the code between two readings of a clock calls something again and again, or waits for it."""
-    region = [node for node in nodes if start <= _start(node) < end]
-    loops = [node for node in region if isinstance(node, (ast.While, ast.For, ast.AsyncFor))]
-    around = any(_counts(node) and _start(node) < start < _end(node) for node in nodes)
-    names = {_name(node) for node in region}
-    if any(map(OTHER_WORK.fullmatch, names)) or not all(map(_counts, loops)):
-        return False
-    return any(map(_works, _calls(region))) and bool(loops or around or "synchronize" in names)
+            readings.append((call.lineno, function))
+    if len(readings) > 1 and ("synchronize" in names or any(map(_counts, nodes))):
+        yield readings[0]
 
 
 def _counts(node: ast.AST) -> bool:
@@ -125,26 +108,9 @@ def _counts(node: ast.AST) -> bool:
     return isinstance(iterated, ast.Call) and _name(iterated.func) in ("range", "repeat", "trange")
 
 
-def _works(call: ast.Call) -> bool:
-    name = _name(call.func)
-    return name not in IDLE and not hasattr(builtins, name)
-
-
-def _calls(nodes: Iterable[ast.AST]) -> list[ast.Call]:
-    return [node for node in nodes if isinstance(node, ast.Call)]
-
-
 def _name(node: ast.AST) -> str:
     """The last name of an expression: `synchronize` for `torch.cuda.synchronize`."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def _start(node: ast.AST) -> Place:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
-
-
-def _end(node: ast.AST) -> Place:
-    return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
 
 
 def _inside(scope: ast.AST) -> Iterator[ast.AST]:

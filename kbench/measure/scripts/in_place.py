@@ -70,9 +70,8 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
         if closure.error is None:
             raise
     answer = closure.answer  # a row without a time drops the samples
-    if not closure.interpreted:  # a time of Triton's interpreter is no row
-        session.orders[same_calls] += 1
-        session.emit(Rows(tuple(group.rows(case))))
+    session.orders[same_calls] += 1
+    session.emit(Rows(tuple(group.rows(case))))
     if isinstance(answer, BaseException):
         raise answer
     return answer

@@ -1,9 +1,8 @@
 """A line of a plot: a call of the script's function, in a thread that stops wherever it calls do_bench.
 
 The frame of the function lives while its closure is timed, so a script may keep tensors there and give the closure raw
-pointers. What torch keeps for each thread (the current stream, grad mode, inference mode, autocast) stays the line's own, as
-long as the closure runs in the line's thread. The other switches of a script are put back whenever a line stops, and written
-again when it goes on. Only one thread runs at a time: the main one waits while a line runs.
+pointers. The switches of a script are put back whenever a line stops, and written again when it goes on. Only one thread runs
+at a time: the main one waits while a line runs.
 """
 
 from __future__ import annotations
@@ -28,24 +27,9 @@ GRACE_S = 30.0
 INFERENCE = "torch.inference_mode"
 """Every thread has its own, and torch switches it by a context only."""
 
-OF_THREAD = frozenset(
-    {
-        "torch.set_default_device",
-        "torch.set_grad_enabled",
-        *(f"{what} on {kind}" for kind in ("cuda", "cpu") for what in ("autocast", "the dtype of autocast")),
-        "torch.set_num_threads",
-        "the current device",
-        "the current stream",
-    }
-)
-"""What else every thread has of its own, so that it need not be put back. A new thread is given what the main one has."""
-
-OF_PROCESS = frozenset(
-    name
-    for name, effect in EFFECTS.items()
-    if effect in (Effect.OWN, Effect.SHARED) and name not in (*OF_THREAD, INFERENCE)
-)
-RANDOM = frozenset(name for name, effect in EFFECTS.items() if effect is Effect.SILENT)
+SWITCHES = {name for name, effect in EFFECTS.items() if effect in (Effect.OWN, Effect.SHARED)} - {INFERENCE}
+SWITCHES |= {"the current device", "the current stream"}
+RANDOM = {name for name, effect in EFFECTS.items() if effect is Effect.SILENT}
 
 T = TypeVar("T")
 
@@ -75,21 +59,21 @@ class Switches:
 
     def __init__(self) -> None:
         self._inference = torch.is_inference_mode_enabled()
-        self._thread, self._process = _read(OF_THREAD), _read(OF_PROCESS)
+        self._values = _read(SWITCHES)
 
     @contextmanager
     def inherited(self) -> Iterator[None]:
         """In a new thread: it has what the main one has."""
         with torch.inference_mode(self._inference):
-            settings.write(self._thread)
+            settings.write(self._values)
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()  # gives this thread the context of the device, which a launch of Triton needs
             yield
 
     def put_back(self) -> Mapping[str, Any]:
         """Put back what a line has changed when it stops. Returns its values."""
-        values = _read(OF_PROCESS)
-        settings.write(self._process)
+        values = _read(SWITCHES)
+        settings.write(self._values)
         return values
 
 
@@ -185,5 +169,5 @@ def random_states() -> Callable[[], None]:
     return restore
 
 
-def _read(names: frozenset[str]) -> Mapping[str, Any]:
+def _read(names: set[str]) -> Mapping[str, Any]:
     return {name: value for name, value in settings.read().items() if name in names}

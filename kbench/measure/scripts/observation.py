@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +19,10 @@ from kbench.measure.machine.device import Device
 from kbench.results.vocabulary import NO_TENSORS, Agreement, Noticed
 
 RANDOM_OPERATIONS = re.compile(r"aten::(rand|randn|randint|randperm|normal_?|uniform_?|random_)(_like)?$")
-COPY_OPERATIONS = ("aten::clone", "aten::copy_")
+COPY_OPERATIONS = {"aten::clone": 0, "aten::copy_": 1}
+"""Operations that copy a tensor, and which of their arguments it is."""
+
+FROM_HOST = "Memcpy HtoD"
 READS = "aten::_local_scalar_dense"
 NO_WORK = re.compile(
     r"aten::(empty|empty_like|empty_strided|new_empty|as_strided|view|reshape|expand|t|transpose|permute|slice|select|unsqueeze|"
@@ -37,25 +39,12 @@ PIECE_ELEMENTS = 2**24
 """Outputs are compared in pieces of this size, in float64."""
 
 
-@dataclass(frozen=True)
-class Observation:
-    """What one call of a closure showed.
-
-    noticed  what it does beside its computation
-    kernels  the names of the kernels that it runs on a device, or of torch's operations on a host, in order; None if nobody
-             could look
-    """
-
-    noticed: tuple[Noticed, ...] = ()
-    kernels: tuple[str, ...] | None = None
-
-
 class _Copies(TorchDispatchMode):
-    """Notes copies of tensors that a closure holds. Only for a second look: compilers do nothing in a dispatch mode."""
+    """Sees a copy of a tensor that a closure holds. Only for a second look: compilers do nothing in a dispatch mode."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._held, self.noticed = _places(tensors), set[Noticed]()
+        self._held, self.copies_input = _places(tensors), False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -66,18 +55,9 @@ class _Copies(TorchDispatchMode):
         self, function: Any, kinds: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None
     ) -> Any:
         returned = function(*arguments, **(named or {}))
-        name = function._schema.name
-        target, source = arguments[:2] if name == "aten::copy_" else (returned, arguments[0] if arguments else None)
-        if isinstance(source, Tensor):
-            if name in COPY_OPERATIONS and _place(source) in self._held:
-                self.noticed.add(Noticed.COPIES_INPUT)
-            if name in ("aten::copy_", "aten::_to_copy") and _is_on_host(source) and not _is_on_host(target):
-                self.noticed.add(Noticed.COPIES_FROM_HOST)
+        if function._schema.name in COPY_OPERATIONS:
+            self.copies_input |= _place(arguments[COPY_OPERATIONS[function._schema.name]]) in self._held
         return returned
-
-
-def _is_on_host(tensor: Any) -> bool:
-    return bool(tensor.device.type == "cpu")
 
 
 def _place(tensor: Tensor) -> int:
@@ -98,16 +78,18 @@ def lies_in(returned: Any, tensors: Iterable[Tensor]) -> bool:
     return not _places(values).isdisjoint(_places(tensors))
 
 
-def observe(closure: Callable[[], Any], tensors: Iterable[Tensor], device: Device) -> Observation:
-    """Call a closure under torch's profiler, and look at what it did. `tensors` are those that it holds. An empty
-    observation if the profiler cannot run, as where the program profiles itself."""
+def observe(
+    closure: Callable[[], Any], tensors: Iterable[Tensor], device: Device
+) -> tuple[tuple[Noticed, ...], tuple[str, ...] | None]:
+    """Call a closure under torch's profiler. Returns what it does beside its computation, and its kernels (see `Closure`).
+    `tensors` are those that it holds. The profiler cannot run where the program profiles itself."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs each start and stop to stderr
     # what torch.profiler is made of: that would import torch's compiler, which takes a second
     profiler = profile(use_device="cuda" if device.type == "cuda" else None, use_kineto=True, acc_events=True)
     try:
         profiler.__enter__()
     except RuntimeError:
-        return Observation()
+        return (), None
     try:
         closure()
         device.synchronize()
@@ -115,20 +97,22 @@ def observe(closure: Callable[[], Any], tensors: Iterable[Tensor], device: Devic
         profiler.__exit__(None, None, None)
     events = profiler.function_events or []
     operations = [event.name for event in events if event.name.startswith("aten::")]
-    noticed = []
-    if any(name in COPY_OPERATIONS for name in operations) or (device.accelerated and "aten::_to_copy" in operations):
-        with _Copies(tensors) as copies:
-            closure()
-        noticed += sorted(copies.noticed)
-    if any(RANDOM_OPERATIONS.fullmatch(name) for name in operations):
-        noticed.append(Noticed.DRAWS_RANDOM)
-    if device.accelerated and READS in operations:
-        noticed.append(Noticed.WAITS)
     if device.accelerated:
         kernels = [event.name for event in events if "cuda" in str(event.device_type).lower()]
     else:
         kernels = [name for name in operations if not NO_WORK.fullmatch(name)]
-    return Observation(tuple(noticed), tuple(kernels))
+    noticed = []
+    if not COPY_OPERATIONS.keys().isdisjoint(operations):
+        with _Copies(tensors) as copies:
+            closure()
+        noticed += [Noticed.COPIES_INPUT] * copies.copies_input
+    if any(name.startswith(FROM_HOST) for name in kernels):
+        noticed.append(Noticed.COPIES_FROM_HOST)
+    if any(RANDOM_OPERATIONS.fullmatch(name) for name in operations):
+        noticed.append(Noticed.DRAWS_RANDOM)
+    if device.accelerated and READS in operations:
+        noticed.append(Noticed.WAITS)
+    return tuple(noticed), tuple(kernels)
 
 
 def copied_tensors(returned: Any) -> list[Tensor] | None:

@@ -229,33 +229,29 @@ class PointRun:
         if last is None:
             contender.end(Status.UNSUPPORTED, NO_CALL)
             group.ended.append(contender)
-        elif isinstance(last.answer, Timing) and number == 2:
-            last.reported = line.returned
         return False
 
     def _count_work(self) -> None:
-        """What the lines with one closure report is the time of a call, or of a part of it, or follows from its work."""
-        labels, group = self.plot.labels, self.groups[0]
-        closures = {
-            closure: closure.answer.ms
+        """What the lines with one closure return is the time of a call, or of a part of it, or follows from its work."""
+        labels, (group, *others) = self.plot.labels, self.groups
+        several = {contender.index for other in others for contender in other.contenders}
+        reported = {
+            closure: (self.returned[closure.contender.name], closure.answer.ms)
             for closure in group.closures
-            if closure.reported is not None and isinstance(closure.answer, Timing)
+            if isinstance(closure.answer, Timing) and closure.contender.index not in several
         }
         counts = [
-            divided_by(x.reported, ms, _repetitions(x.observation.kernels or ()), *labels) for x, ms in closures.items()
+            divided_by(value, ms, _repetitions(closure.kernels or ()), *labels)
+            for closure, (value, ms) in reported.items()
         ]
-        for closure, ms in closures.items():
-            units = divided_by(closure.reported, ms, counts, *labels)
+        for closure, (value, ms) in reported.items():
+            units = divided_by(value, ms, counts, *labels)
             group.divide(closure, units)
-            closure.work = counted_work(closure.reported, ms / units, *labels)
+            closure.work = counted_work(value, ms / units, *labels)
 
     def _number_calls(self) -> None:
         """Only a line with several closures has the parameter `call`."""
-        contenders = [
-            contender
-            for group in self.groups
-            for contender in (*(closure.contender for closure in group.closures), *group.ended)
-        ]
+        contenders = [contender for group in self.groups for contender in group.contenders]
         counts = Counter(contender.index for contender in contenders)
         for contender in contenders:
             if counts[contender.index] == 1:

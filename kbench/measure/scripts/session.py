@@ -49,8 +49,8 @@ class Session:
         self.plot_runs = self.begun = False
         self._names = set(shipped())
         self.orders: Counter[tuple[str, ...]] = Counter()
-        first = observe(lambda: torch.zeros(1, device=self.device.torch_device), (), self.device)
-        self.sees_launches = self.device.accelerated and bool(first.kernels)
+        _, kernels = observe(lambda: torch.zeros(1, device=self.device.torch_device), (), self.device)
+        self.sees_launches = self.device.accelerated and bool(kernels)
 
     def free_name(self, *names: str) -> str:
         """The first name that neither an operator has, nor other results of this process."""
