@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -30,7 +29,6 @@ from kbench.protocol import (
     RANDOM,
     Configuration,
     Measure,
-    Message,
     Rows,
     StepBegun,
     StepEnded,
@@ -93,7 +91,7 @@ def check_edges(
         shapes = "" if isinstance(trial, str) else _other_shapes(operator, case, trial.expected.inputs)
         if edge_name == RANDOM and not isinstance(trial, str) and not without_edges and trials.constant(trial):
             print(f"kbench: {case.label}: {CONSTANT}", file=sys.stderr)
-        steps = Steps(device, partial(emit_edge, emit, edge_name), guard)
+        steps = Steps(device, emit, guard, edge_name)
         for index in members:
             contender = Contender.of(index, configurations[index], operator)
             if isinstance(trial, str):
@@ -258,11 +256,6 @@ def deliver_trial(
     delivery = deliver(expected, preparer_of(definition, provider, contender.params), inputs, device)
     outside = next(filter(None, (input_.fault() for input_ in marked)), None)
     return replace(delivery, second_fault=delivery.second_fault or outside or "")
-
-
-def emit_edge(emit: Emit, edge: str, event: Message) -> None:
-    """Add to the beginning of a step which edge case it belongs to."""
-    emit(replace(event, edge=edge) if isinstance(event, StepBegun) else event)
 
 
 def _row(case: Case, configuration: Configuration, contender: Contender) -> Row:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from kbench.measure.correctness.check import Delivery, fill
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.correctness.expected import Expected
-from kbench.measure.edge_cases import EdgeTrial, deliver_trial, emit_edge
+from kbench.measure.edge_cases import EdgeTrial, deliver_trial
 from kbench.measure.machine.device import Device
 from kbench.measure.passed_tensors import SharedMemory, at, lay_out, read_tensors
 from kbench.measure.steps import Emit, Steps
@@ -97,7 +96,7 @@ def call_for_other(
     task, count = request.task, len(request.outputs) // 3
     delivery: Delivery | None = None
     contender = Contender.of(0, task.configurations[0], operator)
-    steps = Steps(device, partial(emit_edge, emit, request.edge), guard)
+    steps = Steps(device, emit, guard, request.edge)
     with steps.step(contender, "build", task.settings.build_timeout_s):
         values = read_tensors(memory, request.inputs, device.torch_device)
         shapes = tuple(place.shape for place in request.outputs[:count])

@@ -28,10 +28,10 @@ class DeviceLost(Exception):
 
 class Steps:
     """Runs steps on a device and announces them with `emit`. Without a guard nobody looks for what a step has changed: the
-    lines of a script may change what they like."""
+    lines of a script may change what they like. `edge` names the inputs of a check."""
 
-    def __init__(self, device: Device, emit: Emit, guard: Guard | None) -> None:
-        self.device, self.emit, self.guard = device, emit, guard
+    def __init__(self, device: Device, emit: Emit, guard: Guard | None, edge: str = "") -> None:
+        self.device, self.emit, self.guard, self.edge = device, emit, guard, edge
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
@@ -41,7 +41,7 @@ class Steps:
         Raises DeviceLost when the device no longer answers afterwards: then every call of the driver reports the first failure
         again, also those that kbench makes to clean up. The reason keeps the words of the first.
         """
-        self.emit(StepBegun(contender.index, contender.configuration_name, name, limit_s))
+        self.emit(StepBegun(contender.index, contender.configuration_name, name, limit_s, self.edge))
         if self.guard:
             plugin = contender.provider.plugin if contender.provider else None
             contender.changes = contender.changes or self.guard.of_plugin(plugin)
