@@ -52,6 +52,8 @@ def held_against_clock(
             judged = name in candidates
             reading = read(own[0][0], min(ms for _, ms in (own if judged else claims)), not judged)
             contradict = _too_short if judged else _too_long
+            if not judged and not accelerated:  # beside other programs, most calls of a host may take long
+                own = [(row, min(ms, row.ms_min or ms)) for row, ms in own]
             contradictions = filter(None, (contradict(row, ms, reading, factor) for row, ms in own))
             if first := next(contradictions, ""):
                 for candidate in [name] if judged else candidates:

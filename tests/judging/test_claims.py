@@ -44,3 +44,11 @@ def test_a_slow_baseline_or_wrong_outputs_make_a_row_suspect() -> None:
     slowed, wrong = held(0.1, 0, ClockReading(0.1), 0.04), held(0.1, 0, ClockReading(0.1, wrong="every element zero"))
     assert slowed.flags == wrong.flags == ("suspect",)
     assert "torch takes 0.1 ms" in slowed.reason and "every element zero" in wrong.reason
+
+
+def test_a_baseline_of_a_busy_host_is_held_by_its_shortest_call() -> None:
+    rows = [row(ms=0.1, provider="mine"), row(ms=1.0, ms_min=0.1, provider="torch")]
+    readings = {"mine": ClockReading(0.1), "torch": ClockReading(None, 0.05)}
+    for accelerated in (False, True):
+        mine, _ = held_against_clock(rows, ["mine"], lambda row, *_: readings[row.provider], accelerated=accelerated)
+        assert mine.flags == (("suspect",) if accelerated else ())
