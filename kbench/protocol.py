@@ -562,6 +562,10 @@ ROWS_FILE = "KBENCH_EXEC_ROWS"
 PROGRAM = "KBENCH_EXEC_PROGRAM"
 """The environment variable with the name of its results."""
 
+SETTINGS, SESSION = "KBENCH_EXEC_SETTINGS", "KBENCH_EXEC_SESSION"
+"""The environment variables with how `kbench run` measures the lines of a script, as JSON, and the number of the session. The
+processes that a script starts inherit them."""
+
 # -- lines
 
 Request = CatalogRequest | Task | TrialRequest | CheckRequest | ClockRequest | CallRequest | Delivered

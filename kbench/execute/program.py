@@ -27,6 +27,7 @@ import psutil
 from kbench import interrupts
 from kbench.errors import ConfigError, ConfigIssue, ExitStatus, SourceLocation, UsageError
 from kbench.execute.environment_record import EnvironmentRecord, describe_command
+from kbench.execute.hand_timing import first_hand_timing
 from kbench.execute.run import RunResult
 from kbench.execute.supervisor import MOST_DEATHS
 from kbench.execute.worker import end_of, kill_tree, worker_environment
@@ -34,6 +35,8 @@ from kbench.execute.writer import Writer, check_writable
 from kbench.protocol import (
     PROGRAM,
     ROWS_FILE,
+    SESSION,
+    SETTINGS,
     STEPS,
     Catalog,
     DeviceFailed,
@@ -111,12 +114,20 @@ def program_name(command: Sequence[str]) -> str:
     return Path(command[0]).stem or "program"
 
 
+def _main_file(command: Sequence[str]) -> Path | None:
+    """The Python file that a command runs; None if it is not known."""
+    module = Path(program_name(command).replace(".", "/")).with_suffix(".py")
+    files = [*(Path(word) for word in command if word.endswith(".py")), module]
+    return next((file for file in files if file.is_file()), None)
+
+
 def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) -> ProgramRun:
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
     written = _Written(program_name(command), out, note)
     with _watched(written) as program:
         for row, process in program.run_to_end(command):
             written.add([row], process)
+    written.note_hand_timing(_main_file(command))
     return written.run
 
 
@@ -131,9 +142,10 @@ def run_script(
     for session in range(int(settings.get("sessions", 1))):
         written.session = session
         with _watched(written, silence_limit_s=SILENCE_LIMIT_S) as program:
-            command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(session), json.dumps(dict(settings))]
+            program.environment |= {SETTINGS: json.dumps(dict(settings)), SESSION: str(session)}
+            command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(script), *arguments]
             for start in range(1, MOST_STARTS + 1):
-                lost = program.run_to_end([*command, str(script), *arguments])
+                lost = program.run_to_end(command)
                 for row, process in lost:  # a child would not go on where it has ended, so a new start is of no use
                     if process is not program.own:
                         written.add([row], process)
@@ -151,6 +163,7 @@ def run_script(
             break
     if written.run.code and not written.run.fault and not written.run.interrupted:
         written.run.fault = Fault(str(script), end_of(written.run.code))
+    written.note_hand_timing(script)
     fault = written.run.fault
     if fault and not written.run.results:
         raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
@@ -213,6 +226,7 @@ class _Program:
         self._messages, self._written, self._signals = messages, written, signals
         self._silence_limit_s = silence_limit_s
         self._processes: dict[str, _Process] = {}
+        self.environment = _environment(messages, written.name)
         self.own: _Process | None = None  # that of the command itself, if it measures
         self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
         self._noted: set[str] = set()
@@ -224,7 +238,7 @@ class _Program:
         run = self._written.run
         run.fault = None
         self._processes, self._heard = {}, time.monotonic()
-        process = _start(command, _environment(self._messages, self._written.name))
+        process = _start(command, self.environment)
         try:
             while process.poll() is None and not self._signals:
                 self._read_messages()
@@ -385,6 +399,12 @@ class _Written:
             number += 1
             path = self._out / f"{operator}-{number}.csv"
         return path
+
+    def note_hand_timing(self, program: Path | None) -> None:
+        """Say where a program that ran to its end and measured nothing times calls by hand."""
+        silent = not (self.run.results or self.run.code or self.run.interrupted)
+        if program and silent and (sentence := first_hand_timing(program)):
+            self.note(sentence)
 
     def finish(self) -> None:
         for _, record, _ in self._writers.values():

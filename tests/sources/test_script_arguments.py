@@ -82,9 +82,9 @@ def test_the_tensors_of_a_closure_are_also_in_objects_methods_and_modules() -> N
     of_layer = {id(x) for x in (layer.x, *layer.own_module.parameters(), *layer.own_module.buffers())}
     assert len(of_layer) == 6
     for closure in (layer, lambda: layer(), layer.__call__, functools.partial(Layer.__call__, layer)):
-        assert {id(x) for x in held_by(closure).tensors} == of_layer
-    assert {len(x) for x in held_by(layer.method).tensors if x.shape} == {3, 4, 5}
-    assert held_by(layer.x.sum).tensors == [layer.x]
+        assert {id(x) for x in held_by(closure)[0]} == of_layer
+    assert {len(x) for x in held_by(layer.method)[0] if x.shape} == {3, 4, 5}
+    assert held_by(layer.x.sum)[0] == [layer.x]
 
 
 WEIGHT = torch.ones(8, 8)
@@ -95,7 +95,7 @@ def linear(x: torch.Tensor) -> torch.Tensor:
 
 
 def doubt_of(closure: Callable[[], object], count: int) -> int | None:
-    return doubted_bytes(count, *tensor_bytes(held_by(closure), closure()))
+    return doubted_bytes(count, *tensor_bytes(closure, closure()))
 
 
 def test_counted_bytes_are_doubted_if_they_differ_by_two_from_those_of_the_tensors() -> None:

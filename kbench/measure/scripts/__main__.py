@@ -1,6 +1,6 @@
 """Runs a script for `kbench run`, as Python would run it. Its calls of do_bench are measured as those of any program.
 
-The arguments are the number of the session and the settings as JSON, the script, and the script's own arguments.
+The arguments are the script, and the script's own arguments.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from kbench.protocol import ROWS_FILE, Fault, LineDone, ProtocolError, decode
 from kbench.text.exception_text import location, message
 
 
-def run(number: str, settings: str, path: Path, arguments: list[str]) -> int:
+def run(path: Path, arguments: list[str]) -> int:
     """Measure a script. What it raises, and why there is nothing to measure, goes to the parent. Returns the exit code."""
     gc.disable()  # as a worker does
-    from kbench.measure.scripts.session import NUMBER, SETTINGS, this_session  # imports torch
+    from kbench.measure.scripts.session import this_session  # imports torch
 
     gc.freeze()
     gc.enable()
-    os.environ |= {NUMBER: number, SETTINGS: settings}
     session = this_session()
     session.done = {(line.plot, line.label, line.line): line for line in _lines_done()}
     session.device.set_up()  # before Triton is imported
@@ -87,6 +86,6 @@ def _nothing_to_measure() -> str:
 
 if __name__ == "__main__":
     try:
-        sys.exit(run(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4:]))
+        sys.exit(run(Path(sys.argv[1]), sys.argv[2:]))
     except KeyboardInterrupt:  # the parent says so
         sys.exit(130)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
-from typing import Any
 
 from kbench.measure.contender import Contender
 from kbench.measure.controls import copy, empty, repeat
@@ -61,14 +60,11 @@ def time_plainly(device: Device, call: BenchCall) -> list[float]:
         return timer.ready([call.fn], None, call.clear_gradients)(warmup_ms, rep_ms).ms
     import triton.testing
 
-    def cleared() -> Any:
-        call.clear_gradients()  # costs the host less than a microsecond, as in do_bench itself
-        return call.fn()
-
     if call.method == "graph":
         call.clear_gradients()
         return list(triton.testing.do_bench_cudagraph(call.fn, rep=rep_ms, return_mode="all"))
-    return list(triton.testing.do_bench(cleared, warmup=warmup_ms, rep=rep_ms, return_mode="all"))
+    cleared = list(call.grad_to_none) or None
+    return list(triton.testing.do_bench(call.fn, warmup_ms, rep_ms, grad_to_none=cleared, return_mode="all"))
 
 
 def _one_after_another(device: Device, call: BenchCall, rep_ms: float) -> float:
@@ -122,9 +118,9 @@ class ClosureGroup:
 
     def _prepare(self, closure: Closure) -> None:
         call, contender = closure.call, closure.contender
-        held = held_by(call.fn)
-        if held.tensors:
-            closure.dtype = max(held.tensors, key=lambda x: x.numel() * x.element_size()).dtype
+        held, _ = held_by(call.fn)
+        if held:
+            closure.dtype = max(held, key=lambda x: x.numel() * x.element_size()).dtype
         interpreted = interpreter_probe()
         call.clear_gradients()
         self.device.synchronize()  # a script may draw its tensors on another stream, for which a closure does not wait
@@ -132,8 +128,8 @@ class ClosureGroup:
         returned = call.fn()
         self.device.synchronize()
         contender.build_ms = (time.perf_counter_ns() - start) / 1e6
-        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held.tensors)
-        closure.tensor_bytes = tensor_bytes(held, returned)
+        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held)
+        closure.tensor_bytes = tensor_bytes(call.fn, returned)
         del returned
         if interpreted():
             closure.own_ms = contender.build_ms
@@ -143,8 +139,8 @@ class ClosureGroup:
             closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
         with compiled_parts() as contender.compiled:
-            closure.noticed, closure.kernels = observe(call.fn, held.tensors, self.device)
-        tensors = closure.output or held.tensors
+            closure.noticed, closure.kernels = observe(call.fn, held, self.device)
+        tensors = closure.output or held
         if self._launches_nothing(closure) and tensors and all(x.device.type == "cpu" for x in tensors):
             closure.own_ms = closure.script_ms
             contender.end(Status.UNSUPPORTED, ON_HOST)

@@ -13,7 +13,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import BuiltinMethodType, ModuleType
 from typing import Any
 
@@ -38,21 +37,9 @@ FACTOR = 2 / 1.01
 """By how much counted bytes must differ from those of the tensors: two, up to the rounding of a rate."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """What a closure holds.
-
-    tensors   all tensors
-    named     those that its own code names, so that it uses them
-    complete  whether it holds no object that may hold other tensors, such as one of a library
-    """
-
-    tensors: list[Tensor]
-    named: list[Tensor]
-    complete: bool
-
-
-def held_by(closure: Callable[..., Any]) -> Held:
+def held_by(closure: Callable[..., Any]) -> tuple[list[Tensor], bool]:
+    """The tensors that a closure holds, and whether these are all: it holds no object that may hold others, such as one of a
+    library."""
     seen: dict[int, Any] = {}
     objects, complete = [closure], True
     for _ in range(DEPTH + 1):
@@ -60,9 +47,7 @@ def held_by(closure: Callable[..., Any]) -> Held:
         parts = [_parts(value) for value in objects]
         complete = complete and None not in parts
         objects = [part for some in parts for part in some or () if id(part) not in seen]
-    tensors = [value for value in seen.values() if isinstance(value, Tensor)]
-    named = [part for part in _parts(closure) or () if isinstance(part, Tensor)]
-    return Held(tensors, named, complete and not objects)
+    return [value for value in seen.values() if isinstance(value, Tensor)], complete and not objects
 
 
 def _parts(value: Any) -> list[Any] | None:
@@ -100,21 +85,22 @@ def closed_over(function: Any) -> dict[str, Any]:
     return values
 
 
-def tensor_bytes(held: Held, returned: Any) -> tuple[int, float]:
-    """How many bytes a call moves, as far as its tensors show it: at least those that it names and returns, and at most all
-    that it holds and returns; infinitely many if it may use others."""
+def tensor_bytes(closure: Callable[..., Any], returned: Any) -> tuple[int, float]:
+    """How many bytes a call moves, as far as its tensors show it: at least those that its own code names and that it returns,
+    and at most all that it holds and returns; infinitely many if it may use others."""
+    held, complete = held_by(closure)
     values = [value for value in values_of(returned) if value is not None]
     outputs = [value for value in values if isinstance(value, Tensor)]
-    tensors = [*held.tensors, *outputs]
-    if any(type(x) not in (Tensor, torch.nn.Parameter) or x.layout != torch.strided for x in tensors):
+    if any(type(x) not in (Tensor, torch.nn.Parameter) or x.layout != torch.strided for x in (*held, *outputs)):
         return 0, math.inf
-    indexed = any(x.dtype in INDICES and x.numel() > 1 for x in held.tensors)
+    indexed = any(x.dtype in INDICES and x.numel() > 1 for x in held)
+    named = [part for part in _parts(closure) or () if isinstance(part, Tensor)]
     # for gradients, torch holds other tensors
-    backward = any(x.grad_fn is not None or (x.requires_grad and not outputs) for x in held.tensors)
-    hidden = backward or not held.complete or not held.tensors or len(outputs) < len(values)
+    backward = any(x.grad_fn is not None or (x.requires_grad and not outputs) for x in held)
+    hidden = backward or not complete or not held or len(outputs) < len(values)
     # a call that returns no tensor may write those that it holds, and so may one that returns what it holds
-    most = _bytes(held.tensors) + _bytes(outputs or held.tensors)
-    return 0 if indexed else _bytes([*held.named, *outputs]), math.inf if hidden else most
+    most = math.inf if hidden else _bytes(held) + _bytes(outputs or held)
+    return 0 if indexed else _bytes([*named, *outputs]), most
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

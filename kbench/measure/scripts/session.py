@@ -17,12 +17,8 @@ from kbench.measure.catalog import describe_machine
 from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.scripts.observation import observe
-from kbench.protocol import PROGRAM, ROWS_FILE, Catalog, LineDone, Measure, Message, encode
+from kbench.protocol import PROGRAM, ROWS_FILE, SESSION, SETTINGS, Catalog, LineDone, Measure, Message, encode
 from kbench.results.timers import default_cache
-
-SETTINGS, NUMBER = "KBENCH_EXEC_SETTINGS", "KBENCH_EXEC_SESSION"
-"""The environment variables with how `kbench run` measures the lines of plots, as JSON, and the number of the session. The
-processes that a script starts inherit them."""
 
 
 class Session:
@@ -42,7 +38,7 @@ class Session:
         self.instruments = Instruments(self.device)
         settings = json.loads(os.environ.get(SETTINGS, "{}"))
         self.settings = Measure.model_validate({"cache": default_cache(self.device.type)} | settings)
-        self.number = int(os.environ.get(NUMBER, os.getpid()))
+        self.number = int(os.environ.get(SESSION, os.getpid()))
         self.program = os.environ.get(PROGRAM, "program")
         self._messages = Path(os.environ[ROWS_FILE]) if ROWS_FILE in os.environ else None
         self.done: dict[tuple[str, str, str], LineDone] = {}
@@ -88,8 +84,3 @@ def this_session() -> Session:
         if process not in _sessions:
             _sessions[process] = Session()
     return _sessions[process]
-
-
-def was_asked() -> bool:
-    """Whether there was something to measure in this process."""
-    return os.getpid() in _sessions and this_session().begun

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.measure.scripts.hand_timing import hand_timings
+from kbench.execute.hand_timing import hand_timings
 
 BY_HAND = {
     "copied": """

@@ -2,20 +2,15 @@
 around a loop that repeats a call, a clock around `synchronize`.
 
 It rather says nothing than something false: a clock around a training loop, a data loader, or a whole program is no timing of a
-call. Imports neither torch nor Triton.
+call.
 """
 
 from __future__ import annotations
 
 import ast
-import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-
-from kbench.text.exception_text import in_library
 
 CLOCKS = {
     *(f"time.{name}{unit}" for name in ("time", "perf_counter", "process_time") for unit in ("", "_ns")),
@@ -29,36 +24,20 @@ OTHER_WORK = re.compile(r"step|zero_grad|fit|.*(epoch|train|loader|dataset).*", 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def note_hand_timing() -> None:
-    """At the end of a program that has measured nothing: tell the parent of the first place that times by hand, in its main
-    file or in files beside it."""
-    session = sys.modules.get("kbench.measure.scripts.session")
-    if session and session.was_asked():
-        return
-    from kbench.protocol import ROWS_FILE, Noted, encode  # imports pydantic
-
-    for file, line, means in hand_timings(_own_files()):
-        sentence = (
+def first_hand_timing(program: Path) -> str:
+    """A sentence about the first place of a program that times calls by hand, in its main file or in one beside it that this
+    imports; empty if there is none."""
+    try:
+        imported = _imported(ast.parse(program.read_bytes())).values()
+    except (OSError, SyntaxError, ValueError):  # Python says so
+        return ""
+    beside = [program.with_name(f"{meaning.partition('.')[0]}.py") for meaning in imported]
+    for file, line, means in hand_timings([program, *filter(Path.is_file, beside)]):
+        return (
             f"{file.name}:{line} times calls by hand, with {means}, so kbench cannot measure them. Let do_bench time them: "
             "from kbench import do_bench; ms = do_bench(lambda: ...)"
         )
-        # a program may outlive kbench, or change its environment
-        with suppress(OSError, KeyError), Path(os.environ[ROWS_FILE]).open("ab", buffering=0) as messages:
-            messages.write(encode(Noted(sentence), str(os.getpid())))
-        return
-
-
-def _own_files() -> list[Path]:
-    """The main file of this process, and the modules from its folder that it has imported."""
-    program = sys.modules.get("__main__")
-    loader = getattr(program, "__loader__", None)  # at its end, a program has no `__file__` any more
-    main = getattr(loader, "path", None) or getattr(program, "__file__", None)
-    if not main or in_library(main):
-        return []
-    files = [Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
-    folder = Path(main).resolve().parent
-    beside = (file for file in files if file.suffix == ".py" and file.parent == folder)
-    return list(dict.fromkeys([Path(main), *beside]))
+    return ""
 
 
 def hand_timings(files: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
