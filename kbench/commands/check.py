@@ -11,6 +11,7 @@ import typer
 from kbench.commands.options import ConfigFile, OnlyProviders, Plugins, Profile, Sets
 from kbench.errors import ExitStatus
 from kbench.text import terminal
+from kbench.text.table import NO_VALUE
 
 if TYPE_CHECKING:
     from kbench.execute.plan import Plan
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
-
-EMPTY_CELL = "-"
-"""The cell of a configuration that was not tried on an input."""
 
 DECLINED = {"unsupported": "declined"}
 """How the table calls a status, where it has another word for it."""
@@ -133,8 +131,8 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
     terminal.print_table(("input", *names), lines)
     if any(cell.endswith(VARIES) for line in lines for cell in line):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
-    if any(cell == EMPTY_CELL for line in lines for cell in line):
-        print(f"{EMPTY_CELL} not tried: the provider declined or failed on random inputs")
+    if any(cell == NO_VALUE for line in lines for cell in line):
+        print(f"{NO_VALUE} not tried: the provider declined or failed on random inputs")
     print()
 
 
@@ -144,7 +142,7 @@ def _word(cell: Sequence[Row]) -> str:
     from kbench.text.numbers import ulps
 
     if not cell:
-        return EMPTY_CELL
+        return NO_VALUE
     order = list(Status)
     tried = [row for row in cell if not row.not_tried]
     if not tried:
@@ -172,6 +170,7 @@ def _explain(rows: Sequence[Row]) -> list[str]:
         for row in group:
             edges.setdefault(row.edge, set()).update({row.shapes} - {""} if row.status.failed else set())
         inputs = [f"{edge} ({' or '.join(sorted(shapes))})" if shapes else edge for edge, shapes in edges.items()]
+        inputs = ["all inputs"] if 1 < len(edges) == len({row.edge for row in rows}) else inputs
         cases = list(dict.fromkeys(row.case.label for row in group))
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
         lines.append(f"{name}: {word} on {', '.join(inputs)} ({where}): {why}")

@@ -238,6 +238,7 @@ class Side:
         ignored."""
         return ", ".join(
             f"{name} {'/'.join(self.conditions[name]) or 'unknown'} -> {'/'.join(other.conditions[name]) or 'unknown'}"
+            + " (the definition of the case)" * (name == "case_hash")
             for name in self.conditions
             if name not in vary and (self.conditions[name] != other.conditions[name] or len(self.conditions[name]) != 1)
         )

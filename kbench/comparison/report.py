@@ -197,7 +197,7 @@ def difference_table(comparison: Comparison) -> Table:
         (difference.name, difference.old, difference.new, WEIGHTS[difference.weight])
         for difference in comparison.differences
     ]
-    return Table(("not the same", comparison.old, comparison.new, ""), rows)
+    return Table(("not the same", "old", "new", ""), rows)
 
 
 def drifts(comparison: Comparison) -> Iterator[str]:

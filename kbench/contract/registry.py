@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kbench.contract.operator import Operator, registered
 from kbench.contract.origin import import_shipped, shipped
+from kbench.text.suggest import unknown
 
 
 def operator(name: str) -> Operator:
@@ -15,7 +16,7 @@ def operator(name: str) -> Operator:
     if name not in registered and name in shipped():
         import_shipped(name)
     if name not in registered:
-        raise LookupError(f"unknown operator {name!r}; the operators are {', '.join(operator_names())}")
+        raise LookupError(unknown("operator", name, operator_names()))
     return registered[name]
 
 

@@ -147,4 +147,4 @@ class Tensor(Layout):
             return Normal()
         if dtype == "bool":
             return Integers(2)
-        raise ValueError(f"an input of dtype {dtype} needs a fill; declare one, for example fill=integers(100)")
+        raise ValueError(f"an input of dtype {dtype} needs a fill; declare one, for example fill=kbench.integers(100)")

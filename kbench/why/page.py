@@ -51,7 +51,7 @@ def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
     yield "of which between its kernels", _us(row.gap_ms)
     yield "share of the speed of light", _share(facts.light)
     yield "share of a copy's speed", _share(row.copy_fraction)
-    yield "algorithmic bytes", _counted(facts.call_bytes)
+    yield "algorithmic bytes", _counted(facts.call_bytes, "B")
     yield "floating-point operations", _counted(facts.flops)
     yield "launch overhead (host)", _us(row.launch_ms)
     yield "timer overhead (empty)", _us(facts.empty_ms)
@@ -66,7 +66,7 @@ def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
 def kernel_lines(facts: RowFacts) -> Iterator[str]:
     """What a call launches: a line for each kernel, and one for each operation on memory."""
     if facts.call is None:
-        yield f"what a call launches is not known: {facts.unknown}"
+        yield f"not known: {facts.unknown}"
         return
     for launch in facts.call.launches:
         yield _kernel(launch, facts)
@@ -100,14 +100,13 @@ def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _counted(count: int | None) -> str:
-    """`134.2 M`, `1.07 G`"""
+def _counted(count: int | None, of: str = "") -> str:
+    """`134.2 MB`, `1.07 G`"""
     if count is None:
         return ""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:.4g} {unit}"
-    return str(count)
+    prefixes = (("G", 1e9), ("M", 1e6), ("k", 1e3))
+    prefix, size = next((pair for pair in prefixes if count >= pair[1]), ("", 1))
+    return f"{count / size:.4g} {prefix}{of}".strip()
 
 
 def rows_as_json(columns: Sequence[RowFacts]) -> str:

@@ -19,7 +19,7 @@ from kbench.results.row import Row
 def test_other_conditions_are_incomparable_with_the_reason(write: Write, field: str) -> None:
     old, new = write("old", [row(**{field: "this"})]), write("new", [row(ms=9.0, **{field: "that"})])
     [judged] = compare_results(old, new).rows
-    assert (judged.verdict, judged.reason) == ("incomparable", f"{field} this -> that")
+    assert judged.verdict == "incomparable" and f"{field} this -> that" in judged.reason
 
 
 def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write) -> None:

@@ -39,6 +39,7 @@ FAULTS = {
     "empty": lambda x: right(x) if x.numel() else x.new_zeros(1, 1),
     "inf": lambda x: right(x.clamp(min=-1e30)),
     "imprecise": lambda x: right(x) * (1 + 2**-14),
+    "halved": lambda x: right(x).half(),
 }
 for name, function in FAULTS.items():
     softmax.provider(name)(function)
@@ -46,8 +47,7 @@ for name, function in FAULTS.items():
 
 @softmax.provider("large")
 def large(x):
-    e = torch.exp(x)
-    return e / e.sum(-1, keepdim=True)
+    return torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)
 
 
 @softmax.provider("crash")
@@ -76,8 +76,7 @@ def even_only(x):
 
 @own.provider("a-little-off")
 def right(x):
-    y = (x.double() / x.double().abs().sum(-1, keepdim=True)).float()
-    return y
+    return (x.double() / x.double().abs().sum(-1, keepdim=True)).float()
 
 
 @own.provider("one-row-off")
@@ -108,7 +107,7 @@ def says_so(x, weight, *, eps):
 
 SWEEP = "operator: {}\nplugins: [mine.py]\nsweep: {{M: 4, N: 16, dtype: {}}}\nproviders: [{}]\n"
 TOO_LARGE = SWEEP.replace("N: 16", "N: [16, 1000000000000]")
-NAMES = "right, odd, strided, empty, inf, large, imprecise, crash"
+NAMES = "right, odd, strided, empty, inf, large, imprecise, halved, crash"
 CHECKS = {
     "softmax": (FAULTY, SWEEP.format("softmax", "float32", NAMES)),
     "own": (OWN, TOO_LARGE.format("own", "float32", "even-only, a-little-off, one-row-off")),
@@ -150,9 +149,10 @@ def test_a_kernel_that_is_wrong_on_one_kind_of_input_only_is_found(checked: Path
     assert ended.code == 1 and not (checked / "results").exists()
 
 
-def test_a_failure_names_the_shape_of_the_input_on_which_it_failed(checked: Path) -> None:
+def test_a_failure_names_the_shape_of_the_input_on_which_it_failed_or_all_inputs(checked: Path) -> None:
     line = line_of(kept(checked, "own"), "even-only: wrong")
     assert "odd columns (x 4x15)" in line and "M=4 N=16" in line
+    assert "float16" in line_of(kept(checked, "softmax"), "halved: wrong on all inputs (")
 
 
 def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_line_of_each_case_says_who_failed(checked: Path) -> None:
