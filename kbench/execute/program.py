@@ -145,20 +145,17 @@ def run_script(
             program.environment |= {SETTINGS: json.dumps(dict(settings)), SESSION: str(session)}
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(script), *arguments]
             for start in range(1, MOST_STARTS + 1):
-                lost = program.run_to_end(command)
-                for row, process in lost:  # a child would not go on where it has ended, so a new start is of no use
-                    if process is not program.own:
-                        written.add([row], process)
-                lost = [(row, process) for row, process in lost if process is program.own]
-                if not lost:
-                    break
-                for row, process in lost:
+                again = ""
+                for row, process in program.run_to_end(command):
                     where = f"{script.name}: {row.provider} at {row.case.label}: {row.reason}"
-                    if start < MOST_STARTS:
-                        note(f"{where}; starting the script again without this line")
-                    else:
-                        note(f"{where}; giving the script up after {start} starts")
+                    if process is program.own and start < MOST_STARTS:
+                        again = f"{where}; starting the script again without this line"
+                    else:  # a child would not go on where it has ended, so a new start is of no use
+                        note(f"{where}; the script is not started again")
                         written.add([row], process)
+                if not again:
+                    break
+                note(again)
         if written.run.interrupted or written.run.code:
             break
     if written.run.code and not written.run.fault and not written.run.interrupted:

@@ -8,7 +8,6 @@ at a time: the main one waits while a line runs.
 from __future__ import annotations
 
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -55,11 +54,12 @@ def measuring_a_closure() -> Iterator[None]:
 
 
 class Switches:
-    """The switches of a script as they are now, in the main thread, before the lines of a point begin."""
+    """The switches of a script as they are now, in the main thread, before the lines of a point begin. The same for its random
+    generators: every line draws the numbers that it would draw alone."""
 
     def __init__(self) -> None:
         self._inference = torch.is_inference_mode_enabled()
-        self._values = _read(SWITCHES)
+        self._values, self.random_states = _read(SWITCHES), _read(RANDOM)
 
     @contextmanager
     def inherited(self) -> Iterator[None]:
@@ -99,6 +99,7 @@ class Line:
 
     def begin(self, limit_s: float) -> BenchCall | None:
         """Run it to its first call of do_bench, which is returned; None if it has ended without one. Raises what it raises."""
+        settings.write(self._switches.random_states)
         threading.Thread(target=self._live, name="kbench line", daemon=True).start()
         return self._wait(limit_s)  # type: ignore[no-any-return]
 
@@ -153,20 +154,6 @@ class Line:
             return None, error
         finally:
             self._own_switches = self._switches.put_back()
-
-
-def random_states() -> Callable[[], None]:
-    """Remember the states of the random generators. The function that is returned brings them back: every line draws the
-    numbers that it would draw alone."""
-    states, numpy = _read(RANDOM), sys.modules.get("numpy")
-    numpy_state = numpy.random.get_state() if numpy else None
-
-    def restore() -> None:
-        settings.write(states)
-        if numpy:
-            numpy.random.set_state(numpy_state)
-
-    return restore
 
 
 def _read(names: set[str]) -> Mapping[str, Any]:

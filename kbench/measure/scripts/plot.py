@@ -24,7 +24,7 @@ from kbench.measure.scripts.closure_group import ClosureGroup
 from kbench.measure.scripts.closures import Closure
 from kbench.measure.scripts.columns import ArgumentColumn, argument_columns, dtype_of, same, words_of
 from kbench.measure.scripts.foreign_timers import Timing
-from kbench.measure.scripts.line import Line, Switches, random_states, this_thread
+from kbench.measure.scripts.line import Line, Switches, this_thread
 from kbench.measure.scripts.session import this_session
 from kbench.measure.steps import DeviceLost
 from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
@@ -157,14 +157,13 @@ class PointRun:
         """Measure them, without those that an earlier process has lost. Returns the rows of all their closures. Raises
         DeviceLost."""
         self._announce()
-        restore = random_states()
         running = self.lines
         while running:
             group = ClosureGroup(self.session, self.session.settings)
             self.groups.append(group)
             if len(self.groups) == 1:
                 running = [line for line in running if not self._was_lost(group, line, lost)]
-            running = [line for line in running if self._goes_on(group, line, restore)]
+            running = [line for line in running if self._goes_on(group, line)]
             if len(self.groups) == 1:
                 self._find_dtype(group)
             group.time(self.case)
@@ -203,14 +202,13 @@ class PointRun:
         self.returned[line.name] = _without_numbers(self.plot.last)
         return True
 
-    def _goes_on(self, group: ClosureGroup, line: Line, restore: Callable[[], None]) -> bool:
+    def _goes_on(self, group: ClosureGroup, line: Line) -> bool:
         """Let a line go on to its next closure, and prepare that. Returns whether there is one."""
         number, limit_s = len(self.groups), group.settings.build_timeout_s
         last, line.closure = line.closure, None
         contender = Contender(line.index, line.name, {CALL: number})
         with group.steps.step(contender, "build", limit_s):
             if last is None:
-                restore()
                 call = line.begin(limit_s)
             else:
                 last.contender.let_go()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import gc
 import os
+import pickle
 import random
 import sys
 import weakref
@@ -240,6 +241,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     # a provider may draw random numbers, as dropout does: others that draw find the numbers that they would find alone
     _silent("random", get=random.getstate, set=random.setstate),
+    _silent(
+        "numpy.random",
+        get=lambda: pickle.dumps(sys.modules["numpy"].random.get_state()),
+        set=lambda state: sys.modules["numpy"].random.set_state(pickle.loads(state)),
+    ),
     _silent("torch.random", get=lambda: _state(torch.get_rng_state()), set=partial(_set_state, torch.set_rng_state)),
     _silent(
         "torch.cuda.random",
