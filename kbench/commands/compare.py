@@ -33,7 +33,8 @@ def compare(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps, copy_fraction, tflops or sol.",
+            help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps, speedup, copy_fraction, tflops "
+            "or sol.",
         ),
     ] = "ms",
     margin: Margin = "2%",

@@ -27,7 +27,8 @@ def plot(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="What to draw: gbps, ms, speedup, copy_fraction, tflops, sol or ulp. Default: ms with "
+            help="What to draw: gbps, achieved_gbps, ms, ms_min, launch_ms, speedup, copy_fraction, tflops, sol, "
+            "ulp or peak_bytes. Default: ms with "
             "--kind change; otherwise tflops if the operator declares its number of operations, and gbps if not.",
         ),
     ] = "",

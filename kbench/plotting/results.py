@@ -58,7 +58,7 @@ BESIDE_WIDTH = 170
 class Choices:
     """What a user may choose about a picture.
 
-    metric    what is drawn: gbps, ms, speedup, copy_fraction, tflops, sol or ulp; for a change any metric of `kbench compare`.
+    metric    what is drawn: a name of METRICS, for a change one that `kbench compare` has.
               "" is ms for a change, otherwise tflops, gbps or ms: see `default_metric`
     kind      lines (bars where nothing runs along x), bars (a panel per case), heatmap (the winner of each case) or
               change (of two files, the old one first)
