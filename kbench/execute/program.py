@@ -355,9 +355,9 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
 
 
 class _Written:
-    """Writes rows to the file of their plot, or of their program; rows with other axes get a file of their own. A file and its
-    environment file are made when there is a first row. `session` is that of all rows; without it each process is a session.
-    `entries` go into the environment files."""
+    """Writes rows to the file of their plot, or of their program; rows with other axes, or words where others have numbers, get
+    a file of their own. A file and its environment file are made when there is a first row. `session` is that of all rows;
+    without it each process is a session. `entries` go into the environment files."""
 
     def __init__(
         self, name: str, out: Path, note: Callable[[str], None], entries: Mapping[str, Any] | None = None
@@ -365,16 +365,16 @@ class _Written:
         self.name, self.note, self.run = name, note, ProgramRun()
         self.session: int | None = None
         self._out, self._entries = out, dict(entries or {})
-        self._writers: dict[tuple[str, ...], tuple[Writer, EnvironmentRecord, RunResult]] = {}
+        self._writers: dict[tuple[object, ...], tuple[Writer, EnvironmentRecord, RunResult]] = {}
         check_writable(out / f"{name}.csv")
 
     def add(self, rows: Sequence[Row], process: _Process, baseline: str = "") -> None:
         """Write the rows of a case, which this process has measured. `baseline` is a name."""
-        operator, axes = rows[0].case.operator, tuple(rows[0].case.axes)
-        key = operator, *axes
+        operator, axes = rows[0].case.operator, rows[0].case.axes
+        key = operator, *((name, type(value)) for name, value in axes.items())
         if key not in self._writers:
             path = self._free_path(operator)
-            writer = Writer(path, axes)
+            writer = Writer(path, tuple(axes))
             writer.note = self.note
             entries = self._entries | ({"baseline": baseline} if baseline else {})
             described = describe_command(process.machine, self._out, **entries)

@@ -1,4 +1,4 @@
-"""The code that times calls by hand is told from code with clocks for something else: 4 programs and 4 others."""
+"""The code that times calls by hand is told from code with clocks for something else: 4 programs and 3 others."""
 
 from __future__ import annotations
 
@@ -88,13 +88,6 @@ for _ in range(3):
     train_one_epoch(None, [])
     torch.cuda.synchronize()
     print(time.perf_counter() - t0)
-""",
-    "deadline": """
-import time, torch
-end = time.monotonic() + 0.01
-while time.monotonic() < end:
-    for _ in range(3):
-        torch.ones(3)
 """,
 }
 

@@ -91,7 +91,7 @@ def tuned(N, provider):
 
 
 @plot("caught", ["fails", "after"], x_vals=(64,), ylabel="ms")
-def caught(N, provider):
+def caught(N, provider, kind=0):
     if provider == "after":
         return triton.testing.do_bench(lambda: torch.ones(N) + 1)
     try:
@@ -103,6 +103,8 @@ def caught(N, provider):
 for each in (pointers, several, tuned, caught):
     frame = each.run(print_data=True, save_path=".", return_df=True)
 assert frame.iloc[0, 1] == 7.5, frame
+for kind in (3, "auto"):
+    caught.run(kind=kind)
 raise SystemExit("no more to do")
 """
 
@@ -203,6 +205,11 @@ def test_what_a_closure_raises_is_raised_in_the_script_and_is_the_reason_of_its_
     fails, after = providers_of(measured / "results" / "caught.csv")
     assert fails["status"] == "error" and "bench.py" in fails["reason"] and not fails["ms"]
     assert after["status"] == "ok" and after["agreement"] == "", "there is no output to compare it with"
+
+
+def test_a_number_and_a_word_for_the_same_argument_are_in_two_files(measured: Path) -> None:
+    files = ("caught-2.csv", "caught-3.csv")
+    assert [{row["kind"] for row in rows_of(measured / "results" / file)} for file in files] == [{"3"}, {"auto"}]
 
 
 def test_how_a_script_ends_is_said_and_what_it_has_measured_is_kept(measured: Path) -> None:

@@ -50,14 +50,12 @@ def _measuring(perf_report: Callable[[Any], Callable[..., Any]]) -> Callable[[An
 
     @functools.wraps(perf_report)
     def replaced(benchmarks: Any) -> Callable[..., Any]:
-        several = not hasattr(benchmarks, "x_vals")
-        if several:
-            benchmarks = list(benchmarks)
-        listed = benchmarks if several else [benchmarks]
+        single = hasattr(benchmarks, "x_vals")
+        listed = [benchmarks] if single else list(benchmarks)
         for benchmark in listed:  # of a generator, kbench and Triton both need all values
             benchmark.x_vals, benchmark.line_vals = list(benchmark.x_vals), list(benchmark.line_vals)
         declared.extend(listed)
-        decorate = perf_report(benchmarks)
+        decorate = perf_report(benchmarks if single else listed)
         return lambda function: decorate(_measured(function, listed))
 
     return replaced

@@ -109,9 +109,11 @@ class Problem:
             made_model = made_model.to(device, getattr(torch, dtype)).requires_grad_(False)
         return made_model
 
+    @lru_cache(maxsize=1)  # noqa: B019  models may be large, and there is one problem
     def model(self, dtype: str, device: torch.device) -> nn.Module:
         """The problem's own model."""
-        return _model(self, dtype, device)
+        model: nn.Module = self.instance(self.module.Model, dtype, device)
+        return model
 
     def _moved(self, maker: str, values: Any, dtype: str | None, device: torch.device) -> list[Any]:
         """Arguments on a device, which the function `maker` returned. Floating-point tensors get `dtype`, if one is given."""
@@ -166,7 +168,7 @@ class Problem:
 
     def code(self, dtype: str, device: torch.device, *, exact: bool) -> Call:
         """The model of a case. For float64, it has the weights that it has in `dtype`."""
-        model = (_exact_model if exact else _model)(self, dtype, device)
+        model = _exact_model(self, dtype, device) if exact else self.model(dtype, device)
         return lambda tensors, values: self.call(model, tensors)
 
 
@@ -186,12 +188,6 @@ def _solution(problem: Problem, file: Path) -> Make:
         return model
 
     return make
-
-
-@lru_cache(maxsize=1)  # models may be large
-def _model(problem: Problem, dtype: str, device: torch.device) -> nn.Module:
-    model: nn.Module = problem.instance(problem.module.Model, dtype, device)
-    return model
 
 
 @lru_cache(maxsize=1)
