@@ -71,7 +71,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("reference changed its input x in place", {"reference": lambda x: x.mul_(2), "gradients": "x"}),
     ("reference returned two different results for y on", {"reference": lambda x: x + torch.rand_like(x)}),
     ("the values that reference returned for y changed", {"reference": lambda x: x - x.mean(0), "rows": "M"}),
-    ("the values that reference returned for y changed", {"reference": lambda x: x[: len(x) // 4 * 4], "rows": "M"}),
+    ("reference returned shape (0, 8) for y when", {"reference": lambda x: x[: len(x) // 4 * 4], "rows": "M"}),
     ("no output of the reference has a gradient", {"reference": lambda x: x.detach() * 2, "gradients": "x"}),
     ("the gradient of the reference fails", {"reference": lambda x: Raises.apply(x), "gradients": "x"}),
     ("edges['odd'] returned Tensor", {"edges": {"odd": lambda case, x: x}}),

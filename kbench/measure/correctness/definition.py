@@ -43,13 +43,14 @@ class OperatorFault(Exception):
 class Output:
     """A tensor that a call must deliver: an output of the operator, or the gradient of an input.
 
-    name       how messages call it: `h`, or `gradient of x`
-    declared   the operator's declaration of the output, or of that input
-    dtype      the dtype that it must have
-    tolerance  the allowed error of the arithmetic, in units in the last place of float32
-    ulps       the allowed error of the rounding, in units in the last place of its dtype
-    gradient   whether it is the gradient of an input
-    judged     whether the operator's own check judges its values
+    name             how messages call it: `h`, or `gradient of x`
+    declared         the operator's declaration of the output, or of that input
+    dtype            the dtype that it must have
+    tolerance        the allowed error of the arithmetic, in units in the last place of float32
+    ulps             the allowed error of the rounding, in units in the last place of its dtype
+    gradient         whether it is the gradient of an input
+    judged           whether the operator's own check judges its values
+    scale_estimated  whether kbench estimates the scale of its errors: the operator states none
     """
 
     name: str
@@ -57,8 +58,9 @@ class Output:
     dtype: torch.dtype
     tolerance: float
     ulps: float
-    gradient: bool = False
-    judged: bool = False
+    gradient: bool
+    judged: bool
+    scale_estimated: bool
 
 
 class Work(NamedTuple):
@@ -103,7 +105,8 @@ class Definition:
         ulps = self.operator.output_ulps if declared.ulps is None else self._units(f"ulps of {name}", declared.ulps)
         dtype = getattr(torch, declared.dtype_in(self.case))
         judged = not gradient and name in self.operator.judged
-        return Output(name, declared, dtype, tolerance, ulps, gradient, judged)
+        estimated = gradient or self.operator.scale is None
+        return Output(name, declared, dtype, tolerance, ulps, gradient, judged, estimated)
 
     def _units(self, where: str, declared: contract.Tolerance) -> float:
         """A declared tolerance for this case."""
@@ -180,12 +183,10 @@ class Definition:
             gradients = torch.autograd.grad(
                 [x for x, _ in pairs], leaves, [d.expand_as(x) for x, d in pairs], materialize_grads=True
             )
-        order = dict(zip(self._leaf_names(), gradients, strict=True))
+        leaf_names = [name for name, need in zip(self.operator.inputs, needs, strict=True) if need]
+        order = dict(zip(leaf_names, gradients, strict=True))
         outputs = [] if self.case.mode == BACKWARD else [x.detach() for x in returned]
         return (*outputs, *(order[name] for name in self.operator.gradients))
-
-    def _leaf_names(self) -> list[str]:
-        return [name for name in self.operator.inputs if name in self.operator.gradients]
 
     def _forward(self, exact: Sequence[Tensor], where: str) -> tuple[Tensor, ...]:
         reference = self.operator.reference

@@ -131,11 +131,6 @@ class WrongElements:
             return self._close
         return self.count <= ROUNDED_SHARE * self.total
 
-    @property
-    def at_estimated_scale(self) -> bool:
-        """Whether kbench has estimated the scale of the output."""
-        return self.operator.scale is None or self.output.gradient
-
     def add(self, part: OutputPart, output: Tensor, right: Tensor, errors: Errors | None = None) -> None:
         """Add a part of the output, of which the elements are right where `right` holds. Whole numbers have no `errors`."""
         bad = ~right
@@ -240,7 +235,7 @@ def compare_elements(part: OutputPart, output: Tensor, wrong: WrongElements, exp
     if errors.all_within:  # so all values are finite: NaN is not within any bound
         return errors.largest()
     right = errors.right()
-    doubtful = int((~right).sum()) if wrong.at_estimated_scale else 0
+    doubtful = int((~right).sum()) if wrong.output.scale_estimated else 0
     if 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
         for scale in expected.better_scales(part, ~right):
             errors = Errors(part.reference, scale, output, wrong)
@@ -266,11 +261,11 @@ class Errors:
         self._reference, self._scale = reference, scale
         self._dtype, self._info = output.dtype, torch.finfo(output.dtype)
         self._ulps, single = wrong.output.ulps, torch.finfo(torch.float32)
-        units = wrong.output.tolerance * (ESTIMATE_MARGIN if wrong.at_estimated_scale else 1)
+        units = wrong.output.tolerance * (ESTIMATE_MARGIN if wrong.output.scale_estimated else 1)
         self.values = output.double()
         self.error = (self.values - reference).abs_()
         self.unit = ulp(scale, output.dtype)
-        self.step = self.unit if wrong.at_estimated_scale else ulp(reference, output.dtype)
+        self.step = self.unit if wrong.output.scale_estimated else ulp(reference, output.dtype)
         self.arithmetic = ulp(scale, torch.float32).mul_(units)
         self.allowed = (self._ulps * self.step).add_(self.arithmetic).add_(single.tiny)
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import prod
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.definition import Definition, Output, exactly
+from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN, SECOND_TRIALS, TRIALS, mean_squares
+
+T = TypeVar("T", Tensor, Tensor | None)
 
 KEPT_BYTES = 2**26
 """Expected outputs of one set of inputs are kept if they take at most this many bytes, however little memory is free."""
@@ -106,7 +109,7 @@ class Expected:
         self.definition, self.inputs = definition, inputs
         self._keep_bytes, self._scales, self._trials = keep_bytes, scales, trials
         self._kept_parts: list[OutputPart] | None = None
-        self._kept_estimates: dict[tuple[int, int, int], dict[int, Tensor]] = {}  # by rows and number of trials
+        self._kept_estimates: dict[tuple[range, int], dict[int, Tensor]] = {}  # by rows and number of trials
         self._shapes = shapes
         self._sample: list[Tensor] = []
         rows = definition.operator.rows
@@ -128,26 +131,23 @@ class Expected:
     def of(self, inputs: Sequence[Tensor], rows: Tensor | None = None, scales: bool = True) -> Expected:
         """The same for other inputs, or for some rows of them; if `scales`, with the scales of these if they are kept."""
         kept_scales = [part.scale for part in self._kept_parts] if self._kept_parts and scales else None
-        if rows is None:
-            return Expected(self.definition, inputs, self._keep_bytes, kept_scales)
-        if kept_scales is not None:
-            kept_scales = _select(kept_scales, self.row_dimensions, rows)
-        selected = [x for x in _select(inputs, self._input_row_dimensions, rows) if x is not None]
-        return Expected(self.definition, selected, self._keep_bytes, kept_scales)
+        if rows is not None:
+            inputs = _select(inputs, self._input_row_dimensions, rows)
+            if kept_scales is not None:
+                kept_scales = _select(kept_scales, self.row_dimensions, rows)
+        return Expected(self.definition, inputs, self._keep_bytes, kept_scales)
 
     def compute(self) -> None:
         """Compute the shapes and the values now, and keep the values if they fit. Refuses a tolerance that zeros would pass."""
         for output in self.definition.outputs:
-            if output.dtype.is_floating_point and not output.judged and self._allowed_share(output) > 1:
+            if not output.dtype.is_floating_point or output.judged:
+                continue
+            rounding = output.ulps * torch.finfo(output.dtype).eps
+            units = output.tolerance * (ESTIMATE_MARGIN if output.scale_estimated else 1)
+            if rounding + units * torch.finfo(torch.float32).eps > 1:
                 allowed = f"tolerance {output.tolerance:g} and output_ulps {output.ulps:g} allow {output.name}"
                 raise self.definition.fault(f"{allowed} an error larger than itself", "zeros would pass; lower them")
         self._sample = [_sampled(part.reference) for part in self.parts()]
-
-    def _allowed_share(self, output: Output) -> float:
-        """The error that an element may have, as a share of its scale."""
-        estimated = self.definition.operator.scale is None or output.gradient
-        units = output.tolerance * (ESTIMATE_MARGIN if estimated else 1)
-        return output.ulps * torch.finfo(output.dtype).eps + units * torch.finfo(torch.float32).eps
 
     def same_as(self, other: Expected) -> bool:
         """Whether the outputs seem to be the same as those for other inputs. Both must be computed."""
@@ -201,25 +201,25 @@ class Expected:
         """Another estimate of the scale of a part: of its few rows with a doubtful element, or of all rows."""
         position, dimension = part.position, self.row_dimensions[part.position]
         if dimension is None:
-            return part.of(self._estimates_of(0, self._rows, trials)[position])
+            return part.of(self._estimates_of(range(self._rows), trials)[position])
         count = doubtful.shape[dimension]
         rows = doubtful.movedim(dimension, 0).reshape(count, -1).any(1).nonzero().flatten()
         if len(rows) > FEW_ROWS * count:
-            return self._estimates_of(part.start, part.start + count, trials)[position]
+            return self._estimates_of(range(part.start, part.start + count), trials)[position]
         assert part.scale is not None
-        selected = [x for x in _select(self.inputs, self._input_row_dimensions, rows + part.start) if x is not None]
+        selected = _select(self.inputs, self._input_row_dimensions, rows + part.start)
         scale = Expected(self.definition, selected, 0, trials=trials)._estimates()[position]
         return part.scale.index_copy(dimension, rows, scale.double())
 
-    def _estimates_of(self, start: int, stop: int, trials: int) -> dict[int, Tensor]:
+    def _estimates_of(self, rows: range, trials: int) -> dict[int, Tensor]:
         """The scales of these rows of all outputs, estimated again. The other slices and providers will want the same."""
-        key = start, stop, trials
-        if key not in self._kept_estimates:
+        if (rows, trials) not in self._kept_estimates:
             if self._kept_parts is None:
                 self._kept_estimates.clear()
-            again = Expected(self.definition, self._slice(start, stop), 0, trials=trials)
-            self._kept_estimates[key] = again._estimates()
-        return self._kept_estimates[key]
+            selected = _select(self.inputs, self._input_row_dimensions, rows)
+            again = Expected(self.definition, selected, 0, trials=trials)
+            self._kept_estimates[rows, trials] = again._estimates()
+        return self._kept_estimates[rows, trials]
 
     def _estimates(self) -> dict[int, Tensor]:
         """The scales of the outputs by position, with as many digits as an estimate has."""
@@ -234,26 +234,23 @@ class Expected:
 
     def check_rows(self) -> None:
         """Raises OperatorFault if the reference returns other values on half of the rows than on all of them."""
-        rows = self._rows
-        if rows < 2 or len(self._bounds) > 1:
+        if self._rows < 2 or len(self._bounds) > 1:
             return
-        half = -(-rows // 2)
-        halves = [
-            self.definition.expected(exactly(self._slice(start, stop)), SOME_ROWS)
-            for start, stop in ((0, half), (half, rows))
-        ]
-        for whole, first, second, dimension in zip(self.parts(), *halves, self.row_dimensions, strict=True):
-            if dimension is None and whole.scale is None:
-                continue
-            joined = first + second if dimension is None else _both_halves(first, second, dimension)
-            if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
-                name = self.definition.outputs[whole.position].name
+        parts, half = list(self.parts()), -(-self._rows // 2)
+        scales = [part.scale for part in parts]
+        halves = Expected(self.definition, self.inputs, scales=scales, shapes=self.shapes)
+        halves._bounds = [range(half), range(half, self._rows)]
+        for joined in halves._joined(halves._slices()):
+            if not _agree(parts[joined.position], joined.reference):
+                name = self.definition.outputs[joined.position].name
                 problem = (
                     f"the values that reference returned for {name} changed when it was given only half of the rows"
                 )
-                raise self.definition.fault(
-                    problem, f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
-                )
+                raise self.definition.fault(problem, self._rows_advice)
+
+    @property
+    def _rows_advice(self) -> str:
+        return f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
 
     @property
     def _bytes(self) -> int:
@@ -280,14 +277,14 @@ class Expected:
         return [joined[position] for position in sorted(joined)]
 
     @cached_property
-    def _bounds(self) -> list[tuple[int, int]]:
-        """The first row of each slice, and the row behind its last. The operator's own judge gets the outputs whole."""
+    def _bounds(self) -> list[range]:
+        """The rows of each slice. The operator's own judge gets the outputs whole."""
         elements = self._elements
         most = slice_elements(elements)
         if self.definition.operator.check is not None or self._rows < 2 or elements <= most:
-            return [(0, self._rows)]
+            return [range(self._rows)]
         step = max(1, most * self._rows // elements)
-        return [(start, min(start + step, self._rows)) for start in range(0, self._rows, step)]
+        return [range(start, min(start + step, self._rows)) for start in range(0, self._rows, step)]
 
     @property
     def _elements(self) -> int:
@@ -306,41 +303,31 @@ class Expected:
         ]  # of the rows that the inputs have, which may be fewer than those of the case
         return max(*read, *computed, 1, 1)
 
-    def _slice(self, start: int, stop: int) -> list[Tensor]:
-        """Some rows of the inputs that have the axis `rows`; the other inputs whole."""
-        return [
-            x if dimension is None else x.narrow(dimension, start, stop - start)
-            for x, dimension in zip(self.inputs, self._input_row_dimensions, strict=True)
-        ]
-
     def _slices(self) -> Iterator[OutputPart]:
         sums: dict[int, tuple[Tensor, Tensor]] = {}
         whole = len(self._bounds) == 1
-        for start, stop in self._bounds:
-            exact = exactly(self._slice(start, stop))
+        for rows in self._bounds:
+            exact = exactly(_select(self.inputs, self._input_row_dimensions, rows))
             references = self.definition.expected(exact, "" if whole else SOME_ROWS)
             shapes = tuple(
                 tuple(x.shape) if whole else tuple(self._rows if d == dimension else n for d, n in enumerate(x.shape))
                 for x, dimension in zip(references, self.row_dimensions, strict=True)
             )
             if not whole:
-                self._check_slice(references, shapes, stop - start)
+                self._check_slice(references, shapes, len(rows))
             self._shapes = shapes
-            squares = self._squares(references, exact, start, stop)
+            squares = self._squares(references, exact, rows)
             for position, (reference, square, dimension) in enumerate(
                 zip(references, squares, self.row_dimensions, strict=True)
             ):
-                if whole:
-                    yield OutputPart(position, None, 0, 0, reference, self._scale(reference, square, exact))
-                elif dimension is not None:
-                    scale = self._scale(reference, square, exact)
-                    yield OutputPart(position, dimension, start, stop, reference, scale)
+                if whole or dimension is not None:
+                    along, scale = None if whole else dimension, self._scale(reference, square, exact)
+                    yield OutputPart(position, along, rows.start, rows.stop, reference, scale)
+                elif square is not None and position not in sums:
+                    sums[position] = reference.clone(), square  # a reference may return what it was given
                 elif square is not None:
-                    if position not in sums:
-                        sums[position] = reference.clone(), square  # a reference may return what it was given
-                    else:
-                        for total, added in zip(sums[position], (reference, square), strict=True):
-                            total += added
+                    for total, added in zip(sums[position], (reference, square), strict=True):
+                        total += added
         for position, (reference, square) in sums.items():
             yield OutputPart(position, None, 0, 0, reference, torch.maximum(square.sqrt(), reference.abs()))
 
@@ -351,31 +338,23 @@ class Expected:
             lacks_rows = dimension is not None and (x.dim() <= dimension or x.shape[dimension] != rows)
             if lacks_rows or shape != before:
                 problem = f"reference returned shape {tuple(x.shape)} for {output.name} when it was given {rows} rows"
-                advice = f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
-                raise self.definition.fault(problem, advice)
+                raise self.definition.fault(problem, self._rows_advice)
 
-    def _squares(
-        self, references: Sequence[Tensor], exact: Sequence[Tensor], start: int, stop: int
-    ) -> list[Tensor | None]:
+    def _squares(self, references: Sequence[Tensor], exact: Sequence[Tensor], rows: range) -> Sequence[Tensor | None]:
         """The squares of the scales of these rows, without |reference|, or this slice's part of them for an output that is a
         sum over the slices. None for an output that has a scale of the operator's own, needs none, or is judged by the operator
         itself."""
         if self._scales is not None:
-            pairs = zip(self._scales, self.row_dimensions, strict=True)
-            slices = [
-                x if x is None or dimension is None else x.narrow(dimension, start, stop - start)
-                for x, dimension in pairs
-            ]
-            counts = [1 if dimension is not None else len(self._bounds) for dimension in self.row_dimensions]
-            return [None if x is None else x.square() / count for x, count in zip(slices, counts, strict=True)]
-        has_scale = self.definition.operator.scale is not None
-        estimated = [
-            reference.is_floating_point() and not output.judged and (output.gradient or not has_scale)
+            slices = zip(_select(self._scales, self.row_dimensions, rows), self.row_dimensions, strict=True)
+            parts = len(self._bounds)
+            return [x if x is None else x.square() / (parts if dimension is None else 1) for x, dimension in slices]
+        needed = [
+            reference.is_floating_point() and not output.judged and output.scale_estimated
             for reference, output in zip(references, self.definition.outputs, strict=True)
         ]
-        if not any(estimated):
+        if not any(needed):
             return [None] * len(references)
-        return mean_squares(self.definition, references, exact, estimated, self._trials)
+        return mean_squares(self.definition, references, exact, needed, self._trials)
 
     def _scale(self, reference: Tensor, square: Tensor | None, exact: Sequence[Tensor]) -> Tensor | None:
         if square is not None:
@@ -392,14 +371,16 @@ def _sampled(values: Tensor) -> Tensor:
     return some.nan_to_num() if some.is_floating_point() else some.clone()
 
 
-def _select(tensors: Sequence[Tensor | None], dimensions: Sequence[int | None], rows: Tensor) -> list[Tensor | None]:
+def _select(tensors: Sequence[T], dimensions: Sequence[int | None], rows: Tensor | range) -> list[T]:
     """These rows of the tensors that have a dimension of rows; the others whole."""
     pairs = zip(tensors, dimensions, strict=True)
     return [x if x is None or d is None else select_rows(x, d, rows) for x, d in pairs]
 
 
-def select_rows(x: Tensor, dimension: int, rows: Tensor) -> Tensor:
-    """A copy of these rows. torch selects no 8-bit floating-point numbers, so they are selected as integers."""
+def select_rows(x: Tensor, dimension: int, rows: Tensor | range) -> Tensor:
+    """A copy of these rows, or a view of a range of them. torch selects no 8-bit floating-point numbers, but integers."""
+    if isinstance(rows, range):
+        return x.narrow(dimension, rows.start, len(rows))
     bits = x.view(torch.uint8) if x.dtype.is_floating_point and x.dtype.itemsize == 1 else x
     return bits.index_select(dimension, rows).view(x.dtype)
 
@@ -411,12 +392,3 @@ def _agree(whole: OutputPart, joined: Tensor) -> bool:
         same |= (joined - whole.reference).abs() <= ROWS_AGREE * whole.scale
         same |= joined.isnan() & whole.reference.isnan()
     return bool(same.all())
-
-
-def _both_halves(first: Tensor, second: Tensor, dimension: int) -> Tensor | None:
-    """Two parts of an output in one piece; None if their shapes do not fit."""
-    if first.dim() != second.dim() or first.dim() <= dimension:
-        return None
-    pairs = enumerate(zip(first.shape, second.shape, strict=True))
-    fit = all(a == b for d, (a, b) in pairs if d != dimension)
-    return torch.cat([first, second], dimension) if fit else None
