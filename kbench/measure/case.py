@@ -116,7 +116,19 @@ class CaseRun:
             self.ceiling_tflops = self.instruments.tflops(self.case.dtype) if self.operator.flops else None
             timed += [control for control in self.add_controls() if not control.rounds]
             self.make_ready(timed, inputs)
-            self.time_rounds(timed, inputs.shared)
+            baseline = None if self.baseline is None else self.contenders[self.baseline]
+            order = random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}")
+            rounds = Rounds(
+                timed,
+                baseline=baseline,
+                inputs=inputs.shared,
+                steps=self.steps,
+                telemetry=self.instruments.telemetry,
+                settings=self.settings,
+                timer=self.timer,
+                order=order,
+            )
+            rounds.run()
             inputs.shared.keep_first()
             for contender in timed:
                 self.check_again(contender, inputs)
@@ -248,19 +260,6 @@ class CaseRun:
             runs = contender.spot_check.use(contender.calls)
             contender.sample = self.timer.ready(runs, contender.launch_ms, contender.spot_check.before)
 
-    def time_rounds(self, contenders: Sequence[Contender], shared: SharedInputs) -> None:
-        rounds = Rounds(
-            contenders,
-            baseline=None if self.baseline is None else self.contenders[self.baseline],
-            inputs=shared,
-            steps=self.steps,
-            telemetry=self.instruments.telemetry,
-            settings=self.settings,
-            timer=self.timer,
-            order=random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}"),
-        )
-        rounds.run()
-
     def check_again(self, contender: Contender, inputs: CaseInputs) -> None:
         """Check what timed calls of a provider returned, then the provider itself on new values in the timed buffers."""
         preparer = contender.preparer
@@ -286,12 +285,9 @@ class CaseRun:
         if recorded.launched:
             self.steps.emit(CallRecorded(recorded.launched, self.recorder.limits, recorded.code_files))
 
-    def has_shorter_inputs(self) -> bool:
-        """Whether an input has fewer bytes per element than the case's dtype."""
-        dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
-        return any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
-
     def rows(self) -> list[Row]:
+        dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
+        shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
         context = CaseContext(
             self.case,
             self.device,
@@ -301,7 +297,7 @@ class CaseRun:
             ceiling_gbps=self.ceiling_gbps,
             ceiling_tflops=self.ceiling_tflops,
             peak_gbps=self.instruments.telemetry.peak_gbps,
-            shorter=self.case.itemsize > 2 or self.has_shorter_inputs(),
+            shorter=shorter,
             baseline=self.baseline,
             weakness=self.weakness,
             common={

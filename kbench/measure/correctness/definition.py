@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -243,42 +243,32 @@ class Definition:
         """What the operator's own check says against the outputs; None or a Remark if they are right, None if there is no
         check. An assertion that fails says that they are wrong. Raises OperatorFault, also if the check changes a tensor: the
         next provider is judged by the same ones."""
-        names = list(self.operator.outputs)
         tensors_by_kind = {
             "input": dict(zip(self.operator.inputs, inputs, strict=False)),
-            "output": dict(zip(names, outputs, strict=False)),
-            "expected output": dict(zip(names, expected, strict=False)),
+            "output": dict(zip(self.operator.outputs, outputs, strict=False)),
+            "expected output": dict(zip(self.operator.outputs, expected, strict=False)),
         }
         remark = None
         for function in self.operator.judges:
-            verdict = self._verdict_of(function, tensors_by_kind)
+            before = {kind: list(map(count_writes, x.values())) for kind, x in tensors_by_kind.items()}
+            with self._blamed("check", function):
+                try:
+                    verdict = function(self.case, *map(dict, tensors_by_kind.values()))
+                except AssertionError as error:
+                    verdict = str(error).strip() or "an assertion of check= failed"
+            for kind, tensors in tensors_by_kind.items():
+                for (name, x), writes in zip(tensors.items(), before[kind], strict=True):
+                    if count_writes(x) != writes:
+                        raise self.fault(
+                            f"check changed the {kind} {name} in place", "it must work on a copy", function
+                        )
+            if verdict is not None and not (isinstance(verdict, str) and verdict.strip()):
+                remedy = "it must return None, or text that says what is wrong"
+                raise self.fault(f"check returned {verdict!r:.80}", remedy, function)
             if verdict and not isinstance(verdict, Remark):
                 return verdict
             remark = verdict or remark
         return remark
-
-    def _verdict_of(
-        self, function: Callable[..., str | None], tensors_by_kind: Mapping[str, Mapping[str, Tensor]]
-    ) -> str | None:
-        before = {
-            (kind, name): count_writes(x) for kind, tensors in tensors_by_kind.items() for name, x in tensors.items()
-        }
-        with self._blamed("check", function):
-            try:
-                fault = function(self.case, *(dict(tensors) for tensors in tensors_by_kind.values()))
-            except AssertionError as error:
-                fault = str(error).strip() or "an assertion of check= failed"
-        for (kind, name), count in before.items():
-            if count_writes(tensors_by_kind[kind][name]) != count:
-                problem = f"check changed the {kind} {name} in place"
-                raise self.fault(problem, "it must work on a copy", function)
-        if fault is None:
-            return None
-        if isinstance(fault, str) and fault.strip():
-            return fault
-        raise self.fault(
-            f"check returned {fault!r:.80}", "it must return None, or text that says what is wrong", function
-        )
 
     def work(self, inputs: Sequence[Tensor]) -> Work:
         """The work of a call with these inputs."""

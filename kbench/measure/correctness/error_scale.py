@@ -66,7 +66,7 @@ def mean_squares(
     references: Sequence[Tensor],
     exact: Sequence[Tensor],
     needed: Sequence[bool],
-    trials: int = TRIALS,
+    trials: int,
 ) -> list[Tensor | None]:
     """For each output that is `needed`: the mean square of the changes of its elements, divided by the square of the moves.
 

@@ -104,19 +104,13 @@ class SharedInputs:
         """What a call has made of the inputs although it may not, and what to do about it; None if it has changed the values in
         `mutates` only and has moved none. Writes the values back."""
         fault = changed_input(self._names, self.tensors, self.pristine, mutates)
-        moved = self._moved()
+        triples = zip(self._names, self.tensors, self._placements, strict=True)
+        moved = next((name for name, x, place in triples if location_of(x) != location_of(place.tensor(0))), None)
         if fault or moved or mutates or any(x.requires_grad for x in self.tensors):
             self.restore()
         if moved and not fault:
             return moved_away(f"its input {moved}", moved)
         return f"{fault}; {COPY}" if fault else None
-
-    def _moved(self) -> str | None:
-        """The name of an input that is not where it was placed, so that nobody else can write into it any more."""
-        triples = zip(self._names, self.tensors, self._placements, strict=True)
-        return next(
-            (name for name, x, placement in triples if location_of(x) != location_of(placement.tensor(0))), None
-        )
 
     def restore_sets(self, mutates: Collection[str]) -> None:
         """Write the values of some inputs back into all sets."""

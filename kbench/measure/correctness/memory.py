@@ -98,9 +98,7 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     if max(a_start, b_start) >= min(a_end, b_end):
         return False
     start = min(a_start, b_start)
-    occupied = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool, device=a.device)
-    _of_bytes(occupied, a, start).fill_(True)
-    return bool(_of_bytes(occupied, b, start).any())
+    return bool(_of_bytes(_occupied(a, start, max(a_end, b_end)), b, start).any())
 
 
 def overlaps_itself(x: Tensor) -> bool:
@@ -114,10 +112,14 @@ def overlaps_itself(x: Tensor) -> bool:
         return False
     if x.numel() == 0:
         return False
-    start, end = _bytes(x)
+    return int(_occupied(x, *_bytes(x)).sum()) < x.nbytes
+
+
+def _occupied(x: Tensor, start: int, end: int) -> Tensor:
+    """Which bytes of memory from `start` to `end` a tensor occupies."""
     occupied = torch.zeros(end - start, dtype=torch.bool, device=x.device)
     _of_bytes(occupied, x, start).fill_(True)
-    return int(occupied.sum()) < x.nbytes
+    return occupied
 
 
 def _bytes(x: Tensor) -> tuple[int, int]:
@@ -146,7 +148,6 @@ class MarkedInput:
     memory   its memory and the margins, as integers; None if the input stays where it was
     mark     what all of it holds that is not the input's: 1 in the dtype of the input, as an integer
     outside  which elements of the memory are not the input's
-    first    the position of the input in its memory
     """
 
     name: str
@@ -154,14 +155,12 @@ class MarkedInput:
     memory: Tensor | None = None
     mark: Tensor | None = None
     outside: Tensor | None = None
-    first: int = 0
 
     @classmethod
     def copy_of(cls, name: str, x: Tensor) -> MarkedInput:
         size, span = x.element_size(), spanned_elements(x)
-        if not x.numel() or size not in INTEGERS or span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel():
-            return cls(name, x)
-        if overlaps_itself(x):
+        too_large = span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel()
+        if not x.numel() or size not in INTEGERS or too_large or overlaps_itself(x):
             return cls(name, x)
         margin = MARGIN_BYTES // size
         memory = x.new_empty(2 * margin + STEP_BYTES // size + span)
@@ -171,14 +170,14 @@ class MarkedInput:
         tensor = _tensor_in(memory, start, x.shape, x.stride())
         outside = torch.ones_like(bits, dtype=torch.bool)
         outside.as_strided(x.shape, x.stride(), start).fill_(False)
-        return cls(name, tensor.copy_(x), bits, mark, outside, start)
+        return cls(name, tensor.copy_(x), bits, mark, outside)
 
     def fault(self) -> str | None:
         """What to report if a call has written outside of the input; None if it has not."""
         if self.memory is None or self.outside is None:
             return None
-        written, first = (self.memory != self.mark) & self.outside, self.first
-        last = int(self.outside.logical_not().nonzero().max()) + 1
+        written, inside = (self.memory != self.mark) & self.outside, self.outside.logical_not().nonzero()
+        first, last = int(inside.min()), int(inside.max()) + 1
         for part, where in (
             (written[first:last], "between the rows"),
             (written[last:], "behind the end"),
