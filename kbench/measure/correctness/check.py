@@ -14,12 +14,7 @@ from torch import Tensor
 from kbench.contract.operator import Operator, Remark
 from kbench.measure.correctness.call import Call, Preparer
 from kbench.measure.correctness.definition import Definition, Output, dtype_name
-from kbench.measure.correctness.elements import (
-    EXACT,
-    Accuracy,
-    WrongElements,
-    compare_elements,
-)
+from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare_elements
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.memory import Location, is_view, moved_away, overlap, overlaps_itself
 from kbench.measure.machine.device import Device
@@ -196,14 +191,11 @@ def _overwritten(made_call: MadeCall, later: MadeCall) -> bool:
 
 def _moved(names: Sequence[str], made_call: MadeCall) -> str | None:
     """What to report if an input or a buffer is not where it was before the call: its caller has the old memory."""
-    moved = [
-        now != location
-        for now, location in zip(made_call.call.locations(made_call.inputs), made_call.locations, strict=True)
-    ]
-    for name, away in zip(names, moved, strict=False):
-        if away:
+    now = made_call.call.locations(made_call.inputs)
+    for name, place, before in zip(names, now, made_call.locations, strict=False):
+        if place != before:
             return moved_away(f"its input {name}", name)
-    return moved_away("a buffer that it must fill", "buffer") if any(moved) else None
+    return moved_away("a buffer that it must fill", "buffer") if now != made_call.locations else None
 
 
 def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -66,15 +66,12 @@ class Accuracy:
         """Both checks combined: the larger errors and the first failure."""
         repeats = [check.deterministic for check in (self, other) if check.deterministic is not None]
         first_failure = self if self.wrong else other
-        return Accuracy(
-            _larger(self.max_ulp, other.max_ulp),
-            _larger(self.max_rel_err, other.max_rel_err),
-            first_failure.wrong,
-            all(repeats) if repeats else None,
-            first_failure.off,
-            first_failure.near,
-            self.remark or other.remark,
-            first_failure.element,
+        return replace(
+            first_failure,
+            max_ulp=_larger(self.max_ulp, other.max_ulp),
+            max_rel_err=_larger(self.max_rel_err, other.max_rel_err),
+            deterministic=all(repeats) if repeats else None,
+            remark=self.remark or other.remark,
         )
 
 
