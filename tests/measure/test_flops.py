@@ -11,6 +11,7 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import integers
+from kbench.measure.flags import CaseContext
 from kbench.results.case import Case
 
 SIZES = {"M": 16, "N": 16, "K": 32}
@@ -46,6 +47,9 @@ def test_without_a_ceiling_that_it_needs_the_share_is_not_known(
 
 @pytest.mark.parametrize(("of_b", "shorter"), [({"dtype": "int8", "fill": integers(5)}, True), ({}, False)])
 def test_inputs_of_a_shorter_dtype_allow_faster_arithmetic(
-    no_operators: None, of_b: dict[str, object], shorter: bool
+    no_operators: None, monkeypatch: pytest.MonkeyPatch, of_b: dict[str, object], shorter: bool
 ) -> None:
-    assert case_run(product(count, **of_b), dtype="bfloat16", **SIZES).has_shorter_inputs() is shorter
+    contexts: list[CaseContext] = []
+    monkeypatch.setattr("kbench.measure.case.make_rows", lambda context, contenders: contexts.append(context))
+    case_run(product(count, **of_b), dtype="bfloat16", **SIZES).run()
+    assert contexts[0].shorter is shorter

@@ -170,5 +170,5 @@ def test_do_bench_has_the_signature_of_triton_and_times_a_function() -> None:
 
 def test_an_operator_that_nobody_declared_is_named() -> None:
     assert kb.operator("softmax").name == "softmax"
-    with pytest.raises(LookupError, match="found_by_its_nam'"):
+    with pytest.raises(LookupError, match="found_by_its_nam"):
         kb.operator("found_by_its_nam")
