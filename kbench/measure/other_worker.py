@@ -142,7 +142,7 @@ class CallsOnSets:
         if self._contender.running:
             with self._steps.step(self._contender, "time", self._task.settings.timeout_s):
                 for call, outputs in self._calls:
-                    for there, x in zip(outputs, call.deliver(call.run()), strict=True):
-                        there.copy_(x.detach())
+                    for output, x in zip(outputs, call.deliver(call.run()), strict=True):
+                        output.copy_(x.detach())
                 self._device.synchronize()
         return Delivered(self._contender.status, self._contender.reason)

@@ -131,7 +131,7 @@ class ClockedRounds:
         results = [torch.zeros_like(x) for x in self._sets[0][1]]
         begun = self._fill(drawn)
         for _, outputs in self._sets:
-            for there, x in zip(outputs, results, strict=True):
-                there.copy_(x)
+            for output, x in zip(outputs, results, strict=True):
+                output.copy_(x)
         self._device.synchronize()
         return (time.perf_counter() - begun) * 1e3

@@ -225,15 +225,13 @@ def liger(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> t
     devices=("cuda",),
     supports=only_dtypes("Cut Cross-Entropy", "bfloat16"),
 )
-def cut_cross_entropy(
-    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, exact: bool = False
-) -> torch.Tensor:
-    """Logits stay on the chip. It computes them again in the backward pass. Unless `exact`, it leaves out gradients that
-    are too small for 16 bits."""
+def cut_cross_entropy(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Logits stay on the chip. It computes them again in the backward pass, and leaves out gradients that are too small for
+    16 bits."""
     from cut_cross_entropy import linear_cross_entropy as fused
 
-    options = {"filter_eps": None} if exact else {}
-    return fused(hidden, weight, labels, **options).float()
+    loss: torch.Tensor = fused(hidden, weight, labels)
+    return loss.float()
 
 
 @linear_cross_entropy.provider(
