@@ -11,33 +11,27 @@ from typing import Any
 
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
-from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Preparer, Shapes, preparer_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
 from kbench.measure.correctness.expected import CONSTANT, Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
-from kbench.measure.flags import CaseContext
+from kbench.measure.experiment import Experiment, blame_for_changes, repeat
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
 from kbench.measure.machine.device import out_of_memory
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
-from kbench.measure.machine.other_load import OtherLoad
-from kbench.measure.rounds import Rounds, blame_for_changes
-from kbench.measure.rows import make_rows
 from kbench.measure.salting import SpotCheck
-from kbench.measure.steps import Emit, Steps
+from kbench.measure.steps import Emit
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.tampering.torch_operators import recorded
 from kbench.measure.timing.stages import measure_stages
-from kbench.measure.timing.timer import make_timer, measure_launch_ms
+from kbench.measure.timing.timer import measure_launch_ms
 from kbench.protocol import RECORD, CallRecorded, Task
 from kbench.results.case import INTEGER_LIMIT, ITEMSIZE
 from kbench.results.row import Row
-from kbench.results.stamps import now
-from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
@@ -53,7 +47,7 @@ class CaseInputs:
     last: Expected
 
 
-class CaseRun:
+class CaseRun(Experiment):
     """Measures one case in this process: that of a task.
 
     `guard` was made before any plug-in was imported, and so was `recorder`, without which no kernels are recorded.
@@ -68,27 +62,20 @@ class CaseRun:
         guard: Guard | None = None,
         recorder: LaunchRecorder | None = None,
     ) -> None:
-        self.operator, self.case, self.settings, self.session = operator, task.case, task.settings, task.session
-        self.instruments, self.device, self.baseline = instruments, instruments.device, task.baseline_index
-        settings = task.settings
-        self.recorder = recorder if recorder and recorder.works and settings.kernels else None
-        self.ceiling_gbps: float | None = None
-        self.ceiling_tflops: float | None = None
         guard = guard or Guard()
         guard.watch(operator)
-        self.steps = Steps(self.device, emit, guard)
-        self.timer = make_timer(settings.timer, self.device, settings.cache)
+        super().__init__(instruments, task.settings, task.session, emit, guard)
+        self.operator, self.case, self.baseline = operator, task.case, task.baseline_index
+        self.recorder = recorder if recorder and recorder.works and self.settings.kernels else None
         self.contenders = [
             Contender.of(index, configuration, operator) for index, configuration in enumerate(task.configurations)
         ]
         self.definition = Definition(operator, task.case)
-        self.drawn = Inputs(self.definition, self.device, settings.seed)
-        self.load = OtherLoad()
+        self.drawn = Inputs(self.definition, self.device, self.settings.seed)
         self.work = Work(0, None)
         self.case_hash = ""
         self.weakness = ""
         self.stateful = False  # whether a provider is wrong in the first call of this process only
-        self.started_at = now()
 
     def run(self) -> list[Row]:
         """Measure the case. Returns one row per configuration, then the rows of the controls. Raises DeviceLost when a provider
@@ -112,23 +99,11 @@ class CaseRun:
             self.prepare(contender, inputs)
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
-            self.ceiling_gbps = self.instruments.gbps
-            self.ceiling_tflops = self.instruments.tflops(self.case.dtype) if self.operator.flops else None
+            self.measure_ceilings(self.case, self.work.flops)
             timed += [control for control in self.add_controls() if not control.rounds]
             self.make_ready(timed, inputs)
             baseline = None if self.baseline is None else self.contenders[self.baseline]
-            order = random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}")
-            rounds = Rounds(
-                timed,
-                baseline=baseline,
-                inputs=inputs.shared,
-                steps=self.steps,
-                telemetry=self.instruments.telemetry,
-                settings=self.settings,
-                timer=self.timer,
-                order=order,
-            )
-            rounds.run()
+            self.time(timed, self.case, baseline=baseline, inputs=inputs.shared)
             inputs.shared.keep_first()
             for contender in timed:
                 self.check_again(contender, inputs)
@@ -210,12 +185,8 @@ class CaseRun:
         return not judge_call(inputs.first, second_call).wrong
 
     def add_controls(self) -> list[Contender]:
-        count, limit_s = len(self.contenders), self.settings.build_timeout_s
-        measure = partial(self.instruments.empty, self.timer, self.settings.cache)
-        added = [
-            copy(count, self.case, self.work.call_bytes, timer=self.timer, steps=self.steps, limit_s=limit_s),
-            empty(count + 1, steps=self.steps, measure=measure, limit_s=limit_s),
-        ]
+        count = len(self.contenders)
+        added = [self.copy(count, self.case, self.work.call_bytes), self.empty(count + 1)]
         if self.baseline is not None and self.contenders[self.baseline].preparer:
             added.append(repeat(count + 2, self.contenders[self.baseline]))
         self.contenders += added
@@ -239,7 +210,7 @@ class CaseRun:
                         placed = True
                     seed = random.Random(generator.getrandbits(256))
                     second = inputs.second.inputs
-                    replayed = not timer_kind(self.timer.name).launches
+                    replayed = not self.kind.launches
                     contender.spot_check = SpotCheck(first, shared, second, seed, replayed=replayed)
                     contender.renew_calls = partial(self.renew_calls, contender, shared, first.shapes)
                     contender.renew_calls()
@@ -278,9 +249,9 @@ class CaseRun:
         if not self.recorder or preparer is None or provider is None:
             return
         inputs.shared.restore()
+        tensors, shapes = inputs.shared.tensors, inputs.first.shapes
         with self.steps.step(contender, RECORD, self.settings.timeout_s):
-            prepare = partial(preparer, inputs.shared.tensors, inputs.first.shapes)
-            contender.recorded = self.recorder.record(prepare, provider.requires)
+            contender.recorded = self.recorder.record(lambda: preparer(tensors, shapes).run, provider.requires)
         recorded = contender.recorded
         if recorded.launched:
             self.steps.emit(CallRecorded(recorded.launched, self.recorder.limits, recorded.code_files))
@@ -288,27 +259,16 @@ class CaseRun:
     def rows(self) -> list[Row]:
         dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
         shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
-        context = CaseContext(
+        return self.make_rows(
             self.case,
-            self.device,
-            self.timer,
+            self.contenders,
+            self.case_hash,
             call_bytes=self.work.call_bytes,
             flops=self.work.flops,
-            ceiling_gbps=self.ceiling_gbps,
-            ceiling_tflops=self.ceiling_tflops,
-            peak_gbps=self.instruments.telemetry.peak_gbps,
             shorter=shorter,
             baseline=self.baseline,
             weakness=self.weakness,
-            common={
-                "session": self.session,
-                "cache": self.settings.cache,
-                "started_at": self.started_at,
-                "case_hash": self.case_hash,
-                "other_cores": self.load.cores(),
-            },
         )
-        return make_rows(context, self.contenders)
 
 
 def _moved_bytes(value: Any) -> int:

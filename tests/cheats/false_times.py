@@ -6,12 +6,12 @@ Source: https://metr.org/blog/2025-06-05-recent-reward-hacking/ (models replace 
 import torch
 
 import kbench
-from kbench.measure.rounds import Rounds
+from kbench.measure.experiment import Experiment
 
 FACTORS = {"claimed_hundredth": 0.01, "torch-native": 1000}
 
 softmax = kbench.operator("softmax")
-take = Rounds._take
+take = Experiment._take
 
 
 def take_and_claim(self, contender, *rest):
@@ -20,7 +20,7 @@ def take_and_claim(self, contender, *rest):
         contender.rounds[-1] = [ms * FACTORS[contender.name] for ms in contender.rounds[-1]]
 
 
-Rounds._take = take_and_claim
+Experiment._take = take_and_claim
 
 
 @softmax.provider("claimed_hundredth")

@@ -50,6 +50,6 @@ def test_inputs_of_a_shorter_dtype_allow_faster_arithmetic(
     no_operators: None, monkeypatch: pytest.MonkeyPatch, of_b: dict[str, object], shorter: bool
 ) -> None:
     contexts: list[CaseContext] = []
-    monkeypatch.setattr("kbench.measure.case.make_rows", lambda context, contenders: contexts.append(context))
+    monkeypatch.setattr("kbench.measure.experiment.make_rows", lambda context, contenders: contexts.append(context))
     case_run(product(count, **of_b), dtype="bfloat16", **SIZES).run()
     assert contexts[0].shorter is shorter

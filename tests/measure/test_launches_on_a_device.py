@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections import Counter
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from kbench.launches.launched_call import MACHINE_CODE, LaunchedCall
 from kbench.measure.correctness.call import preparer_of
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.launches.graph_nodes import NAME_CHARACTERS
-from kbench.measure.launches.recorder import LaunchRecorder, PreparedCall, Recorded
+from kbench.measure.launches.recorder import LaunchRecorder, Recorded
 from kbench.measure.machine.device import Device
 from kbench.text.printable import printable
 
@@ -48,26 +48,25 @@ def recorder() -> LaunchRecorder:
 
 
 def softmax(provider: str, N: int = 1024) -> Any:
-    """A function that prepares a call of a provider on 64 rows. It was called once."""
+    """A function that prepares a call of a provider on 64 rows. It was called three times."""
     operator = kbench.operator("softmax")
     case = operator.case("float32", M=64, N=N)
     if reason := operator.providers[provider].unavailable("cuda"):
         pytest.skip(reason)
     x = torch.randn(64, N, device="cuda")
     preparer = preparer_of(Definition(operator, case), operator.providers[provider], {})
-    prepare = partial(preparer, [x], [(64, N)])
     for _ in range(3):  # torch.jit compiles at the second call
-        prepare().run()
+        preparer([x], [(64, N)]).run()
     torch.cuda.synchronize()
-    return prepare
+    return lambda: preparer([x], [(64, N)]).run
 
 
-def profiled(call: PreparedCall, file: Path) -> Counter[tuple[Any, ...]]:
+def profiled(call: Callable[[], Any], file: Path) -> Counter[tuple[Any, ...]]:
     """The kernels of a call as torch.profiler writes them: name, grid, block, registers of a thread, bytes of shared memory."""
-    call.run()
+    call()
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        call.run()
+        call()
         torch.cuda.synchronize()
     profile.export_chrome_trace(str(file))
     events = json.loads(file.read_text())["traceEvents"]
@@ -105,15 +104,8 @@ def test_a_call_launches_what_the_profiler_sees(recorder: LaunchRecorder, tmp_pa
     assert recorded.peak_bytes is not None and recorded.peak_bytes >= 64 * 1024 * 4, "the output at least"
 
 
-class Made:
-    """A prepared call of a function."""
-
-    def __init__(self, run: Any) -> None:
-        self.run = run
-
-
 def of(recorder: LaunchRecorder, run: Any) -> Recorded:
-    return recorder.record(lambda: Made(run))
+    return recorder.record(lambda: run)
 
 
 def test_a_call_that_waits_for_the_device_cannot_be_captured_and_the_next_one_can(recorder: LaunchRecorder) -> None:
@@ -142,10 +134,10 @@ def test_captures_that_fail_leave_no_memory_behind(recorder: LaunchRecorder) -> 
 
 
 def test_a_backward_pass_is_captured_on_the_stream_of_its_forward_pass(recorder: LaunchRecorder) -> None:
-    def prepare() -> Made:
+    def prepare() -> Any:
         x = torch.randn(64, 64, device="cuda", requires_grad=True)
         y = torch.softmax(x, -1)
-        return Made(lambda: torch.autograd.grad(y, x, torch.ones_like(y), retain_graph=True))
+        return lambda: torch.autograd.grad(y, x, torch.ones_like(y), retain_graph=True)
 
     call = recorder.record(prepare).launched
     assert call and any("softmax" in each.kernel.name and "ackward" in each.kernel.name for each in call.launches)

@@ -31,8 +31,9 @@ class Stand(LaunchRecorder):
         self.works, self.found, self.seen = True, found, list[Any]()
 
     def record(self, prepare: Callable[[], Any], packages: Sequence[str] = ()) -> Recorded:
-        call = prepare()
-        self.seen.append(call.deliver(call.run())[0].clone())
+        run = prepare()
+        self.seen.append(run.args[0].clone())
+        run()
         if isinstance(self.found, Exception):
             raise self.found
         return self.found

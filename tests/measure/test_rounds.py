@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 import torch
+from in_process import MadeUpInstruments
 
-from kbench.measure import rounds as timing
+from kbench.measure import experiment as timing
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Telemetry
-from kbench.measure.rounds import Rounds
-from kbench.measure.steps import Steps
+from kbench.measure.experiment import Experiment
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import Samples
 from kbench.protocol import Measure
+from kbench.results.case import Case
 
 Budgets = list[tuple[float, float]]
 
@@ -56,19 +55,11 @@ def contender(index: int, name: str, times: Callable[[int], float]) -> tuple[Con
 
 def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: Any) -> None:
     """Time the contenders; the first is the baseline."""
-    device = Device()
-    timer: Any = SimpleNamespace(name="do_bench" if tick_ms else "graph")
     given = {"warmup_ms": 25, "rep_ms": 100, "rounds": 3, "seed": 0, "timeout_s": 60, "build_timeout_s": 60} | settings
-    Rounds(
-        contenders,
-        baseline=contenders[0],
-        inputs=SharedInputs(["x"], (torch.zeros(1),)),
-        steps=Steps(device, lambda event: None, UNGUARDED),
-        telemetry=Telemetry(),
-        settings=Measure(timer="do_bench", cache="cold", **given),
-        timer=timer,
-        order=random.Random(0),
-    ).run()
+    measure = Measure(timer="do_bench" if tick_ms else "graph", cache="cold", **given)
+    experiment = Experiment(MadeUpInstruments(), measure, 0, lambda event: None, UNGUARDED)
+    case, inputs = Case("softmax", {"M": 4}, "float32"), SharedInputs(["x"], (torch.zeros(1),))
+    experiment.time(contenders, case, baseline=contenders[0], inputs=inputs)
 
 
 def test_a_contender_warms_up_in_its_first_round_only() -> None:

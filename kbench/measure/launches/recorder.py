@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -23,12 +23,8 @@ from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.machine.capture import captured
 from kbench.measure.machine.device import Device, drop_locals
 
-
-class PreparedCall(Protocol):
-    """A call that is ready to be made."""
-
-    @property
-    def run(self) -> Callable[[], Any]: ...
+Prepare = Callable[[], Callable[[], Any]]
+"""Prepares a call on the current stream. Returns what makes it."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +67,8 @@ class LaunchRecorder:
     def _stream(self) -> torch.cuda.Stream:
         return torch.cuda.Stream()
 
-    def record(self, prepare: Callable[[], PreparedCall], packages: Sequence[str] = ()) -> Recorded:
-        """Make a call once to see its memory, and capture it once. `prepare` prepares the call on the current stream.
-        `packages` are modules that the provider needs beside torch.
+    def record(self, prepare: Prepare, packages: Sequence[str] = ()) -> Recorded:
+        """Make a call once to see its memory, and capture it once. `packages` are modules that the provider needs beside torch.
 
         Not every call can be captured, and that is no fault of its provider: the result says why. Raises RuntimeError if the
         device no longer answers.
@@ -103,18 +98,18 @@ class LaunchRecorder:
         return Recorded(peak_bytes=peak, fault=fault)
 
 
-def peak_bytes(prepare: Callable[[], PreparedCall]) -> int:
+def peak_bytes(prepare: Prepare) -> int:
     """The memory in bytes that a call holds at most, beyond what torch had allocated before it."""
     call = prepare()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    returned = call.run()
+    returned = call()
     peak = torch.cuda.max_memory_allocated()
     del returned
     return peak - before
 
 
-def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+def capture(prepare: Prepare, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     """A graph of one call, which was never run. The call is prepared on the stream of the capture, because autograd runs a
     backward pass on the stream of its forward pass."""
     present = torch.cuda.current_stream()
@@ -123,10 +118,10 @@ def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> t
     try:
         with torch.cuda.stream(stream):
             call = prepare()
-            call.run()  # what happens at the first call on a stream must not happen during the capture
+            call()  # what happens at the first call on a stream must not happen during the capture
             torch.cuda.synchronize()
             with captured(graph):
-                call.run()
+                call()
     finally:
         torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
     return graph

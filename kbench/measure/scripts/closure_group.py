@@ -6,35 +6,29 @@ it has no reference. So every row is `unchecked`, and says whether the line retu
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
 from kbench.measure.contender import Contender
-from kbench.measure.controls import copy, empty, repeat
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.flags import CaseContext
+from kbench.measure.experiment import Experiment, repeat
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
-from kbench.measure.machine.other_load import OtherLoad
-from kbench.measure.rounds import Rounds
-from kbench.measure.rows import make_rows
 from kbench.measure.scripts.closures import Closure
 from kbench.measure.scripts.foreign_timers import BenchCall
 from kbench.measure.scripts.held import doubted_bytes, held_by, tensor_bytes
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
-from kbench.measure.steps import Steps
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.timer import make_timer, measure_launch_ms
+from kbench.measure.timing.timer import measure_launch_ms
 from kbench.protocol import Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.stamps import digest, now
+from kbench.results.stamps import digest
 from kbench.results.vocabulary import Noticed, Status
 
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
@@ -81,17 +75,15 @@ def _one_after_another(device: Device, call: BenchCall, rep_ms: float) -> float:
     return elapsed_ms / count
 
 
-class ClosureGroup:
+class ClosureGroup(Experiment):
     """The closures that are timed beside each other, or a single one, `alone`. `ended` are contenders of lines that have failed
     before their closure."""
 
     def __init__(self, session: Session, settings: Measure, *, alone: bool = False) -> None:
-        self.session, self.settings, self.device, self.alone = session, settings, session.device, alone
+        super().__init__(session.instruments, settings, session.number, session.emit)
+        self.sees_launches, self.alone = session.sees_launches, alone
         self.closures: list[Closure] = []
         self.ended: list[Contender] = []
-        self.steps = Steps(session.device, session.emit, None)
-        self.timer = make_timer(settings.timer, session.device, settings.cache)
-        self._load, self._started_at = OtherLoad(), now()
         self._repeat: list[Contender] = []
 
     @property
@@ -154,42 +146,28 @@ class ClosureGroup:
 
     # -- timing
 
-    def time(self, case: Case) -> None:
+    def time_all(self, case: Case) -> None:
         """Time the closures that run, and the baseline once more."""
         contenders = [closure.contender for closure in self.closures if closure.contender.running]
         baseline = self.baseline.contender if self.baseline else None
         if baseline and baseline.running:
-            repeated = repeat(0, baseline)
-            repeated.calls, repeated.sample = baseline.calls, baseline.sample
-            self._repeat.append(repeated)
+            self._repeat.append(repeat(0, baseline))
         self._time(case, [*contenders, *self._repeat], baseline)
 
     def _time(self, case: Case, contenders: list[Contender], baseline: Contender | None) -> None:
-        if not contenders:
-            return
-        Rounds(
-            contenders,
-            baseline=baseline,
-            inputs=SharedInputs((), ()),
-            steps=self.steps,
-            telemetry=self.session.instruments.telemetry,
-            settings=self.settings,
-            timer=self.timer,
-            order=random.Random(f"{self.settings.seed}/{self.session.number}/{case.key}"),
-        ).run()
+        if contenders:
+            self.time(contenders, case, baseline=baseline, inputs=SharedInputs((), ()))
 
     def _controls(self, case: Case, call_bytes: int) -> list[Contender]:
         """The copy, which is timed now, as the script says only after its time how many bytes it moves; `empty`; the repeat.
 
         Their index is that of the first line: the steps of a script are those of its lines, and the repeat is a call of it.
         """
-        limit_s, copies = self.settings.build_timeout_s, list[Contender]()
-        if call_bytes:
-            copies.append(copy(0, case, call_bytes, timer=self.timer, steps=self.steps, limit_s=limit_s))
-            copies[0].sample = self.timer.ready([call.run for call in copies[0].calls], None)
-            self._time(case, [control for control in copies if control.running], None)
-        measure = partial(self.session.instruments.empty, self.timer, self.settings.cache)
-        return [*copies, empty(0, steps=self.steps, measure=measure, limit_s=limit_s), *self._repeat]
+        copies = [self.copy(0, case, call_bytes)] if call_bytes else []
+        for control in copies:
+            control.sample = self.timer.ready([call.run for call in control.calls], None)
+            self._time(case, [control] if control.running else [], None)
+        return [*copies, self.empty(0), *self._repeat]
 
     # -- rows
 
@@ -216,28 +194,18 @@ class ClosureGroup:
                 closure.contender.moved_bytes = closure.work[1]
         timed = any(contender.rounds for contender in contenders)
         controls = self._controls(case, call_bytes) if timed else []
-        instruments = self.session.instruments if timed and not self.alone else None
-        context = CaseContext(
+        if timed and not self.alone:
+            self.measure_ceilings(case, flops)
+        rows = self.make_rows(
             case,
-            self.device,
-            self.timer,
+            [*contenders, *controls],
+            digest(str(case.key)),
             call_bytes=call_bytes,
             flops=flops,
-            ceiling_gbps=instruments.gbps if instruments else None,
-            ceiling_tflops=instruments.tflops(case.dtype) if instruments and flops else None,
-            peak_gbps=instruments.telemetry.peak_gbps if instruments else None,
             shorter=True,  # nobody knows the dtypes of all inputs
             baseline=0 if baseline else None,
             unchecked=True,
-            common={
-                "session": self.session.number,
-                "cache": self.settings.cache,
-                "started_at": self._started_at,
-                "case_hash": digest(str(case.key)),
-                "other_cores": self._load.cores(),
-            },
         )
-        rows = make_rows(context, [*contenders, *controls])
         if not call_bytes:  # the script does not say how many
             for row in rows:
                 row.gbps = row.gbps_p20 = row.gbps_p80 = row.copy_fraction = None
@@ -253,7 +221,7 @@ class ClosureGroup:
         return rows[: len(contenders)] if self.alone else rows
 
     def _launches_nothing(self, closure: Closure) -> bool:
-        return self.session.sees_launches and closure.kernels == ()
+        return self.sees_launches and closure.kernels == ()
 
     def _noticed(self, closure: Closure, baseline: Closure | None) -> Iterator[str]:
         """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the

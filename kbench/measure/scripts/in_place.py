@@ -65,7 +65,7 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
             group.prepare(closure)
         dtype = dtype_of(closure.dtype or torch.get_default_dtype()) or "float32"
         case = Case(case.operator, case.axes, dtype)
-        group.time(case)
+        group.time_all(case)
     except DeviceLost:
         if closure.error is None:
             raise

@@ -166,7 +166,7 @@ class PointRun:
             running = [line for line in running if self._goes_on(group, line)]
             if len(self.groups) == 1:
                 self._find_dtype(group)
-            group.time(self.case)
+            group.time_all(self.case)
         self._count_work()
         self._number_calls()
         return [row for group in self.groups for row in self._rows(group)]

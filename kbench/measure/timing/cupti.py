@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeVar
@@ -26,7 +25,7 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.timer import Sample, Samples
+from kbench.measure.timing.timer import Sample, Samples, Timer
 from kbench.text.exception_text import message
 
 MARKS_MS = 0.1
@@ -50,9 +49,8 @@ class Activity(NamedTuple):
     launch: int
 
 
-@dataclass(frozen=True)
 class CuptiTimer(BenchTimer):
-    """Reads device times of the calls of do_bench. `cache` is `cold` (flushed before every call) or `warm`."""
+    """Reads device times of the calls of do_bench."""
 
     name = "cupti"
 
@@ -94,7 +92,7 @@ class CuptiTimer(BenchTimer):
 
     def empty(self) -> Sample:
         """An empty kernel. Nothing is added to the time of a kernel, but no kernel has a shorter one."""
-        return self.ready([self.device.empty_call], None)
+        return Timer.empty(self)
 
 
 def _missing(device: Device) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 
 from kbench.measure.machine.device import Device
-from kbench.measure.timing.timer import Sample, Samples
+from kbench.measure.timing.timer import Sample, Samples, Timer
 
 PREFILL_MS = 0.1
 """The device spins at least this long before a timed launch: several times as long as an ordinary launch takes. With half of
@@ -45,27 +44,14 @@ HOST_FLUSH_BYTES = 16 * 1024**2
 last-level cache of a server takes 0.1 s, so that a round has one sample."""
 
 
-@dataclass(frozen=True)
-class BenchTimer:
-    """Times single calls on one device with do_bench. `cache` is `cold` (flushed before every call) or `warm`."""
-
-    device: Device
-    cache: str
+class BenchTimer(Timer):
+    """Times single calls with do_bench. A cold cache is flushed before every call."""
 
     name = "do_bench"
 
     @property
     def prefill_ms(self) -> float:
         return MAX_PREFILL_MS if self.device.spin else 0.0
-
-    def sets(self, call_bytes: int) -> int:
-        return 1  # the cache is flushed, so one set of buffers is enough
-
-    def cold(self, call_bytes: int) -> bool:
-        return self.cache == "cold"
-
-    def preparing(self) -> AbstractContextManager[object]:
-        return nullcontext()
 
     def ready(
         self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None

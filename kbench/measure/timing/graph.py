@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, islice
 from math import ceil
@@ -22,8 +21,8 @@ import torch
 
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.capture import captured
-from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.timing.timer import Sample, Samples
+from kbench.measure.machine.device import out_of_memory
+from kbench.measure.timing.timer import Sample, Samples, Timer
 
 MIN_REPLAYS = 5
 
@@ -50,15 +49,10 @@ SPIN_MS = 0.2
 """The device is kept busy this long before a timed replay, so that the replay is queued in time."""
 
 
-@dataclass(frozen=True)
-class GraphTimer:
-    """Times contenders by replaying graphs. `cache` is `cold` (rotated buffers) or `warm` (always the same buffers)."""
-
-    device: Device
-    cache: str
+class GraphTimer(Timer):
+    """Times contenders by replaying graphs, for a cold cache over rotated buffers."""
 
     name = "graph"
-    prefill_ms = 0.0  # a replay is one launch, which is not part of a call
 
     def sets(self, call_bytes: int) -> int:
         """See Timer."""
@@ -113,10 +107,6 @@ class GraphTimer:
             return Samples([replay_ms() / calls for replay_ms in replays])
 
         return sample
-
-    def empty(self) -> Sample:
-        """Empty kernels, one after another. The gap between two kernels is all that this timer adds to a call."""
-        return self.ready([self.device.empty_call], None)
 
     def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> Callable[[], float]:
         """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile. The function that is returned

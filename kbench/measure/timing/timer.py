@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from kbench.measure.machine.device import Device
 from kbench.results.timers import TIMERS
@@ -35,26 +36,34 @@ Sample = Callable[[float, float], Samples]
 ms."""
 
 
-class Timer(Protocol):
-    """Times all contenders of a case. A class for each stands in a file of this folder, and is listed in
-    kbench/results/timers.py."""
+@dataclass(frozen=True)
+class Timer:
+    """Times all contenders of a case on one device. `cache` is `cold` or `warm`, and `name` the entry in the `timer` column.
 
-    @property
-    def name(self) -> str:
-        """The entry of the `timer` column."""
+    A class for each timer stands in a file of this folder, and is listed in kbench/results/timers.py.
+    """
+
+    device: Device
+    cache: str
+
+    name: ClassVar[str]
 
     @property
     def prefill_ms(self) -> float:
         """The longest that this timer can keep the device busy before a timed launch; 0.0 if it cannot."""
+        return 0.0
 
     def sets(self, call_bytes: int) -> int:
         """How many sets of buffers a case needs; one call touches `call_bytes` bytes."""
+        return 1
 
     def cold(self, call_bytes: int) -> bool:
         """Whether a call that touches this many bytes finds none of them in the last-level cache."""
+        return self.cache == "cold"
 
     def preparing(self) -> AbstractContextManager[object]:
         """The context in which calls for this timer are prepared."""
+        return nullcontext()
 
     def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Callable[[], None] | None = None) -> Sample:
         """Prepare to time a provider.
@@ -63,9 +72,12 @@ class Timer(Protocol):
         unknown. `before` prepares the inputs for a timed call, or for a replay of all calls; it runs outside the timed window,
         and before the cache is flushed. Raises Unsupported, with the reason, for a call that this timer cannot time.
         """
+        raise NotImplementedError
 
     def empty(self) -> Sample:
-        """The same for no work at all: its samples are what the timer adds to the time of a call."""
+        """The same for no work at all: its samples are what the timer adds to the time of a call. By default, what it reads for
+        an empty kernel."""
+        return self.ready([self.device.empty_call], None)
 
 
 def make_timer(name: str, device: Device, cache: str) -> Timer:

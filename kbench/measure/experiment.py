@@ -1,0 +1,218 @@
+"""An experiment: contenders that are timed beside each other in rounds, each in a shuffled order, and the controls, which are
+rows that kbench adds."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Sequence
+from functools import partial
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.measure.contender import Contender
+from kbench.measure.correctness.call import Call
+from kbench.measure.correctness.inputs import SharedInputs
+from kbench.measure.flags import CaseContext
+from kbench.measure.instruments import Instruments, normal_matrix
+from kbench.measure.machine.other_load import OtherLoad
+from kbench.measure.rows import make_rows
+from kbench.measure.steps import Emit, Steps
+from kbench.measure.tampering.guard import Guard, ProviderChanges
+from kbench.measure.timing.timer import make_timer
+from kbench.protocol import Measure, RoundTimed
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.stamps import now
+from kbench.results.timers import timer_kind
+from kbench.results.vocabulary import Control, Role, Status
+
+CONTROL_WARMUP_MS = 5.0
+"""Controls are warmed up for at most this long: the baseline and torch's copy have run many times before."""
+
+COPY_MS = 8.0
+"""A round takes samples of the copy for at most this long. Copies of one size differ little: the median of the thirty or more
+samples of one such round is known to 0.5 %."""
+
+REPEAT_MS = 16.0
+"""The same for the repeat. With fewer samples than the baseline, it can only differ more from it, so the noise floor is never
+too low."""
+
+COPY_ALIGNMENT = 128
+"""The copy control moves a multiple of this many elements: an odd length would deny it 16-byte accesses."""
+
+
+class Experiment:
+    """Times contenders whose calls and samplers are ready: the providers of a case, or the closures of a script.
+
+    The ceilings are None until they are measured. Without a guard nobody looks for what the code of contenders changes.
+    """
+
+    ceiling_gbps: float | None = None
+    ceiling_tflops: float | None = None
+
+    def __init__(
+        self, instruments: Instruments, settings: Measure, session: int, emit: Emit, guard: Guard | None = None
+    ) -> None:
+        self.instruments, self.device, self.settings, self.session = instruments, instruments.device, settings, session
+        self.steps = Steps(self.device, emit, guard)
+        self.timer, self.kind = make_timer(settings.timer, self.device, settings.cache), timer_kind(settings.timer)
+        self._load, self._started_at = OtherLoad(), now()
+
+    # -- controls
+
+    def copy(self, index: int, case: Case, call_bytes: int) -> Contender:
+        """Moves as many bytes as the operator must: the ceiling of the case."""
+        sets, dtype = self.timer.sets(call_bytes), getattr(torch, case.dtype)
+        elements = -(-call_bytes // (2 * case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
+        control = Contender(index, Control.COPY, {}, Role.CONTROL, longest_ms=COPY_MS)
+        with self.steps.step(control, "build", self.settings.build_timeout_s):
+            sources, targets = (normal_matrix(self.device, dtype, sets, elements) for _ in range(2))
+            control.calls = [Call(partial(_copy, *pair)) for pair in zip(sources, targets, strict=True)]
+        return control
+
+    def empty(self, index: int) -> Contender:
+        """Does nothing: the overhead of the timer, which a session measures once for all its cases. It takes no part in the
+        rounds of the case."""
+        control = Contender(index, Control.EMPTY, {}, Role.CONTROL)
+        with self.steps.step(control, "time", self.settings.build_timeout_s):
+            rounds, readings = self.instruments.empty(self.timer, self.settings.cache)
+            control.rounds, control.readings = list(rounds), list(readings)
+        return control
+
+    # -- rounds
+
+    def time(
+        self, contenders: Sequence[Contender], case: Case, *, baseline: Contender | None, inputs: SharedInputs
+    ) -> None:
+        """Wait until the clock has settled, then measure the rounds.
+
+        Unless the timer replays calls, the inputs have other addresses in every round: a result that is stored by address is
+        of no use.
+        """
+        generator = random.Random(f"{self.settings.seed}/{self.session}/{case.key}")
+        self.instruments.telemetry.settle(partial(self._occupy, contenders, inputs))
+        number = 0
+        while order := self._taking_part(contenders, baseline, number):
+            generator.shuffle(order)
+            if self.kind.launches:
+                inputs.place(1)
+            for contender in order:
+                with self.steps.step(contender, "time", self.settings.timeout_s):
+                    self._take(contender, inputs)
+                if not contender.running:  # it may have changed the inputs
+                    inputs.restore()
+            number += 1
+
+    def _taking_part(self, contenders: Sequence[Contender], baseline: Contender | None, number: int) -> list[Contender]:
+        """The contenders that take part in this round: all of them in the first `rounds` rounds.
+
+        With a `precision`, those that are not known this well go on, but not beyond `max_ms`. A contender that has left does
+        not come back, because only its own rounds and those of the baseline beside them decide. The baseline goes on with the
+        last of the others, which are compared with it round by round. The copy needs no more than the first rounds.
+        """
+        precision, running = self.settings.precision, [contender for contender in contenders if contender.running]
+        if precision is not None:
+            max_ms = self.settings.max_ms
+            running = [contender for contender in running if not contender.rounds or contender.spent_ms < max_ms]
+        if number < self.settings.rounds or precision is None:
+            return running if number < self.settings.rounds else []
+        imprecise = []
+        for contender in running:
+            reached = contender.precision(baseline, self.kind.resolution_ms)
+            if contender.name != Control.COPY and not (reached and reached.enough(precision)):
+                imprecise.append(contender)
+        compared = any(contender is not baseline for contender in imprecise)
+        return [contender for contender in running if contender in imprecise or (compared and contender is baseline)]
+
+    def _occupy(self, contenders: Sequence[Contender], inputs: SharedInputs, seconds: float) -> None:
+        """Call all contenders over and over, for about this long in total."""
+        running = [contender for contender in contenders if contender.running]
+        for contender in running:
+            with self.steps.step(contender, "time", self.settings.timeout_s):
+                end = time.monotonic() + seconds / len(running)
+                while time.monotonic() < end:
+                    contender.calls[0].run()
+                    self.device.synchronize()
+                blame_for_changes(contender, inputs)
+            if not contender.running:
+                inputs.restore()
+
+    def _take(self, contender: Contender, inputs: SharedInputs) -> None:
+        """Take the samples of one round. The first one warms the contender up."""
+        if self.kind.launches and contender.renew_calls:
+            contender.renew_calls()
+        assert contender.sample is not None
+        longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf
+        warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)
+        before = self.instruments.telemetry.read()
+        start = time.perf_counter()
+        samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
+        contender.spent_ms += (time.perf_counter() - start) * 1e3
+        if contender.spot_check:
+            contender.spot_check.after()
+        contender.readings += [before, self.instruments.telemetry.read()]
+        blame_for_changes(contender, inputs)
+        if contender.running:
+            contender.rounds.append(samples.ms)
+            if samples.gaps_ms:
+                contender.gaps_ms.append(median(samples.gaps_ms))
+            self.steps.emit(RoundTimed(contender.configuration_name, median(samples.ms)))
+
+    # -- rows
+
+    def measure_ceilings(self, case: Case, flops: int | None) -> None:
+        self.ceiling_gbps = self.instruments.gbps
+        self.ceiling_tflops = None if flops is None else self.instruments.tflops(case.dtype)
+
+    def make_rows(self, case: Case, contenders: Sequence[Contender], case_hash: str, **of_case: Any) -> list[Row]:
+        """One row per contender, in the same order. `of_case` are further fields of CaseContext."""
+        context = CaseContext(
+            case,
+            self.device,
+            self.timer,
+            ceiling_gbps=self.ceiling_gbps,
+            ceiling_tflops=self.ceiling_tflops,
+            peak_gbps=self.instruments.telemetry.peak_gbps,
+            common={
+                "session": self.session,
+                "cache": self.settings.cache,
+                "started_at": self._started_at,
+                "case_hash": case_hash,
+                "other_cores": self._load.cores(),
+            },
+            **of_case,
+        )
+        return make_rows(context, contenders)
+
+
+def _copy(source: Tensor, target: Tensor) -> None:
+    target.copy_(source)
+
+
+def repeat(index: int, baseline: Contender) -> Contender:
+    """The baseline once more: the noise floor. It has the launch overhead of the baseline, so that the timer prepares both
+    alike, and its settings."""
+    return Contender(
+        index,
+        Control.REPEAT,
+        {},
+        Role.CONTROL,
+        preparer=baseline.preparer,
+        calls=baseline.calls,
+        sample=baseline.sample,
+        launch_ms=baseline.launch_ms,
+        longest_ms=REPEAT_MS,
+        changes=ProviderChanges(own=dict(baseline.changes.own)) if baseline.changes else None,
+    )
+
+
+def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
+    """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for the
+    others."""
+    if fault := inputs.repaired(contender.mutates):
+        contender.end(Status.WRONG, fault)
