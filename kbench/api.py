@@ -120,10 +120,7 @@ def compare(
     from kbench.notebook.views import ComparisonView
 
     options = CompareOptions(where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
-    with frames.as_files(*sources) as files:
-        comparison = compare_results(*files.sources, options=options)
-    notes = [files.readable(note) for note in comparison.notes if files.of_a_file(note)]
-    return ComparisonView.of(replace(comparison, notes=tuple(notes)))
+    return ComparisonView.of(compare_results(*frames.sources_of(sources), options=options))
 
 
 def plot(
@@ -148,9 +145,7 @@ def plot(
     from kbench.notebook.views import Pictures
 
     choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, margin)
-    with frames.as_files(*sources) as files:
-        folder = out if out is not None else files.pictures_folder
-        return Pictures(plotting.write_pictures(files.sources, choices, folder, _words(formats), where=where))
+    return Pictures(plotting.write_pictures(frames.sources_of(sources), choices, out, _words(formats), where=where))
 
 
 def report(
@@ -168,9 +163,9 @@ def report(
     from kbench.notebook import frames
     from kbench.reporting import write_report
 
-    with frames.as_files(*sources, *([] if baseline is None else [baseline])) as files:
-        old = None if baseline is None else files.sources.pop()
-        return write_report(files.sources, out, baseline=old, where=where, title=title, readable=files.readable)
+    files = frames.sources_of([*sources, *([] if baseline is None else [baseline])])
+    old = None if baseline is None else files.pop()
+    return write_report(files, out, baseline=old, where=where, title=title)
 
 
 def _prepare_functions(

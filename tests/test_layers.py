@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "measure/tampering": "contract text",
     "measure/timing": "contract measure/machine results text",
     "notebook": (
-        "comparison contract errors execute measure measure/correctness "
+        "analysis comparison contract errors execute measure measure/correctness "
         "measure/launches measure/machine measure/tampering plugins protocol results"
     ),
     "nvml": "",

@@ -3,40 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from kbench.analysis import Analysis, analyse
-from kbench.analysis.cases import key_of
+from kbench.analysis.cases import baseline_of, key_of, wrongs
 from kbench.errors import ResultsError, UsageError
-from kbench.results.environment import Environment, read_environment
+from kbench.results.environment import Environment, environment_path, read_environment
 from kbench.results.reader import Results, parse_source, read_results
 from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
 
+ALL_ROWS = RowFilter(())
+
 
 @dataclass(frozen=True)
 class ResultsFile:
-    """A results file.
+    """A results file, or a frame of its rows.
 
-    label           its name in the picture
-    results         the rows that `where` chooses
-    configurations  the names of the configurations of all rows, whatever `where` chooses
-    environment     the content of the environment file, empty where there is none
-    warnings        what could not be read of the file and of its environment file, a line each
+    label        what its user calls it; "" if nobody has given it a name
+    whole        all its rows
+    environment  the content of the environment file, empty where there is none
+    note         what is wrong with the environment file; "" if nothing is
+    where        chooses the rows that are used
     """
 
     label: str
-    results: Results
-    configurations: frozenset[str]
+    whole: Results
     environment: Environment
-    warnings: tuple[str, ...] = ()
-    where: str = ""
+    note: str = ""
+    where: RowFilter = ALL_ROWS
 
     @property
     def path(self) -> Path:
-        return self.results.path
+        return self.whole.path
+
+    @cached_property
+    def results(self) -> Results:
+        """The rows that `where` chooses. They have no speed-up over a baseline that is wrong, perhaps in another session."""
+        chosen = self.where.select(self.whole)
+        baseline = baseline_of(self.whole.rows, self.environment.baseline)
+        wrong = {key for key, name in wrongs(self.whole.rows) if name == baseline}
+        rows = (
+            [replace(row, speedup=None) if key_of(row) in wrong else row for row in chosen.rows]
+            if wrong
+            else chosen.rows
+        )
+        return replace(chosen, rows=rows)
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -44,7 +58,12 @@ class ResultsFile:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return self.results.axes
+        return self.whole.axes
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be read of the file and of its environment file, a line each."""
+        return [*self.whole.warnings, *filter(None, [self.note])]
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -52,35 +71,38 @@ class ResultsFile:
         return analyse(self.rows, self.environment.baseline)
 
 
-def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFile]:
-    """The files, each given as `path` or `LABEL=path`. The default label is the stem of the path. `where` chooses rows.
+Source = str | Path | ResultsFile
+"""A results file as callers name it: `path`, `LABEL=path`, or one that is read already."""
+
+
+def read_file(source: Source) -> ResultsFile:
+    """All rows of a file, with its environment. Raises ResultsError if it cannot be read."""
+    if isinstance(source, ResultsFile):
+        return source
+    label, path = parse_source(source)
+    return ResultsFile(label, read_results(path), *read_environment(path, expected=True))
+
+
+def load_sources(sources: Sequence[Source], where: str = "") -> list[ResultsFile]:
+    """The files, with the stem of the path for a label where the user gave none. `where` chooses rows.
 
     A file in which `where` chooses no row of a provider is left out. Raises UsageError if no file is left, or if two labels
     are equal; ResultsError if a file cannot be read.
     """
-    if not files:
-        raise ResultsError("no results file was given; name a CSV")
-    named = [parse_source(file) for file in files]
-    stems = [path.stem for _, path in named]
-    chosen = RowFilter.parse(where)
-    sources, left_out = [], []
-    for label, path in named:
-        stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
-        whole = read_results(path)
-        results = chosen.select(whole)
-        if chosen.terms and not results.provider_rows:
-            left_out.append(whole)
-            continue
-        configurations = frozenset(row.configuration_name for row in whole.provider_rows)
-        environment, note = read_environment(path)
-        wrong_baseline = analyse(whole.rows, environment.baseline).wrong_baseline
-        for row in results.rows:  # the baseline may be wrong in another session than this row's
-            row.speedup = None if key_of(row) in wrong_baseline else row.speedup
-        warnings = (*whole.warnings, *filter(None, [note]))
-        sources.append(ResultsFile(label or stem, results, configurations, environment, warnings, where))
     if not sources:
-        raise UsageError(chosen.nothing(left_out[0]))
-    labels = [source.label for source in sources]
+        raise ResultsError("no results file was given; name a CSV")
+    chosen = RowFilter.parse(where)
+    files = [replace(read_file(source), where=chosen) for source in sources]
+    stems = [file.path.stem for file in files]
+    kept = []
+    for file in files:
+        stem = file.path.stem if stems.count(file.path.stem) == 1 else f"{file.path.parent.name}/{file.path.stem}"
+        note = file.note if environment_path(file.path).exists() else ""
+        if not chosen.terms or file.results.provider_rows:
+            kept.append(replace(file, label=file.label or stem, note=note))
+    if not kept:
+        raise UsageError(chosen.nothing(files[0].whole))
+    labels = [file.label for file in kept]
     if repeated := next((label for label in labels if labels.count(label) > 1), None):
         raise UsageError(f"two files have the label {repeated!r}; give each its own label: old=a.csv new=b.csv")
-    return sources
+    return kept

@@ -104,7 +104,7 @@ def draw(result: RunResult) -> None:
     if not any(row.ms is not None for row in result.rows):
         return
     try:
-        for picture in plotting.write_pictures(result.csv):
+        for picture in plotting.write_pictures([result.csv]):
             print(f"plot: {picture}")
     except (UsageError, ResultsError) as error:
         terminal.warn(f"no plot: {error}")

@@ -28,18 +28,11 @@ def show(
     `kbench run` prints the same summary when it ends.
     """
     from kbench import summary
-    from kbench.analysis import analyse
-    from kbench.results.environment import read_environment
-    from kbench.results.reader import read_results
-    from kbench.results.row_filter import RowFilter
+    from kbench.analysis.files import load_sources
 
-    path = results_path(file)
-    results = read_results(path)
-    chosen = RowFilter.parse(where).select_providers(results)
-    environment, note = read_environment(path)
-    analysis = analyse(chosen.rows, environment.baseline)
-    summary.print_summary(analysis, detailed=details)
-    print(f"{summary.counts(analysis.rows) or 'no rows of providers'}: {path}")
-    for warning in [*results.warnings, *filter(None, [note])]:
+    [shown] = load_sources([results_path(file)], where)
+    summary.print_summary(shown.analysis, detailed=details)
+    print(f"{summary.counts(shown.rows) or 'no rows of providers'}: {shown.path}")
+    for warning in shown.warnings:
         terminal.warn(warning)
     return ExitStatus.OK

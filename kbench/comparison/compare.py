@@ -6,16 +6,15 @@ Rows are joined by operator, case and provider, never by their position in the f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 
-from kbench.analysis import analyse
+from kbench.analysis.files import ResultsFile, Source, read_file
 from kbench.comparison.drift import drifts_by_device
 from kbench.comparison.environment import differences, unknown_names
 from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import CompareOptions, Comparison, Key, Pair, Side, several_devices
 from kbench.errors import ResultsError, UsageError
-from kbench.results.environment import read_environment
-from kbench.results.reader import Results, parse_source, read_results
+from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.row_filter import RowFilter
 from kbench.text.words import list_words, plural
@@ -23,35 +22,29 @@ from kbench.text.words import list_words, plural
 DEFAULT_OPTIONS = CompareOptions()
 
 
-def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTIONS) -> Comparison:
-    """Compare two results files, the old one first. A source is a path or `LABEL=path`.
+def compare_results(*sources: Source, options: CompareOptions = DEFAULT_OPTIONS) -> Comparison:
+    """Compare two results files, the old one first. A file without a label has its path for one.
 
     Raises UsageError and ResultsError.
     """
-    labels, paths = _labels_and_paths(sources)
-    old, new = _read(paths, RowFilter.parse(options.where))
-    (old_environment, old_note), (new_environment, new_note) = (read_environment(path, expected=True) for path in paths)
+    old, new = files = _chosen(sources, options.where)
+    labels = old.label or str(old.path), new.label or str(new.path)
     axes, ignored_axes = _axes_in_common(old, new)
-    of_old, of_new = (_sides(results, axes, options.metric) for results in (old, new))
+    of_old, of_new = (_sides(file.results, axes, options.metric) for file in files)
     keys = sorted({*of_old, *of_new}, key=lambda key: key.order)
     pairs = [Pair(key, of_old.get(key), of_new.get(key)) for key in keys]
     if not pairs:
         raise ResultsError(
-            f"{paths[0]} and {paths[1]}: neither file has a row of a provider, so there is nothing to compare"
+            f"{old.path} and {new.path}: neither file has a row of a provider, so there is nothing to compare"
         )
-    drifts = drifts_by_device(
-        analyse(old.rows, old_environment.baseline), analyse(new.rows, new_environment.baseline), axes, options.vary
-    )
+    drifts = drifts_by_device(old.analysis, new.analysis, axes, options.vary)
     rows, geomean = judge_pairs(pairs, drifts, options)
-    files = (old, old_environment), (new, new_environment)
     notes = [
         *ignored_axes,
         *unknown_names(options.vary, *files),
         _other_weights(*labels, pairs),
         *old.warnings,
-        old_note,
         *new.warnings,
-        new_note,
     ]
     return Comparison(
         *labels,
@@ -59,37 +52,32 @@ def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTI
         tuple(rows),
         geomean,
         drifts,
-        differences=tuple(differences(*files, options.vary)),
+        differences=tuple(differences(old, new, options.vary)),
         notes=tuple(dict.fromkeys(filter(None, notes))),
-        places=new_environment.places,
+        places=new.environment.places,
     )
 
 
-def _labels_and_paths(sources: Sequence[Path | str]) -> tuple[tuple[str, str], list[Path]]:
-    """The labels of two files, and their paths. A file without a label has its path for one."""
+def _chosen(sources: Sequence[Source], where: str) -> tuple[ResultsFile, ResultsFile]:
+    """Two files with the rows to compare. Raises UsageError for another number of files, and if no file has any row."""
     if len(sources) != 2:
         raise UsageError(
             f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
         )
-    (old, old_path), (new, new_path) = map(parse_source, sources)
-    if old and old == new:
-        raise UsageError(f"two files have the label {old}; give each its own label: old=a.csv new=b.csv")
-    return (old or str(old_path), new or str(new_path)), [old_path, new_path]
-
-
-def _read(paths: Sequence[Path], where: RowFilter) -> list[Results]:
-    """The rows to compare of each file. Raises UsageError if no file has any."""
-    files = [read_results(path) for path in paths]
-    chosen = [where.select(results) for results in files]
-    if where.terms and not any(results.provider_rows for results in chosen):
-        raise UsageError(where.nothing(files[0]))
-    return chosen
+    old, new = map(read_file, sources)
+    if old.label and old.label == new.label:
+        raise UsageError(f"two files have the label {old.label}; give each its own label: old=a.csv new=b.csv")
+    if (chosen := RowFilter.parse(where)).terms:
+        old, new = replace(old, where=chosen), replace(new, where=chosen)
+        if not old.results.provider_rows and not new.results.provider_rows:
+            raise UsageError(chosen.nothing(old.whole))
+    return old, new
 
 
 # ---- how rows are joined
 
 
-def _axes_in_common(old: Results, new: Results) -> tuple[list[str], list[str]]:
+def _axes_in_common(old: ResultsFile, new: ResultsFile) -> tuple[list[str], list[str]]:
     """The columns that identify a case in both files, and notes on the axes that only one of them has.
 
     `device` is one of these columns if a file has rows of several devices. Raises UsageError when the rows cannot be matched
@@ -106,7 +94,7 @@ def _axes_in_common(old: Results, new: Results) -> tuple[list[str], list[str]]:
                 )
             name = "=".join(map(str, [axis, *values]))
             notes.append(f"the axis {name} was ignored, because {lacking.path} has no such axis")
-    devices = ["device"] if several_devices(old) or several_devices(new) else []
+    devices = ["device"] if several_devices(old.rows) or several_devices(new.rows) else []
     return [*(axis for axis in old.axes if axis in new.axes), *devices], notes
 
 

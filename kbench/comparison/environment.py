@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from kbench.analysis.files import ResultsFile
 from kbench.comparison.model import CONDITIONS, EnvironmentDifference, Weight, several_devices
 from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
-from kbench.results.reader import Results
+from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text.suggest import nearest
 from kbench.text.words import list_words
@@ -33,20 +34,17 @@ NOT_COMPARED = {
 Property = str | float
 """The value of a property: text, or a measured clock in MHz."""
 
-Measured = tuple[Results, Environment]
-"""The rows of a file and the environment in which they were measured."""
 
-
-def differences(old: Measured, new: Measured, vary: Collection[str]) -> list[EnvironmentDifference]:
+def differences(old: ResultsFile, new: ResultsFile, vary: Collection[str]) -> list[EnvironmentDifference]:
     """What differs between two files. Differences that forbid the comparison come first.
 
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
-    before, after = _from_rows(old[0]), _from_rows(new[0])
-    if old[1].known and new[1].known:  # otherwise, only the rows can be compared
-        before |= environment_properties(old[1])
-        after |= environment_properties(new[1])
-    if several_devices(old[0]) or several_devices(new[0]):  # the device is then part of what was measured
+    before, after = _from_rows(old.rows), _from_rows(new.rows)
+    if old.environment.known and new.environment.known:  # otherwise, only the rows can be compared
+        before |= environment_properties(old.environment)
+        after |= environment_properties(new.environment)
+    if several_devices(old.rows) or several_devices(new.rows):  # the device is then part of what was measured
         before.pop("device", None)
         after.pop("device", None)
     different = []
@@ -60,11 +58,11 @@ def differences(old: Measured, new: Measured, vary: Collection[str]) -> list[Env
     return sorted(different, key=lambda difference: list(Weight).index(difference.weight))
 
 
-def unknown_names(vary: Collection[str], *files: Measured) -> list[str]:
+def unknown_names(vary: Collection[str], *files: ResultsFile) -> list[str]:
     """A sentence for each name in `vary` that no file has. It is usually misspelt."""
     names = set(CONDITIONS)
-    for results, environment in files if vary else ():
-        names |= {*_from_rows(results), *environment_properties(environment)}
+    for file in files if vary else ():
+        names |= {*_from_rows(file.rows), *environment_properties(file.environment)}
     short = {name.partition(".")[2] for name in names} - {""}
     notes = []
     for name in sorted(set(vary) - names - short):
@@ -74,8 +72,8 @@ def unknown_names(vary: Collection[str], *files: Measured) -> list[str]:
     return notes
 
 
-def _from_rows(results: Results) -> dict[str, Property]:
-    ok = [row for row in results.rows if row.status is Status.OK]
+def _from_rows(rows: Sequence[Row]) -> dict[str, Property]:
+    ok = [row for row in rows if row.status is Status.OK]
     throttled = sorted({word for row in ok for word in row.throttle.split(";") if word})
     clocks_mhz = [row.sm_mhz for row in ok if row.sm_mhz is not None]
     conditions = [name for name in CONDITIONS if name != "case_hash"]

@@ -10,7 +10,7 @@ import enum
 import math
 import statistics
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -24,7 +24,6 @@ from kbench.errors import UsageError
 from kbench.launches.code_change import CodeChange, RanKernels, code_change
 from kbench.results.case import DTYPE_ALIASES, Value, configuration_name, value_order
 from kbench.results.cells import is_plausible
-from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Status
@@ -116,9 +115,9 @@ class CompareOptions:
         return min(ends), max(ends)
 
 
-def several_devices(results: Results) -> bool:
+def several_devices(rows: Iterable[Row]) -> bool:
     """Whether a file has rows of several devices. The device then identifies a case; it is not a condition."""
-    return len({row.device for row in results.rows} - {""}) > 1
+    return len({row.device for row in rows} - {""}) > 1
 
 
 @dataclass(frozen=True)

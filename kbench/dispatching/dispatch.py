@@ -13,7 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
-from kbench.analysis.files import ResultsFile, load_sources
+from kbench.analysis.files import ResultsFile, Source, load_sources
 from kbench.dispatching.evidence import Evidence, Point, evidence_of
 from kbench.dispatching.grow import grow
 from kbench.dispatching.tree import Decision
@@ -83,9 +83,9 @@ class Dispatch:
 
 
 def dispatch(
-    files: Sequence[Path | str], *, limit: int = 3, margin: float = 0.03, holdout: float = 0.25, where: str = ""
+    files: Sequence[Source], *, limit: int = 3, margin: float = 0.03, holdout: float = 0.25, where: str = ""
 ) -> Dispatch:
-    """The decision for results files, each given as `path` or `LABEL=path`. `where` chooses rows.
+    """The decision for results files. `where` chooses rows.
 
     It uses at most `limit` providers, and a regret of the share `margin` is good enough. `holdout` is the share of the shapes
     that is held out at a time; 0: none are. Raises UsageError and ResultsError as `load_sources`, `evidence_of` and `grow` do.

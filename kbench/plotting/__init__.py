@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
-from kbench.analysis.files import ResultsFile, load_sources
+from kbench.analysis.files import ResultsFile, Source, load_sources
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting.lines import DrawnCurve
@@ -65,7 +65,7 @@ class Picture:
 
 
 def write_pictures(
-    files: Path | str | Sequence[Path | str],
+    files: Sequence[Source],
     choices: Choices = DEFAULT_CHOICES,
     out_dir: Path | str | None = None,
     formats: Sequence[str] = ("png", "svg"),
@@ -74,11 +74,11 @@ def write_pictures(
 ) -> list[Path]:
     """Draw results into `<stem>_<metric>[_<combination>].<format>` and return the paths.
 
-    `files` are paths or `LABEL=path`. Several files become one picture. `out_dir` is by default the folder of the first
+    Several files become one picture. `out_dir` is by default the folder of the first
     file. `where` chooses rows (see kbench/results/row_filter.py).
     Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
     """
-    sources = load_sources([files] if isinstance(files, (Path, str)) else files, where)
+    sources = load_sources(files, where)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
     metric = choices.metric_of(sources)
     changed = "change" if metric == "ms" else f"{metric}_change"
@@ -122,9 +122,8 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
         from kbench.comparison.compare import compare_results
         from kbench.comparison.model import CompareOptions
 
-        named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
-        options = CompareOptions(sources[0].where, metric=choices.metric_of(sources), margin=choices.margin)
-        return plot_changes(compare_results(*named, options=options), choices)
+        options = CompareOptions(metric=choices.metric_of(sources), margin=choices.margin)
+        return plot_changes(compare_results(*sources, options=options), choices)
     with styled(theme_by_name(choices.theme)):
         if choices.kind == "heatmap":
             maps = pages_of_winners(sources, choices)

@@ -90,7 +90,7 @@ class Look:
         has the same colour in all pictures of a file.
         """
         shown = set(curves) - {COPY_CURVE}
-        everyone = shown.union(*(source.configurations for source in self.sources))
+        everyone = shown.union(row.configuration_name for source in self.sources for row in source.whole.provider_rows)
         chosen = styles(everyone if len(everyone) <= len(self.theme.colours) else shown, self.theme)
         chosen[COPY_CURVE] = Style(self.theme.quiet, "", "-")
         return replace(self, styles=chosen, names=shorten(chosen))

@@ -6,13 +6,12 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import plotext  # type: ignore[import-untyped]
 
-from kbench.analysis.files import load_sources
+from kbench.analysis.files import Source, load_sources
 from kbench.errors import UsageError
 from kbench.plotting import lines
 from kbench.plotting.bars import bars_of
@@ -33,7 +32,7 @@ CHART_LINES, LONGEST_BAR, TICK_COLUMNS, SIGN_COLUMNS = 20, 40, 8, 4
 """The height of a chart with its axis, the length of the longest bar, and the room of a tick and of a sign along a line."""
 
 
-def print_charts(files: Sequence[Path | str], choices: Choices, where: str = "") -> None:
+def print_charts(files: Sequence[Source], choices: Choices, where: str = "") -> None:
     """Print results as text: a chart for each panel, then the caption. `files`, `where` and what it raises are those of
     `write_pictures`."""
     sources = load_sources(files, where)

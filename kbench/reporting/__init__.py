@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
+from kbench.analysis.files import Source
 from kbench.files import replace
 from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content
@@ -25,21 +26,19 @@ from kbench.version import __version__
 
 
 def write_report(
-    files: Sequence[Path | str],
+    files: Sequence[Source],
     out: Path | str = "report.html",
     *,
-    baseline: Path | str | None = None,
+    baseline: Source | None = None,
     where: str = "",
     title: str = "",
-    readable: Callable[[str], str] = str,
 ) -> Path:
     """Write a page on results files and return its path.
 
-    `files` are paths or `LABEL=path`. `baseline` is a results file to compare the others with. `where` chooses rows (see
-    kbench/results/row_filter.py). `readable` replaces the names of temporary files in the page. Raises UsageError for
-    wrong choices, ResultsError for files that cannot be read or compared and where the page cannot be written.
+    `baseline` is a results file to compare the others with. `where` chooses rows (see kbench/results/row_filter.py). Raises
+    UsageError for wrong choices, ResultsError for files that cannot be read or compared and where the page cannot be written.
     """
-    return _write(readable(_html(content(files, baseline=baseline, where=where, title=title))), Path(out))
+    return _write(_html(content(files, baseline=baseline, where=where, title=title)), Path(out))
 
 
 def write_history_report(folder: Path, out: Path | str = "report.html", *, where: str = "", title: str = "") -> Path:

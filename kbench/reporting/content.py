@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kbench import explain
 from kbench.analysis import Analysis
-from kbench.analysis.files import ResultsFile, load_sources
+from kbench.analysis.files import ResultsFile, Source, load_sources, read_file
 from kbench.analysis.metrics import METRICS, default_metric
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot, plot_changes
 from kbench.reporting.inline import inline_svg
 from kbench.reporting.table import PageTable, number, page_table
-from kbench.results.reader import parse_source
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
 from kbench.summary import caveats, counts, details_table, headline, standings_table
@@ -69,9 +67,10 @@ SideBySide = tuple[list[str], list[list[str]]]
 
 
 def content(
-    files: Sequence[Path | str], *, baseline: Path | str | None = None, where: str = "", title: str = ""
+    named: Sequence[Source], *, baseline: Source | None = None, where: str = "", title: str = ""
 ) -> dict[str, Any]:
     """The content of a page on results files. Raises UsageError and ResultsError."""
+    files = list(map(read_file, named))
     sources = load_sources(files, where)
     members = [(source.label, row) for source in sources for row in source.rows]
     members.sort(key=lambda member: member[1].role == Role.CONTROL)
@@ -84,7 +83,7 @@ def content(
         "title": title or f"kbench: {', '.join(source.label for source in sources)}",
         "lede": " · ".join(dict.fromkeys([*filter(None, facts), *(str(source.path) for source in sources)])),
         "files": [_summary(source) for source in sources],
-        "comparison": _comparison(files, baseline, where) if baseline is not None else None,
+        "comparison": _comparison(files, read_file(baseline), where) if baseline is not None else None,
         "pictures": pictures,
         "no_picture": no_picture,
         "rows": rows,
@@ -96,17 +95,16 @@ def content(
     }
 
 
-def _comparison(files: Sequence[Path | str], baseline: Path | str, where: str) -> dict[str, Any]:
+def _comparison(files: Sequence[ResultsFile], baseline: ResultsFile, where: str) -> dict[str, Any]:
     """The files against the baseline, which may be one of them: counts, notes, differences, pictures, and the table of
     `kbench compare`, with the verdicts that need attention first."""
     from kbench.comparison import report
     from kbench.comparison.compare import compare_results  # scipy, which this needs, is slow to import
     from kbench.comparison.model import CompareOptions
 
-    old = parse_source(baseline)[1].resolve()
-    contenders = [file for file in files if parse_source(file)[1].resolve() != old] or list(files)
+    contenders = [file for file in files if file.path.resolve() != baseline.path.resolve()] or files
     if len(contenders) > 1:
-        names = " and ".join(map(str, contenders))
+        names = " and ".join(str(file.path) for file in contenders)
         raise UsageError(f"--baseline compares one file with the baseline, but got {names}; name one of them")
     comparison = compare_results(baseline, *contenders, options=CompareOptions(where=where))
     rows = report.ordered(comparison)

@@ -102,7 +102,13 @@ def read_results(path: Path | str) -> Results:
     Axes and scalars are integers, finite numbers or booleans, by what the cells of their column hold; choices are words.
     """
     path = Path(path)
-    header, lines, records, torn = _records(path)
+    return results_of(path, *_records(path))
+
+
+def results_of(
+    path: Path, header: Sequence[str], lines: Sequence[int], records: Sequence[Sequence[str]], torn: int | None = None
+) -> Results:
+    """The rows of records, which are the cells of a line each. Raises as `read_results` does."""
     columns = dict(zip(header, zip(*records, strict=True), strict=True)) if records else {}
     results = Results(path, header, _rows(path, header, lines, columns) if records else [], lines, torn)
     _check_each_row_once(results)
