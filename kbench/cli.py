@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from kbench import interrupts
 from kbench.commands import (
@@ -73,6 +74,23 @@ BadCommandLine: Any = typer.BadParameter.__base__
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
+class Command(TyperCommand):
+    """A command that refuses a second value of an option. Otherwise the last one would count, without a word: the gate
+    `--fail-on slower --fail-on missing` would pass rows that are slower."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, options = self.make_parser(ctx).parse_args(args=list(args))
+        for option in options:
+            if (
+                options.count(option) > 1
+                and isinstance(option, TyperOption)
+                and not (option.multiple or option.is_flag)
+            ):
+                name = max(option.opts, key=len)
+                ctx.fail(f"Option '{name}' is given twice, and only the last value would count; give it once.")
+        return super().parse_args(ctx, args)
+
+
 def _print_version(requested: bool) -> None:
     if requested:
         print(f"kbench {__version__}")
@@ -104,11 +122,11 @@ def _make_app() -> typer.Typer:
     )
     application.callback()(_options_of_all_commands)
     for name, command in COMMANDS.items():
-        application.command(name)(command)
+        application.command(name, cls=Command)(command)
     for name, (about, members) in GROUPS.items():
         group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=HELP)
         for member, command in members.items():
-            group.command(member)(command)
+            group.command(member, cls=Command)(command)
         application.add_typer(group, name=name, help=about)
     return application
 

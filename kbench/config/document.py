@@ -218,6 +218,9 @@ def read_shapes(path: Path) -> Node:
         message = "expected the names of the columns, for example M,N,weight, and a line for each shape"
         raise ConfigError([ConfigIssue(SourceLocation(source), message)])
     (first, names), *shapes = lines
+    if len(names) == 1 and {";", "\t"} & {*names[0]}:
+        message = "expected commas between the columns; save the file with commas"
+        raise ConfigError([ConfigIssue(SourceLocation(source, first, 1), message)])
     if len(set(names)) < len(names):
         raise ConfigError([ConfigIssue(SourceLocation(source, first, 1), "two columns have the same name")])
     points = []

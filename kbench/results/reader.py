@@ -171,6 +171,8 @@ def _check_header(where: str, header: Sequence[str]) -> None:
     if not is_results_header(header):
         lacks = list_words([name for name in NEEDED_COLUMNS if name not in header], 4)
         advice = "name a CSV that `kbench run` wrote, or restore what was removed from it"
+        if len(header) == 1 and {";", "\t"} & {*header[0]}:
+            advice = "save it with commas between the columns"
         raise ResultsError(f"{where}: not a kbench results file, it has no column {lacks}; {advice}")
     first = [name for name in header if name in COLUMNS][: len(IDENTITY_COLUMNS) + 1]
     if first != [*IDENTITY_COLUMNS, "dtype"] or len(set(header)) < len(header):

@@ -53,6 +53,13 @@ def test_a_missing_argument_is_named_and_an_unknown_command_with_a_near_one(kben
     assert ended.code == 2 and "comapre" in ended.err and "compare" in ended.err
 
 
+def test_a_second_value_of_an_option_is_refused_instead_of_replacing_the_first(kbench: Kbench) -> None:
+    """A gate with the last verdict only would pass what the first one forbids."""
+    for option, command in {"--fail-on": ("compare", OLD, NEW), "--where": ("show", RESULTS)}.items():
+        ended = kbench(*command, option, "slower", option, "failed")
+        assert ended.code == 2 and ended.out == "" and option in ended.err and "twice" in ended.err
+
+
 def test_a_results_file_that_is_missing_is_named_and_one_without_results_with_its_line(
     kbench: Kbench, write: Write
 ) -> None:

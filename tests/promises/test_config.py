@@ -308,6 +308,8 @@ def test_a_bad_line_of_a_file_of_shapes_is_named_with_line_and_column(kbench: Kb
     for line, place, word in (("1,4096,bfloat16,-2", "trace.csv:3:17", "-2"), ("17,4096", "trace.csv:3:1", "4 fields")):
         write("trace.csv", f"M,N,dtype,weight\n1,4096,bfloat16,9200\n{line}\n")
         assert word in line_at(place, kbench("run", CONFIG, "--dry-run", "--shapes", "trace.csv"))
+    write("trace.csv", "M;N;weight\n1;4096;1,5\n")  # as a spreadsheet saves it in many countries
+    assert "commas" in line_at("trace.csv:1:1", kbench("run", CONFIG, "--dry-run", "--shapes", "trace.csv"))
 
 
 def test_a_plug_in_or_a_file_of_shapes_that_is_missing_or_no_python_file_is_named(kbench: Kbench, write: Write) -> None:

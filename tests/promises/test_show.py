@@ -190,6 +190,9 @@ def test_a_wrong_cell_is_named_with_line_and_column(kbench: Kbench, results: Pat
     results.write_text("\n".join(lines) + "\n")
     ended = kbench("show", results)
     assert ended.code == 2 and "planted.csv:3" in ended.err and "N" in ended.err and "many" in ended.err
+    results.write_text("\n".join(lines).replace(",", ";"))  # as a spreadsheet saves it in many countries
+    ended = kbench("show", results)
+    assert ended.code == 2 and "planted.csv:1" in ended.err and "commas" in ended.err
 
 
 @pytest.mark.parametrize(
