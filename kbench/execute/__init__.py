@@ -1,6 +1,6 @@
 """What runs in the parent process. Never imports torch.
 
-`run` is a whole run: `prepare` chooses an executor (`local`, `devices` or `cluster`) and makes the `plan`, the executor yields
+`run` is a whole run: `prepare` chooses an executor (`devices` or `cluster`) and makes the `plan`, the executor yields
 finished cases, and the `writer` appends them to the results. An executor has a `supervisor` for each device, which starts a
 `worker` process again when it dies. `program` is a run of somebody's own script, which measures itself.
 """

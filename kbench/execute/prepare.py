@@ -14,8 +14,8 @@ from kbench.config.load import Config
 from kbench.config.resolve import Sweep
 from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
+from kbench.execute.devices import Devices, Local
 from kbench.execute.executor import Executor
-from kbench.execute.local import Local
 from kbench.execute.plan import find_smallest, make_plan
 from kbench.execute.run import PreparedRun, RunOptions
 from kbench.protocol import Catalog, CatalogRequest, Task
@@ -78,8 +78,6 @@ def _start_executor(config: Resolvable, options: RunOptions, note: Callable[[str
         return Cluster(options.scheduler, config.plugins, note, spread=options.spread)
     request = CatalogRequest(config.plugins, config.source)
     if options.devices is not None:
-        from kbench.execute.devices import Devices
-
         return Devices(request, note, options.devices, spread=options.spread)
     return Local(request, note)
 

@@ -43,7 +43,6 @@ from kbench.protocol import (
     Fault,
     LineDone,
     Message,
-    Noted,
     PointBegun,
     ProtocolError,
     Rows,
@@ -226,7 +225,6 @@ class _Program:
         self.environment = _environment(messages, written.name)
         self.own: _Process | None = None  # that of the command itself, if it measures
         self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
-        self._noted: set[str] = set()
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
 
     def run_to_end(self, command: Sequence[str]) -> list[tuple[Row, _Process]]:
@@ -295,10 +293,6 @@ class _Program:
                 self._processes[pid] = _Process(len(self._processes), message.machine, _process_of(int(pid)))
             elif isinstance(message, Fault):
                 self._written.run.fault = message
-            elif isinstance(message, Noted):
-                if message.line not in self._noted:
-                    self._written.note(message.line)
-                self._noted.add(message.line)
             elif pid in self._processes:
                 self._take(message, self._processes[pid])
 

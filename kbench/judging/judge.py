@@ -29,8 +29,7 @@ from kbench.judging.answer import JudgeAnswer, JudgedProvider, exit_status, judg
 from kbench.judging.checks import Checks, check_in_cases
 from kbench.judging.claims import held_against_clock
 from kbench.judging.ledger import Timing, contend
-from kbench.judging.profile import profile_of
-from kbench.judging.speeds import against, gaps
+from kbench.judging.speeds import against, gaps, profile_of
 from kbench.judging.two_workers import TwoWorkers
 from kbench.protocol import Catalog, ClockReading
 from kbench.results.row import Row

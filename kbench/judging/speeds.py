@@ -1,4 +1,4 @@
-"""How many times as fast as each baseline a provider is, and the comparisons that are lacking.
+"""How many times as fast as each baseline a provider is, the comparisons that are lacking, and why it takes its time.
 
 `--min-speedup` asks for a speed-up over each baseline. A speed-up that is not known is not a pass:
 
@@ -15,13 +15,18 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from kbench.analysis import Analysis, CaseKey
-from kbench.judging.answer import BaselineSpeed, CaseSpeed, Gap, GroupSpeed, Interval
+from kbench.judging.answer import BaselineSpeed, CaseSpeed, Gap, GroupSpeed, Interval, Profile
+from kbench.launches.kernels_file import read_kernels
 from kbench.protocol import OperatorInfo
 from kbench.results.case import Case
+from kbench.results.environment import read_environment
 from kbench.results.row import Row
 from kbench.results.vocabulary import CHECKED_REASON, Flag, Role, Status
+from kbench.why.facts import RowFacts
+from kbench.why.reasons import find_reasons
 
 SIZE_GROUPS = 3
 """The cases are sorted by the bytes of their tensors, and divided into so many groups of about as many cases."""
@@ -123,3 +128,29 @@ def _why(rows: Sequence[Row]) -> tuple[Status | Flag, str]:
 
 def _is_fault(status: Status | Flag) -> bool:
     return status is Flag.SUSPECT or (isinstance(status, Status) and status.failed)
+
+
+def profile_of(provider: str, rows: Sequence[Row], baselines: Sequence[BaselineSpeed], path: Path) -> Profile | None:
+    """The profile of a provider from the rows of the results file at `path`, and from what lies beside it. None if it has no
+    time, or no other than suspect ones. Without a baseline, the case in which it takes longest counts."""
+    own = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == provider and row.ms]
+    own = [row for row in own if Flag.SUSPECT not in row.flags]
+    if not own:
+        return None
+    slowest = max(own, key=lambda row: row.ms or 0.0).case
+    if baselines:
+        worst = min(baselines, key=lambda baseline: baseline.speedup).worst.case
+        slowest = next(row.case for row in own if row.case.label == worst)
+    of_case = [row for row in rows if row.case == slowest]
+    own = [row for row in own if row.case == slowest]
+    facts = RowFacts(own, of_case, read_kernels(path), read_environment(path)[0], path)
+    kernels = [launch.kernel for launch in facts.call.launches] if facts.call else []
+    return Profile(
+        case=slowest.label,
+        ms=facts.row.ms or 0.0,
+        copy_fraction=facts.row.copy_fraction,
+        launches=facts.row.kernels,
+        registers=max((kernel.registers for kernel in kernels), default=None),
+        spilled_bytes=max((kernel.local_bytes for kernel in kernels), default=None),
+        causes=find_reasons(facts),
+    )

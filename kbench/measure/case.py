@@ -27,8 +27,7 @@ from kbench.measure.salting import SpotCheck
 from kbench.measure.steps import Emit
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.tampering.torch_operators import recorded
-from kbench.measure.timing.stages import measure_stages
-from kbench.measure.timing.timer import measure_launch_ms
+from kbench.measure.timing.timer import measure_launch_ms, measure_stages
 from kbench.protocol import RECORD, CallRecorded, Task
 from kbench.results.case import INTEGER_LIMIT, ITEMSIZE
 from kbench.results.row import Row

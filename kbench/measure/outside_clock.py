@@ -25,8 +25,7 @@ from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import out_of_memory
-from kbench.measure.other_worker import CallsOnSets, OtherWorker, blank_outputs, sets_of
-from kbench.measure.passed_tensors import SharedMemory, lay_out
+from kbench.measure.other_worker import CallsOnSets, OtherWorker, SharedMemory, blank_outputs, lay_out, sets_of
 from kbench.measure.steps import Emit
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import COMPUTE, NO_INDEX, CallRequest, ClockReading, ClockRequest, Delivered, StepBegun, StepEnded

@@ -19,9 +19,8 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.other_worker import CallsOnSets, OtherWorker, call_for_other
+from kbench.measure.other_worker import CallsOnSets, OtherWorker, call_for_other, opened
 from kbench.measure.outside_clock import read_clock
-from kbench.measure.passed_tensors import opened
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.check import fill
-from kbench.measure.passed_tensors import SharedMemory, at, lay_out, opened, read_tensors
+from kbench.measure.other_worker import SharedMemory, at, lay_out, opened, read_tensors
 
 ROW = torch.arange(40.0)
 

@@ -9,9 +9,8 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.tampering import settings
 from kbench.measure.tampering.audit import the_audit
-from kbench.measure.tampering.functions import WatchedFunctions
 from kbench.measure.tampering.settings import EFFECTS, UNREADABLE, Effect
-from kbench.measure.tampering.streams import StandardStreams
+from kbench.measure.tampering.watched import StandardStreams, WatchedFunctions
 
 CHANGES_NAMED = 3
 """How many changes a reason names."""

@@ -1,1 +1,1 @@
-"""Timers, how exactly a time is known, and the stages around a call."""
+"""Timers, and the stages around a call."""

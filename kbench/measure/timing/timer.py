@@ -1,4 +1,4 @@
-"""What a timer offers, how one is made by its name, and the cost of a launch."""
+"""What a timer offers, how one is made by its name, and what the launch of a call costs, and the stages around it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
+from statistics import median
 from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
 
 from kbench.measure.machine.device import Device
 from kbench.results.timers import TIMERS
 
 LAUNCHES = 10
 """Calls of which the median is the cost of a launch."""
+
+REPEATS = 5
+"""How often each stage is timed."""
 
 
 Run = Callable[[], Any]
@@ -100,3 +107,46 @@ def measure_launch_ms(fn: Callable[[], Any], device: Device) -> float | None:
         times.append((time.perf_counter_ns() - start) / 1e6)
     device.synchronize()
     return sorted(times)[LAUNCHES // 2]
+
+
+def measure_stages(device: Device, inputs: Sequence[Tensor]) -> dict[str, float]:
+    """The stages in ms, medians of five.
+
+    alloc_ms        allocates the inputs and an output of the first one's size, from the driver and not from torch's cache
+    h2d_ms, d2h_ms  copies the inputs to the device, and one of them back, with ordinary (pageable) host memory
+
+    The times are wall times of the host between two synchronisations, as a program without streams would see them. Empty
+    without an accelerator.
+    """
+    if not device.accelerated:
+        return {}
+    host = [x.cpu() for x in inputs]
+
+    def allocate() -> None:
+        blocks = [torch.empty_like(x) for x in (*inputs, inputs[0])]
+        del blocks
+
+    def upload() -> None:
+        for x, source in zip(inputs, host, strict=True):
+            x.copy_(source)
+
+    def download() -> None:
+        host[0].copy_(inputs[0])
+
+    return {
+        "alloc_ms": _wall_ms(device, allocate, before=device.release),
+        "h2d_ms": _wall_ms(device, upload),
+        "d2h_ms": _wall_ms(device, download),
+    }
+
+
+def _wall_ms(device: Device, action: Callable[[], Any], before: Callable[[], None] = lambda: None) -> float:
+    times = []
+    for _ in range(REPEATS):
+        before()
+        device.synchronize()
+        start = time.perf_counter_ns()
+        action()
+        device.synchronize()
+        times.append((time.perf_counter_ns() - start) / 1e6)
+    return median(times)

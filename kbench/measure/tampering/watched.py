@@ -1,0 +1,124 @@
+"""What no provider may replace: the functions that the clock and the judge call, or other providers, as those of torch; what
+operators consist of; and the standard streams of the worker."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from inspect import isroutine
+from pkgutil import resolve_name
+from types import FunctionType
+from typing import Any, TextIO
+
+from kbench.contract.operator import Operator
+
+WATCHED = (
+    "time",
+    "statistics.median",
+    "statistics.quantiles",
+    "torch",
+    "torch.nn.functional",
+    "torch.Tensor",
+    "torch.accelerator.synchronize",
+    "torch.cuda.synchronize",
+    "torch.cuda._sleep",
+    "torch.cuda.Event",
+    "torch.cuda.CUDAGraph",
+    "torch.profiler.profile",
+    "triton.testing.do_bench",
+    "kbench.measure.correctness.check",
+    "kbench.measure.correctness.elements",
+    "kbench.measure.machine.device.Device",
+)
+"""Functions, and modules and classes of which all functions are meant. One that is not installed is left out."""
+
+MADE_ANEW = "torch.manual_seed", "manual_seed"
+"""torch itself replaces this function when it compiles for the first time."""
+
+STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
+
+
+class WatchedFunctions:
+    """The functions of WATCHED as they are now, and what operators consist of."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], tuple[Any, Any]] = {}  # by label and name: the owner, an object or a dict
+        for path in WATCHED:
+            with suppress(ImportError, AttributeError):
+                self._watch(path, resolve_name(path))
+        self._values.pop(MADE_ANEW)
+
+    def _watch(self, path: str, watched: Any) -> None:
+        if isroutine(watched):
+            owner, _, name = path.rpartition(".")
+            self._values[path, name] = resolve_name(owner), watched
+            if isinstance(watched, FunctionType):
+                self._values[path, "__code__"] = watched, watched.__code__
+            return
+        for name in dir(watched) if isinstance(watched, type) else tuple(vars(watched)):
+            value = getattr(watched, name)
+            # a method of a metaclass is another object each time
+            if isroutine(value) and getattr(watched, name) is value:
+                self._values[f"{path}.{name}", name] = watched, value
+
+    def watch_operator(self, operator: Operator) -> None:
+        """Watch the fields of an operator, such as its reference, and its present providers. New ones may be added."""
+        label = f"operator {operator.name}"
+        for name, value in vars(operator).items():
+            self._values[f"{label}.{name}", name] = operator, value
+        for name, provider in operator.providers.items():
+            self._values[f"{label}, provider {name}", name] = operator.providers, provider
+
+    def put_back(self) -> list[str]:
+        """Put everything back that was replaced since it was watched. Returns the labels."""
+        replaced = []
+        for (label, name), (owner, value) in self._values.items():
+            if isinstance(owner, dict):
+                if owner.get(name) is not value:
+                    owner[name] = value
+                    replaced.append(label)
+            elif getattr(owner, name, None) is not value:
+                setattr(owner, name, value)
+                replaced.append(label)
+        return replaced
+
+
+class StandardStreams:
+    """Remembers the files of descriptors 0, 1 and 2, and Python's `sys.stdout` and `sys.stderr`, as they are now. If a provider
+    closes one, the next file that somebody opens gets its number."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, int] = {}
+        for number in STREAMS:
+            with suppress(OSError):  # it is closed already
+                self._copies[number] = os.dup(number)
+        self._objects: dict[str, TextIO] = {name: getattr(sys, name) for name in ("stdout", "stderr")}
+
+    def __del__(self) -> None:
+        for copy in self._copies.values():
+            os.close(copy)
+
+    def put_back(self) -> list[str]:
+        """Open again what was closed, and undo what was redirected. Returns the names of these streams."""
+        changed = []
+        for number, copy in self._copies.items():
+            if _file(number) != _file(copy):
+                os.dup2(copy, number)
+                changed.append(f"file descriptor {number} ({STREAMS[number]})")
+        for name, file in self._objects.items():
+            if getattr(file, "closed", False):
+                self._objects[name] = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+            if getattr(sys, name, None) is not self._objects[name]:
+                setattr(sys, name, self._objects[name])
+                changed.append(f"sys.{name}")
+        return changed
+
+
+def _file(number: int) -> tuple[int, int] | None:
+    """Which file a descriptor stands for; None if it is closed."""
+    try:
+        status = os.fstat(number)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
