@@ -17,7 +17,7 @@ from torch import Tensor
 from kbench.measure.contender import Contender
 from kbench.measure.rows import time_of
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing
-from kbench.measure.scripts.held import closed_over
+from kbench.measure.scripts.held import closed_over, code_of
 from kbench.results.vocabulary import Noticed
 from kbench.text.exception_text import in_library
 
@@ -87,7 +87,7 @@ def label_of(closure: Callable[..., Any]) -> str:
     `lambda: functions["torch"](x)`. Empty if there is none either."""
     if isinstance(closure, functools.partial):
         return label_of(closure.func) or _name(closure.func)
-    code = getattr(closure, "__code__", None)
+    code = code_of(closure)
     if code is None or _uncompiled(closure) is not None:
         return _name(closure)
     own_names = [] if closure.__name__ == "<lambda>" else [closure.__name__]

@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from types import BuiltinMethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -64,7 +64,7 @@ def _parts(value: Any) -> list[Any] | None:
         return [*value.parameters(), *value.buffers()]
     if isinstance(value, BuiltinMethodType):  # `x.sum`
         return [value.__self__]
-    if code := getattr(value, "__code__", None):
+    if code := code_of(value):
         keywords, variables = value.__kwdefaults__ or {}, getattr(value, "__globals__", {})
         parts = [getattr(value, "__self__", None), *(value.__defaults__ or ()), *keywords.values()]
         names = () if in_library(code.co_filename) else code.co_names
@@ -74,6 +74,12 @@ def _parts(value: Any) -> list[Any] | None:
     if file is not None and not in_library(file):  # of a class of the user
         return list(getattr(value, "__dict__", {}).values())
     return [] if module.startswith("triton.") else None  # a kernel, or what its launch returned
+
+
+def code_of(value: Any) -> CodeType | None:
+    """The code of a function; None for other objects, although they may copy a function's attributes: Helion's kernels do."""
+    function = value.__func__ if isinstance(value, MethodType) else value
+    return function.__code__ if isinstance(function, FunctionType) else None
 
 
 def closed_over(function: Any) -> dict[str, Any]:
