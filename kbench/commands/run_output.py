@@ -42,7 +42,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     if several:
         columns["expected on"] = [places[number % len(places)] for number in range(len(cases))]
     rows = list(zip(*columns.values(), strict=True))
-    terminal.print_table(list(columns), rows, numeric=("weight", "MB per call", "MB needed"))
+    terminal.print_table(list(columns), rows)
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
         print(f"... and {plural(more, 'more case')}")
     print()

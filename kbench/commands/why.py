@@ -93,7 +93,7 @@ def _show_reasons(rows: list[RowFacts], as_json: bool) -> None:
         _print_section(f"{facts.name}:", page.reason_lines(facts))
     print()
     names = [facts.name for facts in rows]
-    terminal.print_table(["", *names], page.fact_rows(rows), numeric=names)
+    terminal.print_table(["", *names], page.fact_rows(rows))
     for facts in rows:
         _print_section(f"{facts.name}: what a call launches", page.kernel_lines(facts))
 
@@ -153,7 +153,7 @@ def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], l
         terminal.print_paragraph("The code is the same.")
         return
     names = [facts.name for facts in rows]
-    terminal.print_table(["instruction", *names], opcode_counts([old, new]), numeric=names)
+    terminal.print_table(["instruction", *names], opcode_counts([old, new]))
     print()
     terminal.write_text("".join(f"{line}\n" for line in changed_lines(old, new)))
     print()

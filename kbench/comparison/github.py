@@ -87,7 +87,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _table(table: Table) -> list[str]:
-    marks = "|".join("---:" if head in table.right else "---" for head in table.header)
+    marks = "|".join("---:" if numeric else "---" for numeric in table.numeric)
     return [_line(table.header), f"|{marks}|", *map(_line, table.rows)]
 
 

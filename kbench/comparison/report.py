@@ -130,14 +130,14 @@ def _rows(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colour:
         reasons = dict.fromkeys(row.reason for row in rows if row.reason)
         footnotes = {reason: f" ({number})" for number, reason in enumerate(reasons, start=1)}
         marked = [[*cells[:-2], cells[-2] + footnotes.get(cells[-1], "")] for cells in table.rows]
-        table = Table(table.header[:-1], marked, table.right)
+        table = Table(table.header[:-1], marked)
     heads = list(name_parts(rows[0], comparison.common))
     if Q in table.header[len(heads) :]:  # an axis may be called q, too
         table = table.without([Q], width)
     whole, above = table, 0
     while above < len(heads) and table.width + len(INDENT) * bool(above) > width:
         above += 1
-        table = Table(whole.header[above:], [cells[above:] for cells in whole.rows], whole.right)
+        table = Table(whole.header[above:], [cells[above:] for cells in whole.rows])
     indent = INDENT if above else ""
     head, *body = table.lines()
     lines, heading = [indent + head], ""
@@ -332,9 +332,7 @@ def row_table(rows: Sequence[JudgedRow], comparison: Comparison) -> Table:
         [*name.values(), *row_numbers(row, comparison), mark(row), row.reason]
         for name, row in zip(names, rows, strict=True)
     ]
-    sizes = [head for place, head in enumerate(names[0]) if all(line[place].isdigit() for line in lines)]
-    table = Table((*names[0], *numbers, "verdict", REASON), lines, {*numbers, *sizes})
-    return table.without_empty((*numbers, REASON))
+    return Table((*names[0], *numbers, "verdict", REASON), lines).without_empty((*numbers, REASON))
 
 
 def row_numbers(row: JudgedRow, comparison: Comparison) -> list[str]:

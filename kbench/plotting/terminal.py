@@ -73,7 +73,7 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
         name = look.names[series.curve] + (f" · {series.file}" if len(look.files) > 1 else "")
         last = NO_VALUE if series.last is None else four_digits(series.last)
         rows.append((sign, name, last, _notes(series, look)))
-    print_table(("", "provider", "last", ""), rows, numeric=("last",))
+    print_table(("", "provider", "last", ""), rows)
 
 
 def _values(series: Series, xs: Iterable[float]) -> dict[float, float]:
@@ -138,7 +138,7 @@ def _print_bars(points: Sequence[Point], look: Look) -> None:
         length = round(LONGEST_BAR * (bar.value or 0.0) / longest)
         value = bar.note if bar.value is None else four_digits(bar.value)
         rows.append((bar.name, value, "█" * length + f" {flags}" * bar.hollow))
-    print_table(("provider", look.metric.label, ""), rows, numeric=(look.metric.label,))
+    print_table(("provider", look.metric.label, ""), rows)
 
 
 def _print_winners(cells: Sequence[Cell], look: Look) -> None:

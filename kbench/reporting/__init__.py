@@ -20,7 +20,7 @@ from kbench.files import replace
 from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content
 from kbench.reporting.inline import colour_variables
-from kbench.reporting.table import TONES
+from kbench.reporting.table import TONES, body
 from kbench.text.printable import printable
 from kbench.version import __version__
 
@@ -63,6 +63,7 @@ def _html(page: dict[str, Any]) -> str:
         page,
         version=__version__,
         tones=TONES,
+        body=body,
         light=colour_variables(LIGHT),
         dark=colour_variables(DARK),
         styles=Markup(styles),

@@ -13,11 +13,12 @@ from kbench.analysis.metrics import METRICS, default_metric
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot, plot_changes
 from kbench.reporting.inline import inline_svg
-from kbench.reporting.table import PageTable, number, page_table
+from kbench.reporting.table import number, page_table
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
 from kbench.summary import caveats, counts, details_table, headline, standings_table
 from kbench.text.numbers import microseconds, speed, ulps
+from kbench.text.table import Table
 
 ALWAYS_EXPLAINED = ("tie", Control.COPY, Control.REPEAT, "copy_fraction", "max_ulp")
 """Words that every page explains."""
@@ -111,8 +112,7 @@ def _comparison(files: Sequence[ResultsFile], baseline: ResultsFile, where: str)
     table = report.row_table(rows, comparison)
     words = [row.verdict.value for row in rows]  # their colour stands for their sign
     columns = [
-        (head, words if head == "verdict" else cells)
-        for head, cells in zip(table.header, zip(*table.rows, strict=True), strict=True)
+        (head, words if head == "verdict" else cells) for head, cells in zip(table.header, table.columns, strict=True)
     ]
     return {
         "title": report.title(comparison),
@@ -122,17 +122,13 @@ def _comparison(files: Sequence[ResultsFile], baseline: ResultsFile, where: str)
         "pictures": [inline_svg(picture) for picture in plot_changes(comparison, Choices())]
         if comparison.comparable
         else [],
-        "table": page_table(columns, ["verdict", "provider", "dtype"]),
+        "table": page_table(columns),
     }
 
 
 def _summary(source: ResultsFile) -> dict[str, Any]:
     analysis = source.analysis
     members = [row for row in analysis.rows if row.role == Role.PROVIDER]
-    details = details_table(analysis)
-    winners = None
-    if details.rows and _has_rivals(analysis):
-        winners = page_table(zip(details.header, zip(*details.rows, strict=True), strict=True))
     return {
         "file": source.label,
         "counts": counts(analysis.rows),
@@ -140,23 +136,19 @@ def _summary(source: ResultsFile) -> dict[str, Any]:
         "baseline": analysis.baseline,
         "caveats": [*caveats(analysis), *source.warnings],
         "standings": _standings(analysis, members),
-        "winners_title": details.title,
-        "winners": winners,
+        "winners": details_table(analysis) if _has_rivals(analysis) else None,
     }
 
 
-def _standings(analysis: Analysis, members: Sequence[Row]) -> PageTable:
+def _standings(analysis: Analysis, members: Sequence[Row]) -> Table:
     """The table of providers of `kbench show`, with the providers that have no time, and with flags."""
-    table = standings_table(analysis)
-    untimed = [line.configuration_name for line in analysis.standings if not line.timed]
-    nothing = {"fastest": "0", "tied": "0", "cases": "0"}
-    rows = [*table.rows, *([name, *(nothing.get(head, "-") for head in table.header[1:])] for name in untimed)]
-    columns = dict(zip(table.header, zip(*rows, strict=True), strict=True)) if rows else {}
-    places = ("fastest", "tied") if not _has_rivals(analysis) else ()
+    table = standings_table(analysis, untimed=True)
+    if not _has_rivals(analysis):
+        table = table.drop("fastest").drop("tied")
     renamed = {"tied": "tied for fastest", "?": "unclear"}
-    shown = {renamed.get(head, head): cells for head, cells in columns.items() if head not in places}
-    flags = [_flags(name, members) for name in columns.get("provider", ())]
-    return page_table([*shown.items(), ("flags", flags)])
+    flags = [_flags(provider, members) for provider, *_ in table.rows]
+    shown = [(renamed.get(head, head), cells) for head, cells in zip(table.header, table.columns, strict=True)]
+    return page_table([*shown, ("flags", flags)])
 
 
 def _flags(provider: str, members: Sequence[Row]) -> str:
@@ -188,7 +180,7 @@ def _pictures(sources: Sequence[ResultsFile]) -> tuple[dict[str, list[str]], str
     return pictures, "" if pictures else "There is nothing to draw: no provider has a value. See the reasons below."
 
 
-def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]) -> tuple[list[str], PageTable]:
+def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]) -> tuple[list[str], Table]:
     """What all rows have in common, and the table of all rows without it."""
     rows = [row for _, row in members]
     axes = dict.fromkeys(axis for source in sources for axis in source.axes)
@@ -228,7 +220,7 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
         *numbers.items(),
         *((head, cells) for head, cells in more.items() if head not in shared),
     ]
-    return common, page_table(columns, ["provider", "file", "operator", "dtype", "status"])
+    return common, page_table(columns)
 
 
 def _name(row: Row) -> str:

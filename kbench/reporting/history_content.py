@@ -14,8 +14,9 @@ from kbench.history.report_text import baseline_text, day, head, method_line, mo
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history
 from kbench.reporting.inline import inline_svg
-from kbench.reporting.table import PageTable, number, page_table
+from kbench.reporting.table import number, page_table
 from kbench.text.numbers import format_change, interval, microseconds
+from kbench.text.table import Table
 
 METHOD = (
     "A series is one provider in one case on one machine. The copy controls of a session tell how slow the machine was in "
@@ -43,7 +44,7 @@ def history_content(report: HistoryReport, title: str = "") -> dict[str, Any]:
     }
 
 
-def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> PageTable:
+def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Table:
     """A row for each change, the newest first."""
     runs = report.timeline.runs
     columns = [
@@ -57,10 +58,10 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> PageTab
         ("moved", ["; ".join(filter(None, [moved_text([change]), baseline_text(change)])) for change in changes]),
         ("reason", [change.reason for change in changes]),
     ]
-    return page_table(columns, ["kind", "machine", "operator", "provider"])
+    return page_table(columns)
 
 
-def _series(series: Sequence[Series]) -> PageTable:
+def _series(series: Sequence[Series]) -> Table:
     """A row for member series."""
     levels = [[level for *_, level in member.segments] for member in series]
     last = [member.points[-1] for member in series]
@@ -74,7 +75,7 @@ def _series(series: Sequence[Series]) -> PageTable:
         ("last run", [day(point.started_at) for point in last]),
         ("reason", [point.reason for point in last]),
     ]
-    return page_table(columns, ["machine", "operator", "dtype", "provider", "status"])
+    return page_table(columns)
 
 
 def _identity(keys: Sequence[SeriesKey]) -> list[tuple[str, list[str]]]:

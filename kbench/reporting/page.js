@@ -33,7 +33,7 @@ function matches(row, control) {
 }
 
 function valueOf(text, isNumber) {
-  const value = isNumber ? parseFloat(text.replace(/^[<>~+ ]+|,/g, "")) : text;
+  const value = isNumber ? parseFloat(text.replace(/^[<>~+ [\]]+|,/g, "")) : text;
   return value === "" || Number.isNaN(value) ? null : value;
 }
 

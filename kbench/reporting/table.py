@@ -1,21 +1,16 @@
-"""Tables of the page. Cells are text; a column of numbers is aligned to the right and sorts by its numbers."""
+"""Tables of the page: their cells as HTML. A column of numbers sorts by its numbers."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup, escape
 
 from kbench.comparison.verdict import Verdict
 from kbench.results.vocabulary import Flag, Status
 from kbench.text.printable import printable
-
-NUMBER = re.compile(r"[<>~+-]? ?[\d,.]+(e[+-]?\d+)?( ?[x%])?")
-NO_NUMBER = ("", "-", "baseline")
-"""What may stand in a column of numbers in place of one."""
+from kbench.text.table import Table
 
 TONES = {
     **{status.value: "alarm" for status in Status if status.failed},
@@ -27,27 +22,19 @@ TONES = {
 TONED_COLUMNS = ("status", "verdict", "kind")
 
 
-@dataclass(frozen=True)
-class PageTable:
-    """`numeric` says for each column whether it holds numbers. `choices` are the values of the columns to filter by."""
+def page_table(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    """The table of these columns, without empty ones."""
+    table = Table.of(columns)
+    return table.without_empty(table.header)
 
-    heads: list[str]
-    columns: list[list[str]]
-    numeric: list[bool]
-    choices: dict[str, list[str]]
 
-    @property
-    def count(self) -> int:
-        return len(self.columns[0]) if self.columns else 0
-
-    @property
-    def body(self) -> Markup:
-        """The rows as HTML. End tags of cells are left out, as HTML allows: there are thousands."""
-        columns = []
-        for head, cells, numeric in zip(self.heads, self.columns, self.numeric, strict=True):
-            tags = {text: f"<td{_class(head, text, numeric)}>{escape(printable(text))}" for text in set(cells)}
-            columns.append([tags[text] for text in cells])
-        return Markup("\n".join(f"<tr>{''.join(row)}" for row in zip(*columns, strict=True)))
+def body(table: Table) -> Markup:
+    """The rows as HTML. End tags of cells are left out, as HTML allows: there are thousands."""
+    columns = []
+    for head, cells, numeric in zip(table.header, table.columns, table.numeric, strict=True):
+        tags = {text: f"<td{_class(head, text, numeric)}>{escape(printable(text))}" for text in set(cells)}
+        columns.append([tags[text] for text in cells])
+    return Markup("\n".join(f"<tr>{''.join(row)}" for row in zip(*columns, strict=True)))
 
 
 def _class(head: str, text: str, numeric: bool) -> str:
@@ -57,22 +44,6 @@ def _class(head: str, text: str, numeric: bool) -> str:
         return " class=long"
     tone = TONES.get(text, "") if head in TONED_COLUMNS else ""
     return f" class={tone}" if tone else ""
-
-
-Columns = Iterable[tuple[str, Iterable[str]]]
-"""Columns with their heads. Two may have the same head: an axis may be called `q`."""
-
-
-def page_table(columns: Columns, choose_by: Sequence[str] = ()) -> PageTable:
-    """The table of these columns, without empty ones. Readers can filter it by the columns `choose_by` that vary: by the first
-    one where several have the same head."""
-    with_cells = [(head, list(values)) for head, values in columns]
-    with_cells = [(head, values) for head, values in with_cells if any(values)]
-    heads, cells = [head for head, _ in with_cells], [values for _, values in with_cells]
-    numeric = [all(value in NO_NUMBER or NUMBER.fullmatch(value) for value in set(values)) for values in cells]
-    choices = {head: list(dict.fromkeys(filter(None, cells[heads.index(head)]))) for head in choose_by if head in heads}
-    choices = {head: words for head, words in choices.items() if len(words) > 1}
-    return PageTable(heads, cells, numeric, choices)
 
 
 def number(value: float | None, write: Callable[[float], str]) -> str:

@@ -63,6 +63,6 @@ def _print_table(table: Table, most: int | None = None, more: str = "") -> None:
     if table.title:
         terminal.print_paragraph(table.title)
     shown = table.rows if most is None or not terminal.is_terminal() else table.rows[:most]
-    terminal.print_table(table.header, shown, numeric=table.right)
+    terminal.print_table(table.header, shown)
     if len(shown) < len(table.rows):
         terminal.print_paragraph(f"... and {len(table.rows) - len(shown)} more: {more}")

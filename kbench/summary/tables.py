@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
-from kbench.results.case import Case, value_order
+from kbench.results.case import value_order
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
 from kbench.results.vocabulary import Flag, Role
@@ -40,12 +40,13 @@ MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
 # -- standings
 
 
-def standings_table(analysis: Analysis, width: int | None = None) -> Table:
+def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bool = False) -> Table:
     """A line for each provider: its mean speed-up over the baseline, the numbers of cases in which it is faster, ties and is
     slower, the number of cases in which it is the fastest, its share of the copy control (if arithmetic bounds a
     case: the largest TFLOP/s and the share of the speed of light), the largest memory of a call if that differs much, and its
-    largest error. The least important columns are left out if the table is wider than `width`."""
-    lines = [line for line in analysis.standings if line.timed]
+    largest error. The least important columns are left out if the table is wider than `width`. `untimed`: providers without a
+    time have a line, too."""
+    lines = [line for line in analysis.standings if line.timed or untimed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
     if analysis.baseline is not None and not analysis.noise.too_noisy:
         columns[f"vs {analysis.baseline}"] = lambda line: _mean(line, analysis)
@@ -68,9 +69,10 @@ def standings_table(analysis: Analysis, width: int | None = None) -> Table:
         columns["peak MiB"] = lambda line: NO_VALUE if line.peak_bytes is None else speed(line.peak_bytes / 2**20)
     columns["ulp"] = lambda line: ulps(line.max_ulp)
     rows = [[cell(line) for cell in columns.values()] for line in lines]
-    table = Table(tuple(columns), rows, right=set(columns) - {"provider"})
-    return table.without_empty(("of copy", "ulp")).without(
-        ("cases", "ulp", "?", "tied", "of copy", "sol", "peak MiB"), width
+    return (
+        Table(tuple(columns), rows)
+        .without_empty(("of copy", "ulp"))
+        .without(("cases", "ulp", "?", "tied", "of copy", "sol", "peak MiB"), width)
     )
 
 
@@ -98,7 +100,6 @@ class _Cases:
 
     keys     the cases in their order
     columns  the cells that tell the cases apart, by column
-    right    the columns whose cells are numbers
     shared   the values that all cases have in common
     """
 
@@ -124,7 +125,6 @@ class _Cases:
             "cache": [key.cache for key in self.keys],
         }
         self.columns = {name: values for name, values in cells.items() if len(set(values)) > 1}
-        self.right = ({*axes} - axes_of_words(cases)) | {"weight"}
         shared = {name: values[0] for name, values in cells.items() if len(set(values)) == 1 and values[0]}
         shared = {name: value for name, value in shared.items() if value != DEFAULT_CONDITIONS.get(name)}
         self.shared = ", ".join(_named(name, value) for name, value in shared.items())
@@ -137,11 +137,6 @@ def _named(name: str, value: str) -> str:
     if name in ("operator", "dtype", "device"):
         return value
     return f"{name} {value}" if name in DEFAULT_CONDITIONS else f"{name}={value}"
-
-
-def axes_of_words(cases: Sequence[Case]) -> set[str]:
-    """The axes whose values are no numbers, such as `mode`."""
-    return {name for case in cases for name, value in case.axes.items() if isinstance(value, (str, bool))}
 
 
 def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
@@ -172,7 +167,7 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     pooled = f", median of {sessions} sessions" if sessions > 1 else ""
     heads = [f"{provider}{UNMARKED}" for provider in providers]
     title = f"{cases.shared}: time in us{pooled}{_meaning(used)}"
-    table = Table((*cases.columns, *heads), rows, {*cases.right, *heads}, title).without(LEAST_OF_CASES, width)
+    table = Table((*cases.columns, *heads), rows, title).without(LEAST_OF_CASES, width)
     if width is None or table.width <= width:
         return table
     names = [name for name in cases.columns if name not in LEAST_OF_CASES]
@@ -182,7 +177,7 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     ]
     times = [cells[len(cases.columns) :] for cells in rows]
     lines = [[provider, *column] for provider, column in zip(providers, zip(*times, strict=True), strict=True)]
-    turned = Table(("provider", *labels), lines, set(labels), title)
+    turned = Table(("provider", *labels), lines, title)
     return turned if turned.width <= width else None
 
 
@@ -231,7 +226,7 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
     numbers = ("us", *((per_s, "sol") if bound else ("GB/s", "of copy")), over, "ulp")
     used = {sign for row in rows for sign in row[len(cases.columns)].split()} & {TIED, UNCLEAR}
     title = f"{cases.shared}: the fastest of each case{_meaning(used)}" if rows else ""
-    table = Table((*cases.columns, "fastest", *numbers, "flags"), rows, {*cases.right, *numbers}, title)
+    table = Table((*cases.columns, "fastest", *numbers, "flags"), rows, title)
     table = table.without_empty(("GB/s", "of copy", "speed-up", "ulp", "flags"))
     measured = table.header[len(cases.columns) :]  # an axis may have the name of one of these columns
     least = [head for head in ("flags", "ulp", "GB/s", "of copy", "sol") if head in measured]
@@ -289,5 +284,4 @@ def stages_table(rows: Sequence[Row]) -> Table:
         ]
         for row in measured
     ]
-    right = {*axes, *STAGES.values()} - axes_of_words([row.case for row in measured])
-    return Table((*axes, "dtype", "provider", *STAGES.values()), lines, right, "Stages, ms:")
+    return Table((*axes, "dtype", "provider", *STAGES.values()), lines, "Stages, ms:")

@@ -1,10 +1,12 @@
-"""A table of text, as `show`, the end of a run and `compare` print it."""
+"""A table of text. The terminal, markdown and the page of a report show the same ones, each in its way."""
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 
 from rich.cells import cell_len
@@ -15,19 +17,32 @@ GAP = 2
 NO_VALUE = "-"
 """The cell of a value that a row lacks."""
 
+NUMBER = re.compile(r"[<>~+-]? ?[\d,.]+(e[+-]?\d+)?[x%]?[*~?]?|\[[^a-z]+\]|\d+(/\d+)+")
+"""`+5.3%`, `0.91x?`, `[+4.6, +6.1]`, `74/17/3`."""
+
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text.
-
-    right  the heads of the columns that are right-aligned: those of numbers
-    title  what all rows have in common
-    """
+    """Cells as text. Two columns may have the same head: an axis may be called `q`. `title` is what all rows have in common."""
 
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
-    right: Collection[str] = ()
     title: str = ""
+
+    @classmethod
+    def of(cls, columns: Iterable[tuple[str, Sequence[str]]]) -> Table:
+        """The table of columns with their heads."""
+        header, columns_of_cells = zip(*columns, strict=True)
+        return cls(header, list(zip(*columns_of_cells, strict=True)))
+
+    @cached_property
+    def columns(self) -> list[Sequence[str]]:
+        return list(zip(*self.rows, strict=True)) or [()] * len(self.header)
+
+    @cached_property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers, or single words in place of some. Such columns are aligned to the right."""
+        return [_holds_numbers({cell.strip() for cell in cells}) for cells in self.columns]
 
     @property
     def width(self) -> int:
@@ -47,7 +62,7 @@ class Table:
         """The table without those of the columns `heads` that say nothing in any row, such as the errors of scripts."""
         table = self
         for head in heads:
-            cells = {row[table._place(head)] for row in table.rows} if head in table.header else set()
+            cells = set(table.columns[table._place(head)]) if head in table.header else set()
             table = table.drop(head) if cells and cells <= {NO_VALUE, ""} else table
         return table
 
@@ -80,28 +95,29 @@ class Table:
     def _sizes(self, window: int | None) -> list[int]:
         """The widths of the columns. In a window that is too narrow, the widest columns of text become narrower, down to their
         longest words."""
-        columns = list(zip(self.header, *self.rows, strict=True))
+        columns = [(head, *cells) for head, cells in zip(self.header, self.columns, strict=True)]
         sizes = [max(map(cell_len, column)) for column in columns]
         excess = 0 if window is None else sum(sizes) + GAP * (len(sizes) - 1) - window
         if excess <= 0:
             return sizes
         least = [max((cell_len(word) for cell in column for word in cell.split()), default=0) for column in columns]
         for _ in range(excess):
-            places = [
-                place
-                for place, head in enumerate(self.header)
-                if head not in self.right and sizes[place] > least[place]
-            ]
+            places = [place for place, size in enumerate(sizes) if not self.numeric[place] and size > least[place]]
             if places:
                 sizes[max(places, key=sizes.__getitem__)] -= 1
         return sizes
 
     def _line(self, parts: Sequence[str], sizes: Sequence[int]) -> str:
         cells = []
-        for head, part, size in zip(self.header, parts, sizes, strict=True):
+        for part, size, numeric in zip(parts, sizes, self.numeric, strict=True):
             blanks = " " * (size - cell_len(part))
-            cells.append(blanks + part if head in self.right else part + blanks)
+            cells.append(blanks + part if numeric else part + blanks)
         return (" " * GAP).join(cells).rstrip()
+
+
+def _holds_numbers(texts: Iterable[str]) -> bool:
+    others = [text for text in texts if not NUMBER.fullmatch(text)]
+    return len(others) < len(set(texts)) and not any(" " in text for text in others)
 
 
 def _wrapped(cell: str, size: int) -> list[str]:

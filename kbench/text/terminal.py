@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.text.streams import Stream
@@ -93,8 +93,7 @@ def print_paragraph(text: str, *, indent: int = 0) -> None:
         print(" " * indent + line)
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Collection[str] = ()) -> None:
-    """Print a table to stdout. Columns named in `numeric` are right-aligned. If the table is too wide for the terminal, its
-    text is wrapped between words. Nothing is cropped."""
-    head, *lines = Table(tuple(header), list(rows), numeric).lines(_window())
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table to stdout. If it is too wide for the terminal, its text is wrapped between words. Nothing is cropped."""
+    head, *lines = Table(tuple(header), list(rows)).lines(_window())
     print("\n".join([f"\x1b[1m{head}\x1b[0m" if colours() else head, *lines]))
