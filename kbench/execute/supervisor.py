@@ -181,9 +181,13 @@ class WorkerSupervisor:
             self._end_worker()
         return reading
 
-    def _answers(self, request: CheckRequest | ClockRequest, listener: Listener) -> Iterator[Message]:
-        """What the worker answers. If the configurations run in another worker, it asks that for their calls."""
-        worker, fault = self.ready(request.task), None
+    def _answers(self, request: Task | CheckRequest | ClockRequest, listener: Listener) -> Iterator[Message]:
+        """What the worker answers. If the configurations run in another worker, it asks that for their calls.
+
+        Raises ConfigError for a fault of the operator.
+        """
+        task = request if isinstance(request, Task) else request.task
+        worker, fault = self.ready(task), None
         for event in worker.ask(request):
             if self._candidates and isinstance(event, CallRequest):
                 worker.reply(self._candidates.call(event, listener))
@@ -261,14 +265,11 @@ class WorkerSupervisor:
         while left := [configuration for configuration in task.configurations if configuration.name not in failed]:
             try:
                 rows = []
-                for event in self.ready(task).ask(replace(task, configurations=tuple(left))):
+                for event in self._answers(replace(task, configurations=tuple(left)), listener):
                     if isinstance(event, Rows):
-                        rows += event.rows
-                        stateful = event.stateful
-                        continue
-                    if isinstance(event, CallRecorded):
+                        rows, stateful = list(event.rows), event.stateful
+                    elif isinstance(event, CallRecorded):
                         calls.append(event)
-                    listener.event(event, self._place)
                 break
             except WorkerFailed as lost:
                 self._end_worker()

@@ -24,8 +24,7 @@ from kbench.measure.machine.device import out_of_memory
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.salting import SpotCheck
-from kbench.measure.steps import Emit
-from kbench.measure.tampering.guard import Guard
+from kbench.measure.steps import Steps
 from kbench.measure.tampering.torch_operators import recorded
 from kbench.measure.timing.timer import measure_launch_ms, measure_stages
 from kbench.protocol import RECORD, CallRecorded, Task
@@ -47,23 +46,18 @@ class CaseInputs:
 
 
 class CaseRun(Experiment):
-    """Measures one case in this process: that of a task.
-
-    `guard` was made before any plug-in was imported, and so was `recorder`, without which no kernels are recorded.
-    """
+    """Measures one case in this process: that of a task. Without a recorder, which was made before any plug-in was imported, no
+    kernels are recorded."""
 
     def __init__(
         self,
         operator: Operator,
         task: Task,
         instruments: Instruments,
-        emit: Emit,
-        guard: Guard | None = None,
+        steps: Steps,
         recorder: LaunchRecorder | None = None,
     ) -> None:
-        guard = guard or Guard()
-        guard.watch(operator)
-        super().__init__(instruments, task.settings, task.session, emit, guard)
+        super().__init__(instruments, steps, task.settings, task.session)
         self.operator, self.case, self.baseline = operator, task.case, task.baseline_index
         self.recorder = recorder if recorder and recorder.works and self.settings.kernels else None
         self.contenders = [

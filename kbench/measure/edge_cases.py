@@ -21,18 +21,8 @@ from kbench.measure.correctness.expected import CONSTANT, Expected, OutputPart, 
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.memory import INTEGERS, marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.measure.steps import Emit, Steps
-from kbench.measure.tampering.guard import Guard
-from kbench.protocol import (
-    COMPUTE,
-    NO_INDEX,
-    RANDOM,
-    Configuration,
-    Measure,
-    Rows,
-    StepBegun,
-    StepEnded,
-)
+from kbench.measure.steps import Steps
+from kbench.protocol import COMPUTE, RANDOM, Configuration, Rows, Task
 from kbench.results.case import FORWARD, FULL, Case, format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
@@ -53,30 +43,25 @@ STORED = "; its output is the right one of an earlier input, bit for bit, as if 
 
 def check_edges(
     operator: Operator,
-    case: Case,
-    configurations: Sequence[Configuration],
+    task: Task,
+    steps: Steps,
     *,
     skip: Collection[tuple[str, str]] = (),
     without_edges: bool = False,
-    settings: Measure,
-    device: Device,
-    emit: Emit,
-    guard: Guard | None = None,
     elsewhere: DeliverElsewhere | None = None,
 ) -> None:
-    """Run the configurations on random inputs and then, unless `without_edges`, on every edge case: the operator's own, or the
-    common ones if it has none.
+    """Run the configurations of a task on random inputs and then, unless `without_edges`, on every edge case: the operator's
+    own, or the common ones if it has none.
 
     Emits a row for each. `skip` has the configurations and edge cases that are done. A configuration that declines random
     inputs is tried on no others. The configurations run here, or `elsewhere`.
 
     Raises OperatorFault, and DeviceLost as measuring a case does.
     """
-    guard = guard or Guard()
-    guard.watch(operator)
+    case, configurations = task.case, task.configurations
     candidates = dict(enumerate(configurations))
     right: dict[int, set[Digest]] = {index: set() for index in candidates}
-    trials = Trials(operator, case, settings, device, emit)
+    trials = Trials(operator, task, steps)
     for edge_name in (RANDOM, *(() if without_edges else edge_names(operator, case.mode))):
         members = [index for index, tried in candidates.items() if (tried.name, edge_name) not in skip]
         if not members:
@@ -91,19 +76,19 @@ def check_edges(
         shapes = "" if isinstance(trial, str) else _other_shapes(operator, case, trial.expected.inputs)
         if edge_name == RANDOM and not isinstance(trial, str) and not without_edges and trials.constant(trial):
             print(f"kbench: {case.label}: {CONSTANT}", file=sys.stderr)
-        steps = Steps(device, emit, guard, edge_name)
+        here = replace(steps, edge=edge_name)
         for index in members:
             contender = Contender.of(index, configurations[index], operator)
             if isinstance(trial, str):
                 contender.end(Status.OOM, trial)
             elif elsewhere is None:
-                with steps.step(contender, "build", settings.build_timeout_s):
-                    delivery = deliver_trial(contender, trial.expected, trial.values(), device)
+                with here.step(contender, "build", task.settings.build_timeout_s):
+                    delivery = deliver_trial(contender, trial.expected, trial.values(), steps.device)
                     _judge(contender, trial.expected, delivery, right[index])
             else:
                 _judge(contender, trial.expected, elsewhere(contender, trial, edge_name), right[index])
             row = replace(_row(case, configurations[index], contender), edge=edge_name, shapes=shapes)
-            emit(Rows((row,)))
+            steps.emit(Rows((row,)))
             if edge_name == RANDOM and row.status.declined:
                 del candidates[index]
 
@@ -116,7 +101,6 @@ class EdgeTrial:
     expected  what a call must deliver for them, computed once for all configurations
     """
 
-    definition: Definition
     inputs: Callable[[], tuple[Tensor, ...] | None]
     expected: Expected
 
@@ -133,9 +117,10 @@ DeliverElsewhere = Callable[[Contender, EdgeTrial, str], Delivery | None]
 class Trials:
     """Makes the trials of a case. `reference_s` is how long that has taken."""
 
-    def __init__(self, operator: Operator, case: Case, settings: Measure, device: Device, emit: Emit) -> None:
-        self._operator, self._case, self._settings, self._device, self._emit = operator, case, settings, device, emit
-        self._common = common_edges(operator, case.mode)
+    def __init__(self, operator: Operator, task: Task, steps: Steps) -> None:
+        self._operator, self._case, self._steps = operator, task.case, steps
+        self._seed, self._limit_s = task.settings.seed, task.settings.timeout_s
+        self._common = common_edges(operator, task.case.mode)
         self._random: Expected | None = None
         self.reference_s = 0.0
 
@@ -144,19 +129,18 @@ class Trials:
         OperatorFault."""
         edge = self._common.get(name)
         begun = time.monotonic()
-        self._emit(StepBegun(NO_INDEX, "the reference", COMPUTE, self._settings.timeout_s, name))
         trial: EdgeTrial | str | None = None
-        try:
-            trial = self._make(name, edge)
-        except OperatorFault:  # a common edge is for those operators only that accept it
-            if edge is None:
-                raise
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            trial = f"the case's inputs and reference do not fit into memory: {message(error)}"
-        self._device.synchronize()  # whatever its kernels have broken is no fault of a provider
-        self._emit(StepEnded(NO_INDEX))
+        with replace(self._steps, edge=name).announced("the reference", COMPUTE, self._limit_s):
+            try:
+                trial = self._make(name, edge)
+            except OperatorFault:  # a common edge is for those operators only that accept it
+                if edge is None:
+                    raise
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                trial = f"the case's inputs and reference do not fit into memory: {message(error)}"
+            self._steps.device.synchronize()  # whatever its kernels have broken is no fault of a provider
         self.reference_s += time.monotonic() - begun
         if name == RANDOM and isinstance(trial, EdgeTrial):
             self._random = trial.expected
@@ -166,7 +150,7 @@ class Trials:
         """Many edges only lay the values of the random inputs out in another way. Their expected values are known."""
         case = edge.case(self._case) if edge else self._case
         definition = Definition(self._operator, case)
-        drawn = Inputs(definition, self._device, self._settings.seed)
+        drawn = Inputs(definition, self._steps.device, self._seed)
 
         def inputs() -> tuple[Tensor, ...] | None:
             values = drawn.draw(RANDOM)
@@ -182,7 +166,7 @@ class Trials:
             random.of(own).compute()  # whether the reference accepts them
             expected = random
         else:
-            expected = Expected(definition, own, keep_bytes(self._device.free_bytes()))
+            expected = Expected(definition, own, keep_bytes(self._steps.device.free_bytes()))
             expected.compute()
         if edge:
             definition.check_shapes(expected.shapes)
@@ -191,11 +175,11 @@ class Trials:
             nearby = edge.nearby(case, values) if edge.nearby else None
             if nearby is not None and not _agree(expected, expected.of(nearby)):
                 return None
-        return EdgeTrial(definition, inputs, expected)
+        return EdgeTrial(inputs, expected)
 
     def constant(self, trial: EdgeTrial) -> bool:
         """Whether the outputs of a trial are the same for another draw of the inputs."""
-        other = trial.expected.of(Inputs(trial.definition, self._device, self._settings.seed).draw("second"))
+        other = trial.expected.of(Inputs(trial.expected.definition, self._steps.device, self._seed).draw("second"))
         other.compute()
         return trial.expected.same_as(other)
 

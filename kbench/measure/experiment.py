@@ -21,8 +21,8 @@ from kbench.measure.flags import CaseContext
 from kbench.measure.instruments import Instruments, normal_matrix
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.rows import make_rows
-from kbench.measure.steps import Emit, Steps
-from kbench.measure.tampering.guard import Guard, ProviderChanges
+from kbench.measure.steps import Steps
+from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import make_timer
 from kbench.protocol import Measure, RoundTimed
 from kbench.results.case import Case
@@ -49,17 +49,15 @@ COPY_ALIGNMENT = 128
 class Experiment:
     """Times contenders whose calls and samplers are ready: the providers of a case, or the closures of a script.
 
-    The ceilings are None until they are measured. Without a guard nobody looks for what the code of contenders changes.
+    The ceilings are None until they are measured.
     """
 
     ceiling_gbps: float | None = None
     ceiling_tflops: float | None = None
 
-    def __init__(
-        self, instruments: Instruments, settings: Measure, session: int, emit: Emit, guard: Guard | None = None
-    ) -> None:
-        self.instruments, self.device, self.settings, self.session = instruments, instruments.device, settings, session
-        self.steps = Steps(self.device, emit, guard)
+    def __init__(self, instruments: Instruments, steps: Steps, settings: Measure, session: int) -> None:
+        self.instruments, self.device, self.steps = instruments, instruments.device, steps
+        self.settings, self.session = settings, session
         self.timer, self.kind = make_timer(settings.timer, self.device, settings.cache), timer_kind(settings.timer)
         self._load, self._started_at = OtherLoad(), now()
 

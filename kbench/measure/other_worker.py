@@ -26,8 +26,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.memory import STEP_BYTES, spanned_elements
 from kbench.measure.edge_cases import EdgeTrial, deliver_trial
 from kbench.measure.machine.device import Device
-from kbench.measure.steps import Emit, Steps
-from kbench.measure.tampering.guard import Guard
+from kbench.measure.steps import Steps
 from kbench.protocol import CallRequest, Delivered, PassedTensor, Task
 from kbench.results.vocabulary import Status
 
@@ -120,7 +119,7 @@ class OtherWorker:
         inputs, end = lay_out(values)
         outputs, end = lay_out(blank_outputs(trial.expected) * 3, end)
         configuration = self.task.configurations[contender.index]
-        task = replace(self.task, case=trial.definition.case, configurations=(configuration,))
+        task = replace(self.task, case=trial.expected.definition.case, configurations=(configuration,))
         # memory of the device or, if the other worker cannot open that, of the host
         for place in dict.fromkeys((self.device.torch_device, torch.device("cpu"))):
             memory = SharedMemory(end, place, self.folder)
@@ -163,15 +162,13 @@ def sets_of(request: CallRequest, memory: Tensor) -> list[Set]:
     ]
 
 
-def call_for_other(
-    operator: Operator, request: CallRequest, memory: Tensor, device: Device, emit: Emit, guard: Guard
-) -> Delivered:
+def call_for_other(operator: Operator, request: CallRequest, memory: Tensor, steps: Steps) -> Delivered:
     """Call a configuration on inputs of another worker, and write its outputs for that. Raises DeviceLost."""
     task, count = request.task, len(request.outputs) // 3
     delivery: Delivery | None = None
     contender = Contender.of(0, task.configurations[0], operator)
-    steps = Steps(device, emit, guard, request.edge)
-    with steps.step(contender, "build", task.settings.build_timeout_s):
+    device = steps.device
+    with replace(steps, edge=request.edge).step(contender, "build", task.settings.build_timeout_s):
         values = read_tensors(memory, request.inputs, device.torch_device)
         shapes = tuple(place.shape for place in request.outputs[:count])
         expected = Expected(Definition(operator, task.case), [x.clone() for x in values], shapes=shapes)
@@ -197,15 +194,12 @@ def call_for_other(
 class CallsOnSets:
     """Calls of a configuration on the sets of a request."""
 
-    def __init__(
-        self, operator: Operator, request: CallRequest, memory: Tensor, device: Device, emit: Emit, guard: Guard
-    ) -> None:
-        self.request, self._task, self._device = request, request.task, device
+    def __init__(self, operator: Operator, request: CallRequest, memory: Tensor, steps: Steps) -> None:
+        self.request, self._task, self._steps = request, request.task, steps
         self._contender = Contender.of(0, self._task.configurations[0], operator)
-        self._steps = Steps(device, emit, guard)
         self._calls: list[tuple[Call, list[Tensor]]] = []
-        with self._steps.step(self._contender, "build", self._task.settings.build_timeout_s):
-            if provider := self._contender.admitted(self._task.case, device.type):
+        with steps.step(self._contender, "build", self._task.settings.build_timeout_s):
+            if provider := self._contender.admitted(self._task.case, steps.device.type):
                 preparer = preparer_of(Definition(operator, self._task.case), provider, self._contender.params)
                 shapes = [place.shape for place in request.outputs]
                 self._calls = [(preparer(inputs, shapes), outputs) for inputs, outputs in sets_of(request, memory)]
@@ -218,5 +212,5 @@ class CallsOnSets:
                 for call, outputs in self._calls:
                     for output, x in zip(outputs, call.deliver(call.run()), strict=True):
                         output.copy_(x.detach())
-                self._device.synchronize()
+                self._steps.device.synchronize()
         return Delivered(self._contender.status, self._contender.reason)

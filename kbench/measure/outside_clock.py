@@ -26,9 +26,8 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import out_of_memory
 from kbench.measure.other_worker import CallsOnSets, OtherWorker, SharedMemory, blank_outputs, lay_out, sets_of
-from kbench.measure.steps import Emit
-from kbench.measure.tampering.guard import Guard
-from kbench.protocol import COMPUTE, NO_INDEX, CallRequest, ClockReading, ClockRequest, Delivered, StepBegun, StepEnded
+from kbench.measure.steps import Steps
+from kbench.protocol import COMPUTE, CallRequest, ClockReading, ClockRequest, Delivered
 
 ROUNDS, ROUND_MS = 10, 5.0
 """How often it is done, and how long the calls of one round take if what is claimed is right. The shortest round counts: on a
@@ -50,23 +49,18 @@ SLACK_MS = 4.0
 """What the two processes need to take turns in a round. It was 3.2 ms on an H200, beside programs that used 22 cores."""
 
 
-def read_clock(
-    operator: Operator, request: ClockRequest, other: OtherWorker, *, emit: Emit, guard: Guard
-) -> ClockReading:
+def read_clock(operator: Operator, request: ClockRequest, other: OtherWorker, steps: Steps) -> ClockReading:
     """Take the time of the only configuration of a task. It runs in the other worker, or here."""
-    emit(StepBegun(NO_INDEX, "the reference", COMPUTE, request.task.settings.timeout_s))
-    try:
-        rounds = ClockedRounds(Definition(operator, request.task.case), request, other)
-        if request.here:
-            here = CallsOnSets(operator, rounds.request, rounds.memory.data, other.device, emit, guard)
-            return rounds.read(here.deliver)
-        return rounds.read(partial(other.ask, replace(rounds.request, memory=rounds.memory.words())))
-    except (OperatorFault, RuntimeError, MemoryError) as error:
-        if not isinstance(error, OperatorFault) and not out_of_memory(error):
-            raise
-        return ClockReading()
-    finally:
-        emit(StepEnded(NO_INDEX))
+    with steps.announced("the reference", COMPUTE, request.task.settings.timeout_s):
+        try:
+            rounds = ClockedRounds(Definition(operator, request.task.case), request, other)
+            if request.here:
+                return rounds.read(CallsOnSets(operator, rounds.request, rounds.memory.data, steps).deliver)
+            return rounds.read(partial(other.ask, replace(rounds.request, memory=rounds.memory.words())))
+        except (OperatorFault, RuntimeError, MemoryError) as error:
+            if not isinstance(error, OperatorFault) and not out_of_memory(error):
+                raise
+            return ClockReading()
 
 
 class ClockedRounds:

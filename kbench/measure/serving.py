@@ -21,11 +21,10 @@ from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.other_worker import CallsOnSets, OtherWorker, call_for_other, opened
 from kbench.measure.outside_clock import read_clock
-from kbench.measure.steps import DeviceLost
+from kbench.measure.steps import DeviceLost, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import (
-    NO_INDEX,
     CallRequest,
     CatalogRequest,
     CheckRequest,
@@ -39,8 +38,6 @@ from kbench.protocol import (
     RequestDone,
     Rows,
     SourceSweep,
-    StepBegun,
-    StepEnded,
     Task,
     TrialRequest,
     decode_request,
@@ -82,14 +79,15 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         while unsent:
             unsent = unsent[os.write(pipe, unsent) :]
 
+    steps = Steps(device, answers, guard)
+
     @contextmanager
     def running(plugin: str, step: str, name: str) -> Iterator[None]:
         """Tell the parent which plug-in, or which of its providers, runs inside: it may hang or end the process."""
-        answers(StepBegun(NO_INDEX, name, step, SOURCE_LIMIT_S if step == "load" else IMPORT_LIMIT_S))
-        guard.begin_plugin(plugin)
-        yield
-        guard.end()
-        answers(StepEnded(NO_INDEX))
+        with steps.announced(name, step, SOURCE_LIMIT_S if step == "load" else IMPORT_LIMIT_S):
+            guard.begin_plugin(plugin)
+            yield
+            guard.end()
 
     def ask_other(request: CallRequest) -> Delivered:
         """Send a request to another worker, through the parent, which limits its steps and answers in any case."""
@@ -111,8 +109,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             except (OSError, RuntimeError) as error:
                 return Delivered(Status.ERROR, describe_exception(error), opened=False)
             if not request.sets:
-                return call_for_other(operator, request, memory, device, answers, guard)
-            on_sets = CallsOnSets(operator, request, memory, device, answers, guard)
+                return call_for_other(operator, request, memory, steps)
+            on_sets = CallsOnSets(operator, request, memory, steps)
         return on_sets.deliver()
 
     def answer(request: Request) -> None:
@@ -147,22 +145,13 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         if isinstance(request, CallRequest):
             answers(call(operator, request))
         elif isinstance(request, ClockRequest):
-            answers(read_clock(operator, request, other, emit=answers, guard=guard))
+            answers(read_clock(operator, request, other, steps))
         elif isinstance(request, CheckRequest):
-            check_edges(
-                operator,
-                task.case,
-                task.configurations,
-                skip=request.skip,
-                without_edges=request.without_edges,
-                settings=settings,
-                device=device,
-                emit=answers,
-                guard=guard,
-                elsewhere=other.deliver if folder else None,
-            )
+            elsewhere = other.deliver if folder else None
+            skip, without_edges = request.skip, request.without_edges
+            check_edges(operator, task, steps, skip=skip, without_edges=without_edges, elsewhere=elsewhere)
         else:
-            run = CaseRun(operator, task, instruments, answers, guard, recorder)
+            run = CaseRun(operator, task, instruments, steps, recorder)
             answers(Rows(tuple(run.run()), run.stateful))
 
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from kbench.contract.provider import Unsupported
 from kbench.measure.contender import Contender
@@ -11,7 +12,7 @@ from kbench.measure.correctness.call import Misdelivery, WrongArguments
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, drop_locals, out_of_memory
 from kbench.measure.tampering.guard import Guard
-from kbench.protocol import STEPS, Message, StepBegun, StepEnded
+from kbench.protocol import NO_INDEX, STEPS, Message, StepBegun, StepEnded
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import describe_exception, written_at
 
@@ -26,12 +27,22 @@ class DeviceLost(Exception):
         self.contender = contender
 
 
+@dataclass
 class Steps:
     """Runs steps on a device and announces them with `emit`. Without a guard nobody looks for what a step has changed: the
     lines of a script may change what they like. `edge` names the inputs of a check."""
 
-    def __init__(self, device: Device, emit: Emit, guard: Guard | None, edge: str = "") -> None:
-        self.device, self.emit, self.guard, self.edge = device, emit, guard, edge
+    device: Device
+    emit: Emit
+    guard: Guard | None
+    edge: str = ""
+
+    @contextmanager
+    def announced(self, name: str, step: str, limit_s: float) -> Iterator[None]:
+        """Announce a step of no contender to the parent. Whatever it raises ends the request, in this step."""
+        self.emit(StepBegun(NO_INDEX, name, step, limit_s, self.edge))
+        yield
+        self.emit(StepEnded(NO_INDEX))
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:

@@ -18,7 +18,7 @@ from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.steps import DeviceLost
+from kbench.measure.steps import DeviceLost, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import CallRecorded, DeviceInfo, Message, Rows, Task, decode, encode
@@ -103,7 +103,8 @@ class InProcess:
         listener.begin(task, "")
         self._device.use_threads(task.settings.threads)
         operator = registry.operator(task.case.operator)
-        run = CaseRun(operator, task, self._instruments, emit, self._guard, self._recorder)
+        self._guard.watch(operator)
+        run = CaseRun(operator, task, self._instruments, Steps(self._device, emit, self._guard), self._recorder)
         try:
             measured = decode(encode(Rows(tuple(run.run())), ""), "")  # as from a worker: its text is printable
         except DeviceLost as lost:

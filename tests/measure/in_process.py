@@ -12,6 +12,8 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.instruments import Instruments
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.steps import Steps
+from kbench.measure.tampering.guard import Guard
 from kbench.protocol import Configuration, Measure, Rows, Task
 from kbench.results.case import Value
 from kbench.results.row import Row
@@ -39,6 +41,13 @@ def matrices(
     return Operator(name, ("M", "N"), *declared, reference, **fields)
 
 
+def steps(operator: Operator, emit: Callable[[Any], None]) -> Steps:
+    """Steps of providers of an operator, which a guard watches."""
+    guard = Guard()
+    guard.watch(operator)
+    return Steps(Device(), emit, guard)
+
+
 def case_run(
     operator: Operator,
     providers: Sequence[str] = (),
@@ -57,7 +66,7 @@ def case_run(
         timer=timer, cache=cache, warmup_ms=0, rep_ms=rep_ms, rounds=rounds, timeout_s=60, build_timeout_s=60
     )
     task = Task(operator.case(dtype, **axes), configurations, configurations[0].name, settings, 0)
-    return CaseRun(operator, task, instruments or MadeUpInstruments(), lambda event: None)
+    return CaseRun(operator, task, instruments or MadeUpInstruments(), steps(operator, lambda event: None))
 
 
 def measured(operator: Operator, providers: Sequence[str] = (), **options: Value) -> dict[str, Row]:
@@ -87,12 +96,7 @@ def checked_together(
             [row] = event.rows
             found[row.provider][row.edge] = said(row)
 
-    check_edges(
-        operator,
-        operator.case(dtype, **axes),
-        [Configuration(name, {}) for name in providers],
-        settings=Measure(build_timeout_s=60),
-        device=Device(),
-        emit=note,
-    )
+    configurations = tuple(Configuration(name, {}) for name in providers)
+    task = Task(operator.case(dtype, **axes), configurations, None, Measure(build_timeout_s=60), 0)
+    check_edges(operator, task, steps(operator, note))
     return found

@@ -19,6 +19,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.experiment import Experiment
+from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import Samples
 from kbench.protocol import Measure
@@ -57,7 +58,9 @@ def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: 
     """Time the contenders; the first is the baseline."""
     given = {"warmup_ms": 25, "rep_ms": 100, "rounds": 3, "seed": 0, "timeout_s": 60, "build_timeout_s": 60} | settings
     measure = Measure(timer="do_bench" if tick_ms else "graph", cache="cold", **given)
-    experiment = Experiment(MadeUpInstruments(), measure, 0, lambda event: None, UNGUARDED)
+    instruments = MadeUpInstruments()
+    steps = Steps(instruments.device, lambda event: None, UNGUARDED)
+    experiment = Experiment(instruments, steps, measure, 0)
     case, inputs = Case("softmax", {"M": 4}, "float32"), SharedInputs(["x"], (torch.zeros(1),))
     experiment.time(contenders, case, baseline=contenders[0], inputs=inputs)
 

@@ -18,7 +18,9 @@ from kbench.measure.correctness.check import accuracy
 from kbench.measure.correctness.common_edges import common_edges, edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.protocol import Configuration, Measure, Rows
+from kbench.measure.steps import Steps
+from kbench.measure.tampering.guard import Guard
+from kbench.protocol import Configuration, Measure, Rows, Task
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import EdgeInput, Status
@@ -133,8 +135,8 @@ def outcomes(case: Case, provider: str, skip: Sequence[tuple[str, str]] = ()) ->
         if isinstance(event, Rows):
             rows.update({row.edge: row for row in event.rows})
 
-    run = [Configuration(provider, {})]
-    check_edges(operator(case.operator), case, run, skip=skip, settings=Measure(), device=Device(), emit=note)
+    task = Task(case, (Configuration(provider, {}),), None, Measure(), 0)
+    check_edges(operator(case.operator), task, Steps(Device(), note, Guard()), skip=skip)
     return rows
 
 

@@ -23,6 +23,7 @@ from kbench.measure.scripts.foreign_timers import BenchCall
 from kbench.measure.scripts.held import doubted_bytes, held_by, tensor_bytes
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
+from kbench.measure.steps import Steps
 from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.timer import measure_launch_ms
 from kbench.protocol import Measure
@@ -80,7 +81,8 @@ class ClosureGroup(Experiment):
     before their closure."""
 
     def __init__(self, session: Session, settings: Measure, *, alone: bool = False) -> None:
-        super().__init__(session.instruments, settings, session.number, session.emit)
+        steps = Steps(session.device, session.emit, None)
+        super().__init__(session.instruments, steps, settings, session.number)
         self.sees_launches, self.alone = session.sees_launches, alone
         self.closures: list[Closure] = []
         self.ended: list[Contender] = []
