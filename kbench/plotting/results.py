@@ -50,8 +50,9 @@ PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 MOST_CURVES = 200
 """More curves take minutes to draw, and no reader can tell them apart."""
 
-BESIDE_WIDTH = 170
-"""A legend with a wider name stands below the panels, because beside them it would take their width. In points."""
+BESIDE_WIDTH, ENTRY_HEIGHT = 170, 16
+"""A legend stands below the panels if a name is wider than this, because beside them it would take their width, and if so many
+entries are higher than the panels. In points."""
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,18 @@ def draw_page(page: Page[Point], look: Look, *, bars_only: bool) -> tuple[Figure
         if len(panels) == 1:
             ends = lines.ends_of(panels[0], look, extents[0], (height - 0.75) * (1 - strip) * POINTS_PER_INCH)
     curves = lines.curve_entries(of_lines, look) if of_lines and not ends else []
-    beside = bool(curves) and not of_bars and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
+    body = height * math.ceil(len(panels) / columns)
+    has_room = len(curves) * ENTRY_HEIGHT <= body * POINTS_PER_INCH
+    beside = (
+        bool(curves) and not of_bars and has_room and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
+    )
     marks = lines.mark_entries(_points(of_lines), _points(of_bars), look)
     _, provider = without_provider(series.curve for panel in of_bars for series in panel)
     note = f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
     figure, grid_axes = make_page(
         len(panels),
         columns,
-        height * math.ceil(len(panels) / columns),
+        body,
         title_of(page.whole(look.titled)),
         look.caption + note,
         [[] if beside else curves, marks],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from drawing import Draw, case, drawn_row, legend, points
+from drawing import Draw, case, drawn_row, legend, points, sweep
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -94,6 +94,13 @@ def test_a_configuration_has_one_colour_in_curves_bars_and_legend(mixed: Figure)
 def test_long_names_of_bars_leave_all_panels_their_width(mixed: Figure) -> None:
     assert_tidy(mixed)
     assert min(axes.get_position().width for axes in mixed.axes) > 0.2
+
+
+@pytest.mark.parametrize("curves", [18, 40])
+def test_a_legend_of_many_curves_is_inside_the_picture(draw: Draw, curves: int) -> None:
+    [figure] = draw(*sweep(*(f"provider{number}" for number in range(curves))))
+    assert_tidy(figure)
+    assert len(legend(figure)) == curves
 
 
 @pytest.mark.parametrize("speed", [0.0189, 1.0, 60000.0])
