@@ -99,6 +99,11 @@ class HistoryReport:
         return any(not point.uncorrected for series in self.series for point in series.timed)
 
     @property
+    def uncorrected(self) -> int:
+        """The number of rows with a time that have no copy control in their session."""
+        return sum(point.uncorrected for series in self.series for point in series.points)
+
+    @property
     def timed(self) -> bool:
         """Whether any series has a time."""
         return any(series.timed for series in self.series)
@@ -168,7 +173,7 @@ def history_json(report: HistoryReport) -> str:
         "margin": report.options.margin,
         "runs": len(report.timeline.runs),
         "notes": report.notes,
-        "uncorrected": report.timeline.uncorrected,
+        "uncorrected": report.uncorrected,
         "changes": [_change(change, report) for change in report.changes],
         "series": [
             {

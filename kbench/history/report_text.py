@@ -162,8 +162,8 @@ def notes(report: HistoryReport) -> Iterator[str]:
         have = f"{plural(len(short), 'series', 'series')} {'has' if len(short) == 1 else 'have'}"
         yield f"{have} fewer than {FEWEST} measured times, too few to find a change of level"
     yield from _failing(report)
-    if report.timeline.uncorrected:
-        count = plural(report.timeline.uncorrected, "reading")
+    if report.uncorrected:
+        count = plural(report.uncorrected, "reading")
         yield f"{count} without a copy control in the session: a drift of the machine is not subtracted there"
 
 

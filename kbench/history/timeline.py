@@ -220,11 +220,6 @@ class Timeline:
     series: tuple[Series, ...]
     levels: Mapping[tuple[int, str], float]
 
-    @property
-    def uncorrected(self) -> int:
-        """The number of rows with a time that have no copy control in their session."""
-        return sum(point.uncorrected for series in self.series for point in series.points)
-
     @cached_property
     def runs_of_sources(self) -> Mapping[tuple[str, str], Sequence[int]]:
         """For each source and machine, the places of the runs."""

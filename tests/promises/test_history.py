@@ -131,8 +131,12 @@ def test_each_device_of_a_machine_has_a_level_of_its_own(changes: Callable[..., 
 
 def test_a_history_says_that_it_has_no_copy_control_or_too_few_points(kbench: Kbench, folder: Path) -> None:
     runs = [Run([row for row in run.rows if row["role"] == "provider"]) for run in nights()]
-    ended = kbench("history", "check", make_history(folder, runs))
+    history = make_history(folder, runs)
+    ended = kbench("history", "check", history)
     assert "without a copy control" in ended.out and "without the drift" not in ended.out
+    for terms in ("provider=mine", f"provider=mine,N={HISTORY_SIZES[0]}"):  # counts those of the series that it shows
+        report = found(kbench("history", "check", history, "--where", terms, "--json", "-"))
+        assert report["uncorrected"] == sum(len(series["points"]) for series in report["series"])
     ended = kbench("history", "check", make_history(folder / "short", nights(count=3)))
     assert ended.code == 0 and "too few" in ended.out
 
