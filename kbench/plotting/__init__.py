@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,11 @@ from matplotlib.figure import Figure
 from kbench.analysis.files import ResultsFile, Source, load_sources
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
+from kbench.plotting import bars, lines, maps
 from kbench.plotting.lines import DrawnCurve
-from kbench.plotting.maps import draw_winners
 from kbench.plotting.names import combination_of, file_name_part
-from kbench.plotting.results import Choices, draw_page, pages_of, pages_of_winners
+from kbench.plotting.pages import Look, Page
+from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.sheet import settle
 from kbench.plotting.style import styled, theme_by_name
 from kbench.text.suggest import unknown
@@ -53,6 +54,12 @@ LONGEST_NAME = 160
 """Characters of a part of a picture's name. File systems take 255 characters for a whole name."""
 
 DEFAULT_CHOICES = Choices()
+
+DRAW_PAGE: dict[str, Callable[[Page[Any], Look], tuple[Figure, list[DrawnCurve]]]] = {
+    "lines": lines.draw_page,
+    "bars": bars.draw_page,
+    "heatmap": maps.draw_page,
+}
 
 
 @dataclass(frozen=True)
@@ -125,12 +132,9 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
         options = CompareOptions(metric=choices.metric_of(sources), margin=choices.margin)
         return plot_changes(compare_results(*sources, options=options), choices)
     with styled(theme_by_name(choices.theme)):
-        if choices.kind == "heatmap":
-            maps = pages_of_winners(sources, choices)
-            return [_settled(combination_of(page.fixed), draw_winners(page, look)) for page, look in maps]
-        bars_only, pages = choices.kind == "bars", pages_of(sources, choices)
         return [
-            _settled(combination_of(page.fixed), *draw_page(page, look, bars_only=bars_only)) for page, look in pages
+            _settled(combination_of(page.fixed), *DRAW_PAGE[look.kind](page, look))
+            for page, look in pages_of(sources, choices)
         ]
 
 

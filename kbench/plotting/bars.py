@@ -1,18 +1,22 @@
-"""A panel of bars: one case with a bar per curve, the best on top. Curves without a value stand below with their status."""
+"""Pages of bars: a panel is one case with a bar per curve, the best on top. Curves without a value stand below with their
+status."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from kbench.plotting.names import four_digits, without_provider
-from kbench.plotting.pages import Look
-from kbench.plotting.points import Series
+from kbench.plotting.lines import DrawnCurve, hollow_entries
+from kbench.plotting.names import four_digits, title_of, without_provider
+from kbench.plotting.pages import Look, Page, shared_limits
+from kbench.plotting.points import Point, Series, series_of
 from kbench.plotting.scales import limits
-from kbench.plotting.sheet import PAGE_WIDTHS, POINTS_PER_INCH, text_width, wrap
+from kbench.plotting.sheet import PAGE_WIDTHS, POINTS_PER_INCH, grid, make_page, text_width, wrap
 from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT
 
 HATCHES = ("", "//", "..", "xx", "\\\\", "oo")
@@ -20,6 +24,32 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "oo")
 
 BESIDE = 0.45
 """The names of bars take at most this share of the width of a panel."""
+
+
+def draw_page(page: Page[Point], look: Look) -> tuple[Figure, list[DrawnCurve]]:
+    """A page of bars, which has no curves."""
+    panels = [series_of(panel.points) for panel in page.panels]
+    bars_of_panels = [bars_of(panel, look) for panel in panels]
+    rows = BarRows.of(bars_of_panels, grid(len(panels))[0])
+    extents = [(0.0, top_of(panel, bars, look)) for panel, bars in zip(panels, bars_of_panels, strict=True)]
+    _, provider = without_provider(series.curve for panel in panels for series in panel)
+    note = f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
+    figure, grid_axes = make_page(
+        len(panels),
+        rows.columns,
+        rows.inches * math.ceil(len(panels) / rows.columns),
+        title_of(page.whole(look.titled)),
+        look.caption + note,
+        [hollow_entries(page.points, look)],
+        look.theme,
+    )
+    width = POINTS_PER_INCH * PAGE_WIDTHS[rows.columns] / rows.columns * (1 - BESIDE)
+    for axes, panel, series, bars, (_, top) in zip(
+        grid_axes, page.panels, panels, bars_of_panels, shared_limits(extents, look), strict=True
+    ):
+        pad = draw(axes, series, bars, look, top, rows)
+        axes.set_title(wrap(title_of(panel.where), width, 12), loc="left", pad=pad)
+    return figure, []
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""A panel of lines: values against sizes with their bands, marks for rows without a value, and what is drawn behind them:
-the sizes that fit into the cache, and the limits of the device."""
+"""Pages of lines: values against sizes with their bands, marks for rows without a value, and what is drawn behind them: the
+sizes that fit into the cache, and the limits of the device."""
 
 from __future__ import annotations
 
@@ -10,17 +10,31 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kbench.plotting.names import four_digits, natural, natural_key
-from kbench.plotting.pages import Look
-from kbench.plotting.points import COPY_CURVE, MARKED, VALUE, Point, Series, Value
+from kbench.plotting.names import four_digits, natural, natural_key, title_of
+from kbench.plotting.pages import Look, Page, shared_limits
+from kbench.plotting.points import COPY_CURVE, MARKED, VALUE, Point, Series, Value, series_of
 from kbench.plotting.scales import height_share, limits, scale_x, scale_y
-from kbench.plotting.sheet import LegendEntry, text_width
+from kbench.plotting.sheet import (
+    POINTS_PER_INCH,
+    LegendEntry,
+    grid,
+    legend_beside,
+    make_page,
+    panel_width,
+    text_width,
+    wrap,
+)
 from kbench.plotting.style import LIMIT_LINE, QUESTION_MARK, SMALL_PRINT, Theme, row_mark
 
 SPAN_OF_TIMES, SPAN_OF_SPEEDS = 10, 20
 """An axis is logarithmic where the largest value is more than this many times the smallest."""
+
+BESIDE_WIDTH, ENTRY_HEIGHT = 170, 16
+"""A legend stands below the panels if a name is wider than this, because beside them it would take their width, and if so many
+entries are higher than the panels. In points."""
 
 STRIP_ROW = 0.05
 """Height of a row of marks below the values, as a share of the panel."""
@@ -35,6 +49,35 @@ class DrawnCurve(NamedTuple):
     axes: Axes
     name: str
     values: dict[float, Value]
+
+
+def draw_page(page: Page[Point], look: Look) -> tuple[Figure, list[DrawnCurve]]:
+    """A page of lines. The curves of a single panel have their names at their ends, where these have room."""
+    panels = [series_of(panel.points) for panel in page.panels]
+    columns, rows = grid(len(panels))
+    height = 4.1 if columns == 1 else 3.3
+    strip = max(map(strip_of, panels))
+    log = any(wants_log(panel, look) for panel in panels)  # the same for all panels
+    edges = cache_edges(panels, look)
+    extents = [extent_of(panel, look, edge, log=log) for panel, edge in zip(panels, edges, strict=True)]
+    extents = shared_limits(extents, look)
+    ends: list[End] = []
+    if len(panels) == 1:
+        ends = ends_of(panels[0], look, extents[0], (height - 0.75) * (1 - strip) * POINTS_PER_INCH)
+    curves = [] if ends else curve_entries(panels, look)
+    has_room = len(curves) * ENTRY_HEIGHT <= height * rows * POINTS_PER_INCH
+    beside = bool(curves) and has_room and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
+    legends = [[] if beside else curves, [*hollow_entries(page.points, look), *mark_entries(page.points, look)]]
+    title = title_of(page.whole(look.titled))
+    figure, grid_axes = make_page(len(panels), columns, height * rows, title, look.caption, legends, look.theme)
+    drawn: list[DrawnCurve] = []
+    for axes, panel, series, extent, edge in zip(grid_axes, page.panels, panels, extents, edges, strict=True):
+        drawn += draw(axes, series, look, extent, strip, panel_width(columns), edge)
+        draw_ends(axes, ends, look.theme)
+        axes.set_title(wrap(title_of(panel.where), panel_width(columns), 12), loc="left")
+    if beside:
+        legend_beside(figure, curves)
+    return figure, drawn
 
 
 def draw(
@@ -56,14 +99,10 @@ def draw(
     _draw_backdrop(axes, panel, look, extent, cache_edge)
     curves = []
     for place, series in enumerate(panel):
-        if None in series.values:  # the curve lacks the parameter that runs along x
-            level, colour = series.values[None], look.styles[series.curve].colour
-            axes.axhline(level.value, color=colour, linestyle="--", linewidth=1.6)
-            axes.axhspan(level.low, level.high, color=colour, alpha=0.12, linewidth=0)
-        elif series.values:
+        if series.values:
             _draw_curve(axes, series, look, xs, place)
             name = f"{series.curve} · {series.file}" if len(look.files) > 1 else series.curve
-            curves.append(DrawnCurve(axes, name, series.line))
+            curves.append(DrawnCurve(axes, name, series.values))
         _draw_suspects(axes, series, look, extent)
     if strip:
         axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
@@ -77,7 +116,7 @@ def draw(
 
 def sizes_of(panel: Iterable[Series]) -> list[float]:
     """All x of a panel, sorted."""
-    return sorted({point.x for series in panel for point in series.points if point.x is not None})
+    return sorted({x for series in panel for x in series.by_x})
 
 
 def is_line(points: Iterable[Point]) -> bool:
@@ -93,14 +132,14 @@ def wants_log(panel: Sequence[Series], look: Look) -> bool:
     """
     if look.metric.ratio:
         return False
-    values: dict[float | None, list[float]] = defaultdict(list)
+    values: dict[float, list[float]] = defaultdict(list)
     for series in panel:
         for x, value in series.values.items():
             values[x].append(value.value)
     if look.metric.lower_is_better:
         everything = [value for of_x in values.values() for value in of_x] or [0.0]
         return max(everything) > SPAN_OF_TIMES * min(everything) > 0
-    best = [max(of_x) for x, of_x in values.items() if x is not None] or [0.0]
+    best = [max(of_x) for of_x in values.values()] or [0.0]
     return max(best) > SPAN_OF_SPEEDS * min(best) > 0
 
 
@@ -165,9 +204,9 @@ def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
     if not cache_bytes:
         return None
     of_rows: dict[float, list[float]] = defaultdict(list)
-    for point in (point for series in panel for point in series.points):
-        if point.x is not None and point.row.gbps and point.row.ms:
-            of_rows[point.x].append(round(point.row.gbps * point.row.ms * 1e6))  # whole, without float noise
+    for x, row in ((x, point.row) for series in panel for x, points in series.by_x.items() for point in points):
+        if row.gbps and row.ms:
+            of_rows[x].append(round(row.gbps * row.ms * 1e6))  # whole, without float noise
     xs = sorted(of_rows)
     sizes = [median(of_rows[x]) for x in xs]
     if len(set(sizes)) < 2 or sizes != sorted(sizes) or sizes[0] > cache_bytes:
@@ -208,7 +247,7 @@ def _draw_curve(axes: Axes, series: Series, look: Look, xs: Sequence[float], pla
     About ten of its points have a marker, those of neighbouring curves (`place` is that of the curve) at different sizes, and
     every point that no line reaches. Three times as many hollow points have one.
     """
-    style, back, line = look.styles[series.curve], look.theme.background, series.line
+    style, back, line = look.styles[series.curve], look.theme.background, series.values
     order = 2 if series.curve == COPY_CURVE else 3
     missing = Value(math.nan, math.nan, math.nan, hollow=False)
     values, lows, highs, _ = zip(*(line.get(x, missing) for x in xs), strict=True)
@@ -234,11 +273,15 @@ def _draw_suspects(axes: Axes, series: Series, look: Look, extent: Extent) -> No
     """Draw a question mark at each claimed value. Values beyond the axis have it at the edge."""
     bottom, top = extent
     low, high = (1.1 * bottom, top / 1.1) if bottom > 0 else (0.03 * top, 0.97 * top)
-    claims = [(point.x, min(max(point.claimed, low), high)) for point in series.points if point.claimed is not None]
+    claims = [
+        (x, min(max(point.claimed, low), high))
+        for x, points in series.by_x.items()
+        for point in points
+        if point.claimed is not None
+    ]
     colour = look.theme.readable(look.styles[series.curve].colour)
-    shown = [(x, y) for x, y in claims if x is not None]
-    if shown:
-        axes.plot(*zip(*shown, strict=True), color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
+    if claims:
+        axes.plot(*zip(*claims, strict=True), color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
 
 
 def draw_marks(axes: Axes, marks: Mapping[str, Sequence[float]], y: float, colour: str, scale: float) -> None:
@@ -264,13 +307,13 @@ class End(NamedTuple):
 def ends_of(panel: Sequence[Series], look: Look, extent: Extent, height: float) -> list[End]:
     """The names of curves, if each can stand at the end of its line in place of a legend: they are few, short, and each line
     reaches the end of the panel. Otherwise nothing. The panel without its strip is `height` points high."""
-    end = max((x for series in panel for x in series.line), default=math.nan)
+    end = sizes_of(panel)[-1]
     too_long = any(text_width(look.names[series.curve], 12) > 170 for series in panel)
-    if len(look.files) > 1 or len(panel) > 9 or too_long or any(end not in series.line for series in panel):
+    if len(look.files) > 1 or len(panel) > 9 or too_long or any(end not in series.values for series in panel):
         return []
     ends = []
     for series in panel:
-        value = series.line[end].value
+        value = series.values[end].value
         colour = look.styles[series.curve].colour
         ends.append(End(value, look.names[series.curve], colour, height_share(value, extent) * height))
     return ends
@@ -322,14 +365,10 @@ def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[Legend
     lasts: dict[str, float] = {}
     for series in members:
         lasts[series.curve] = max(lasts.get(series.curve, -math.inf), -math.inf if series.last is None else series.last)
-    across = {series.curve for series in members if None in series.values}
     entries: list[LegendEntry] = []
     for curve in sorted(lasts, key=lambda curve: (-lasts[curve], natural_key(curve))):
         style = look.styles[curve]
-        if curve in across:
-            handle = Line2D([], [], color=style.colour, linestyle="--")
-        else:
-            handle = Line2D([], [], color=style.colour, linestyle="-" if several else style.line, **style.points)
+        handle = Line2D([], [], color=style.colour, linestyle="-" if several else style.line, **style.points)
         entries.append((look.names[curve], handle))
     for file in look.files if several else ():
         line = look.line(COPY_CURVE, file)
@@ -337,19 +376,22 @@ def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[Legend
     return entries
 
 
-def mark_entries(points: Iterable[Point], bar_points: Iterable[Point], look: Look) -> list[LegendEntry]:
-    """Legend entries of the marks of lines and bars. They are grey, because in the panels a mark has the colour of its
-    provider. Bars have their statuses beside them: only hollow ones need more."""
-    grey, members = look.theme.muted, list(points)
+def hollow_entries(points: Iterable[Point], look: Look) -> list[LegendEntry]:
+    """A legend entry of hollow points or bars, if there are any. It is grey, because they have the colour of their provider."""
+    ring: dict[str, Any] = {"markerfacecolor": look.theme.background, "markeredgewidth": 1.5}
+    handle = Line2D([], [], color=look.theme.muted, marker="o", linestyle="", **ring)
+    return [(flags, handle)] if (flags := hollow_flags(points)) else []
+
+
+def mark_entries(points: Sequence[Point], look: Look) -> list[LegendEntry]:
+    """Legend entries of the marks of rows without a value."""
+    grey = look.theme.muted
     entries: list[LegendEntry] = []
-    if flags := hollow_flags([*members, *bar_points]):
-        ring: dict[str, Any] = {"markerfacecolor": look.theme.background, "markeredgewidth": 1.5}
-        entries.append((flags, Line2D([], [], color=grey, marker="o", linestyle="", **ring)))
-    if any(point.claimed is not None for point in members):
+    if any(point.claimed is not None for point in points):
         question = Line2D([], [], color=grey, marker=QUESTION_MARK, linestyle="", markersize=9)
         entries.append(("suspect: implausible time", question))
     for kind in MARKED:
-        if statuses := {point.row.status.value for point in members if point.kind == kind}:
+        if statuses := {point.row.status.value for point in points if point.kind == kind}:
             entries.append((", ".join(sorted(statuses)), Line2D([], [], color=grey, **row_mark(kind))))
     return entries
 

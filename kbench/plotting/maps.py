@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.ranking import Winner, places
 from kbench.errors import ResultsError, UsageError
+from kbench.plotting.lines import DrawnCurve
 from kbench.plotting.names import BARE_COLUMNS, natural, size_text, title_of
 from kbench.plotting.pages import Look, Page
 from kbench.plotting.points import axes_of, most_values, numbers_of, where_of
@@ -104,8 +105,9 @@ def cells_of(
     return [Cell(cell.winner, cell.where, cell.x, cell.where.get(y, "")) for cell in cells], y
 
 
-def draw_winners(page: Page[Cell], look: Look) -> Figure:
-    """A page of maps of winners. The panels stand below each other where names would not fit into the cells otherwise."""
+def draw_page(page: Page[Cell], look: Look) -> tuple[Figure, list[DrawnCurve]]:
+    """A page of maps of winners, which has no curves. The panels stand below each other where names would not fit into the
+    cells otherwise."""
     panels = [panel.points for panel in page.panels]
     columns, rows = grid(len(panels))
     if not all(_has_room(panel, look, panel_width(columns), TEXT_SIZES[0]) for panel in panels):
@@ -124,7 +126,7 @@ def draw_winners(page: Page[Cell], look: Look) -> Figure:
     for axes, panel in zip(grid_axes, page.panels, strict=True):
         _draw_winners(axes, panel.points, look, panel_width(columns, wide))
         axes.set_title(title_of(panel.where), loc="left")
-    return figure
+    return figure, []
 
 
 def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> None:

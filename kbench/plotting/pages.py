@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from kbench.analysis.files import ResultsFile
@@ -64,14 +65,15 @@ class Page(Generic[P]):
 class Look:
     """How the curves of all panels look, and what the axes of the panels are.
 
+    kind    lines, bars or heatmap
     x       the name of what runs along x, "" for nothing
     y       the name of the other axis of a map of winners, "" for none
     paired  the axes that vary one to one with x
     titled  the columns that a title names where a page has one value of them
-    styles  by curve
-    names   what to print for a curve
+    curves  that are shown
     """
 
+    kind: str
     metric: Metric
     theme: Theme
     sources: Sequence[ResultsFile]
@@ -79,28 +81,31 @@ class Look:
     paired: Sequence[str]
     titled: Sequence[str]
     caption: str
+    curves: frozenset[str]
     y: str = ""
-    styles: dict[str, Style] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
 
-    def of(self, curves: Iterable[str]) -> Look:
-        """The look with these curves.
+    @cached_property
+    def styles(self) -> dict[str, Style]:
+        """By curve.
 
         Curves that are not shown take part in the choice of colours while there are enough colours, so that a provider
-        has the same colour in all pictures of a file.
+        has the same colour in all pictures of a file. A bar has its name beside it, so its colour is that of its provider,
+        whatever the parameters.
         """
-        shown = set(curves) - {COPY_CURVE}
-        everyone = shown.union(row.configuration_name for source in self.sources for row in source.whole.provider_rows)
-        chosen = styles(everyone if len(everyone) <= len(self.theme.colours) else shown, self.theme)
-        chosen[COPY_CURVE] = Style(self.theme.quiet, "", "-")
-        return replace(self, styles=chosen, names=shorten(chosen))
+        curves = self.curves - {COPY_CURVE}
+        everyone = curves.union(row.configuration_name for source in self.sources for row in source.whole.provider_rows)
+        curves = everyone if len(everyone) <= len(self.theme.colours) else curves
+        if self.kind == "bars":
+            of_providers = styles({provider_of(curve) for curve in curves}, self.theme)
+            chosen = {curve: of_providers[provider_of(curve)] for curve in curves}
+        else:
+            chosen = styles(curves, self.theme)
+        return {**chosen, COPY_CURVE: Style(self.theme.quiet, "", "-")}
 
-    def by_provider(self) -> Look:
-        """The look of a picture where the name of a curve stands beside each of its marks, so that the colour can be that of
-        its provider, whatever its parameters."""
-        curves = [curve for curve in self.styles if curve != COPY_CURVE]
-        providers = styles({provider_of(curve) for curve in curves}, self.theme)
-        return replace(self, styles={**self.styles, **{curve: providers[provider_of(curve)] for curve in curves}})
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What to print for a curve."""
+        return shorten(self.styles)
 
     @property
     def files(self) -> list[str]:
@@ -120,6 +125,15 @@ class Look:
     def peak(self, panel: Iterable[Series]) -> float | None:
         """The theoretical bandwidth in GB/s. None where the picture does not show bandwidths."""
         return self.agreed("peak_gbps", panel) if self.metric.name == "gbps" else None
+
+
+def shared_limits(limits: list[tuple[float, float]], look: Look) -> list[tuple[float, float]]:
+    """The limits of the panels of a page: the same for all, unless that would press one of them flat."""
+    tops = [top for _, top in limits]
+    logarithmic = any(bottom > 0 for bottom, _ in limits)
+    if logarithmic or look.metric.lower_is_better or max(tops) > 4 * min(tops):
+        return limits
+    return [(0.0, max(tops))] * len(limits)
 
 
 def split_into_pages(
@@ -142,7 +156,7 @@ def split_into_pages(
         raise UsageError(f"--by: {unknown('column', strange[0], list(columns))}")
     if by:
         outer = [name for name in varying if name not in by]
-        pages = [_page(fixed, points, varying) for fixed, points in _groups(shown, outer)]
+        pages = [_page(fixed, points, varying) for fixed, points in groups(shown, outer)]
     else:
         pages = [_page(fixed, points, varying) for fixed, points in _fitting(shown, varying, room)]
     most = max(len(page.panels) for page in pages)
@@ -165,7 +179,7 @@ def _values(points: Iterable[Placed], name: str) -> set[Any]:
 def _page(fixed: dict[str, Any], points: Sequence[P], varying: list[str]) -> Page[P]:
     inner = [name for name in varying if name not in fixed and len(_values(points, name)) > 1]
     panels = []
-    for where, group in _groups(points, inner):
+    for where, group in groups(points, inner):
         models = _models(group)
         panels.append(
             Panel(where | ({"model": ", ".join(models)} if len(models) < len(_models(points)) else {}), group)
@@ -184,18 +198,18 @@ def _fitting(points: Sequence[P], varying: list[str], room: int) -> Iterator[tup
         yield {}, points
         return
     first, *others = varying
-    for fixed, group in _groups(points, [first]):
+    for fixed, group in groups(points, [first]):
         for more, page in _fitting(group, others, room):
             yield {**fixed, **more}, page
 
 
-def _groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[P]]]:
+def groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[P]]]:
     """The points by their values in some columns, in the order of these values."""
-    groups: dict[tuple[Any, ...], list[P]] = defaultdict(list)
+    members: dict[tuple[Any, ...], list[P]] = defaultdict(list)
     for point in points:
-        groups[tuple(point.where[name] for name in names)].append(point)
-    for values in sorted(groups, key=lambda values: [value_order(value) for value in values]):
-        yield dict(zip(names, values, strict=True)), groups[values]
+        members[tuple(point.where[name] for name in names)].append(point)
+    for values in sorted(members, key=lambda values: [value_order(value) for value in values]):
+        yield dict(zip(names, values, strict=True)), members[values]
 
 
 def _advice(points: Sequence[Placed], varying: list[str]) -> str:

@@ -57,7 +57,7 @@ class Point:
     value      the metric; None without one, and in suspect rows: theirs is `claimed`
     low, high  the 20th and 80th percentile of the metric, where the file has them
     hollow     the flags of HOLLOW that the row has
-    x          None for a curve that lacks the parameter that runs along x, and where nothing runs along x
+    x          None where nothing runs along x, and for a curve that lacks the parameter that does: it is the same at each x
     """
 
     row: Row
@@ -84,25 +84,21 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The rows of a configuration of a file in a panel."""
+    """The rows of a configuration of a file in a panel, by x, in its order."""
 
     file: str
     curve: str
-    points: Sequence[Point]
+    by_x: Mapping[float, Sequence[Point]]
+
+    @property
+    def points(self) -> list[Point]:
+        return [point for points in self.by_x.values() for point in points]
 
     @cached_property
-    def values(self) -> dict[float | None, Value]:
-        """By x, in its order. Suspect rows have none."""
-        groups: dict[float | None, list[Point]] = defaultdict(list)
-        for point in self.points:
-            if point.value is not None:
-                groups[point.x].append(point)
-        return {x: _pooled(groups[x]) for x in sorted(groups, key=lambda x: -math.inf if x is None else x)}
-
-    @cached_property
-    def line(self) -> dict[float, Value]:
-        """The values that have an x."""
-        return {x: value for x, value in self.values.items() if x is not None}
+    def values(self) -> dict[float, Value]:
+        """By x. Suspect rows have none."""
+        valued = {x: [point for point in points if point.value is not None] for x, points in self.by_x.items()}
+        return {x: _pooled(points) for x, points in valued.items() if points}
 
     @property
     def last(self) -> float | None:
@@ -112,11 +108,10 @@ class Series:
     @property
     def marks(self) -> dict[str, list[float]]:
         """The places of rows without a value, by their kind."""
-        lost = [point for point in self.points if point.kind in MARKED and point.x is not None]
-        return {
-            kind: sorted({point.x for point in lost if point.kind == kind and point.x is not None})
-            for kind in sorted({point.kind for point in lost})
+        places = {
+            kind: [x for x, points in self.by_x.items() if any(p.kind == kind for p in points)] for kind in MARKED
         }
+        return {kind: xs for kind, xs in places.items() if xs}
 
 
 def _pooled(points: Sequence[Point]) -> Value:
@@ -129,11 +124,14 @@ def _pooled(points: Sequence[Point]) -> Value:
 
 
 def series_of(points: Iterable[Point]) -> list[Series]:
-    """The series of a panel, by file and name."""
-    groups: dict[tuple[str, str], list[Point]] = defaultdict(list)
-    for point in points:
-        groups[point.file, point.curve].append(point)
-    return [Series(file, curve, groups[file, curve]) for file, curve in sorted(groups)]
+    """The series of a panel, by file and name. A point without an x stands at each x of the panel."""
+    members = list(points)
+    xs = {point.x for point in members if point.x is not None} or {0.0}
+    groups: dict[tuple[str, str], dict[float, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    for point in members:
+        for x in xs if point.x is None else (point.x,):
+            groups[point.file, point.curve][x].append(point)
+    return [Series(*key, {x: groups[key][x] for x in sorted(groups[key])}) for key in sorted(groups)]
 
 
 # -- from rows to points
@@ -232,8 +230,7 @@ def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | No
     """Give each point its x. Return the name of the axis or, with `parameters`, the parameter that x is; "" for none.
 
     `chosen` is the user's choice, otherwise it is the axis that `most_values` names. A swept parameter takes its place where
-    there are MANY_CURVES and it has at least as many values. The rows of a curve without the parameter become ABSENT if they
-    have no value: there is no place for their marks. Raises UsageError where `chosen` cannot run along x.
+    there are MANY_CURVES and it has at least as many values. Raises UsageError where `chosen` cannot run along x.
     """
     values = [point for point in points if point.kind == VALUE]
     sizes = numbers_of(values, axes)
@@ -268,8 +265,6 @@ def _place_by_parameter(point: Point, name: str) -> None:
     if LIKE_NUMBER.fullmatch(params.get(name, "")):
         point.x = float(params[name])
         point.curve = configuration_name(point.row.provider, format_params({**params, name: "*"}))
-    elif point.kind in MARKED:
-        point.kind = ABSENT
 
 
 @cache

@@ -1,43 +1,30 @@
-"""Pictures of results files: lines, bars and maps of winners, with the caption that says what is seen."""
+"""From results files to pages: lines, bars and maps of winners, with the caption that says what is seen."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-
-from matplotlib.figure import Figure
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric, default_metric, metric_by_name
 from kbench.errors import UsageError
-from kbench.plotting import bars, lines, maps
-from kbench.plotting.names import natural, shorten, title_of, without_provider
-from kbench.plotting.pages import MAX_BY, MAX_PANELS, Look, Page, Panel, split_into_pages
+from kbench.plotting.lines import is_line
+from kbench.plotting.maps import SHADES, SIGNS, Cell, cells_of
+from kbench.plotting.names import natural, shorten
+from kbench.plotting.pages import MAX_BY, MAX_PANELS, Look, Page, combinations, groups, split_into_pages
 from kbench.plotting.points import (
     ABSENT,
     MARKED,
     VALUE,
     Point,
-    Series,
     axes_of,
     companions,
     fixed_columns,
     models_along,
     place_along_x,
     points_of,
-    series_of,
-)
-from kbench.plotting.sheet import (
-    PAGE_WIDTHS,
-    POINTS_PER_INCH,
-    grid,
-    legend_beside,
-    make_page,
-    panel_width,
-    text_width,
-    wrap,
 )
 from kbench.plotting.style import theme_by_name
 from kbench.results.row import COLUMNS
@@ -49,10 +36,6 @@ PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 
 MOST_CURVES = 200
 """More curves take minutes to draw, and no reader can tell them apart."""
-
-BESIDE_WIDTH, ENTRY_HEIGHT = 170, 16
-"""A legend stands below the panels if a name is wider than this, because beside them it would take their width, and if so many
-entries are higher than the panels. In points."""
 
 
 @dataclass(frozen=True)
@@ -85,46 +68,62 @@ class Choices:
 
 def pages_of(
     sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool = False
-) -> Iterator[tuple[Page[Point], Look]]:
-    """The pages of lines or bars for these choices, each with its look. `as_text`: they have no bands.
+) -> Iterator[tuple[Page[Any], Look]]:
+    """The pages of results for these choices, each with its look. `as_text`: they have no bands and no shades.
 
     Raises UsageError for an unknown choice and for more than fits into a picture, ResultsError where there is no value to
     draw.
     """
     if choices.kind not in PICTURE_KINDS:
         raise UsageError(f"--kind: {unknown('kind', choices.kind, PICTURE_KINDS)}")
-    of_bars, axes = choices.kind == "bars", axes_of(sources)
+    of_kind = _pages_of_winners if choices.kind == "heatmap" else _pages_of_values
+    return of_kind(sources, choices, as_text=as_text)
+
+
+def _pages_of_values(
+    sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool
+) -> Iterator[tuple[Page[Point], Look]]:
+    """Pages of lines, then pages of bars: of the panels in which nothing runs along x, or of all with `--kind bars`."""
+    only_bars, axes = choices.kind == "bars", axes_of(sources)
     metric = metric_by_name(choices.metric_of(sources))
-    points, x = _placed(sources, metric, choices.x, parameters=not of_bars)
+    points, x = _placed(sources, metric, choices.x, parameters=not only_bars)
     shown = [point for point in points if point.kind != ABSENT]
     columns = fixed_columns(points, axes)
-    paired = {} if of_bars else companions(points, axes, x)
-    meaning = [*paired.values(), "" if of_bars else models_along(points, x)]
+    paired = {} if only_bars else companions(points, axes, x)
+    meaning = [*paired.values(), "" if only_bars else models_along(points, x)]
     text = caption(sources, points, metric, meaning, bands=not as_text)
-    look = Look(metric, theme_by_name(choices.theme), sources, x, list(paired), [*columns, "model"], text)
-    look = look.of(point.curve for point in shown)
-    beside = [name for name in columns if (name != x or of_bars) and name not in paired]
-    beside += ["file"] if "file" in choices.by else []
-    for page in split_into_pages(shown, beside, choices.by, MAX_BY if of_bars or choices.by else MAX_PANELS):
-        yield page, look
+    apart = [name for name in columns if name not in paired] + ["file"] * ("file" in choices.by)
+    beside = [name for name in apart if name != x]
+    panels = [panel for _, panel in groups(shown, beside)]
+    of_lines = [point for panel in panels if not only_bars and is_line(panel) for point in panel]
+    of_bars = [point for panel in panels if only_bars or not is_line(panel) for point in panel]
+    # the title of a panel of bars says at which x it is, unless the panel then falls into many, of which one has values
+    by_x = only_bars or len(combinations(of_bars, apart)) == len(combinations(of_bars, beside))
+    for kind, members, names in (("lines", of_lines, beside), ("bars", of_bars, apart if by_x else beside)):
+        curves = frozenset(point.curve for point in shown)
+        theme, titled = theme_by_name(choices.theme), [*columns, "model"]
+        look = Look(kind, metric, theme, sources, x, list(paired), titled, text, curves)
+        room = MAX_BY if kind == "bars" or choices.by else MAX_PANELS
+        for page in split_into_pages(members, names, choices.by, room) if members else ():
+            yield replace(page, fixed={"kind": kind, **page.fixed}) if kind == "bars" and of_lines else page, look
 
 
-def pages_of_winners(
-    sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool = False
-) -> Iterator[tuple[Page[maps.Cell], Look]]:
-    """The pages of maps of winners for these choices, each with its look. `as_text`: they have no shades. Raises as `pages_of`
-    does."""
+def _pages_of_winners(
+    sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool
+) -> Iterator[tuple[Page[Cell], Look]]:
+    """Pages of maps of winners."""
     metric = metric_by_name("ms")
     points, x = _placed(sources, metric, choices.x, parameters=False)
     axes = axes_of(sources)
     paired = companions(points, axes, x)
-    cells, y = maps.cells_of(sources, x, paired, choices.by)
+    cells, y = cells_of(sources, x, paired, choices.by)
     noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
-    signs = maps.SIGNS if as_text else f"{maps.SIGNS} · {maps.SHADES}"
+    signs = SIGNS if as_text else f"{SIGNS} · {SHADES}"
     text = caption(sources, points, None, [*noise, signs, *paired.values(), models_along(points, x)])
     beside = [name for name in fixed_columns(points, axes) if name not in (x, y, *paired)]
-    look = Look(metric, theme_by_name(choices.theme), sources, x, list(paired), beside, text, y)
-    look = look.of(cell.curve for cell in cells)
+    curves = frozenset(cell.curve for cell in cells)
+    theme = theme_by_name(choices.theme)
+    look = Look(choices.kind, metric, theme, sources, x, list(paired), beside, text, curves, y)
     for page in split_into_pages(cells, ["file", *beside], choices.by, MAX_BY if choices.by else MAX_PANELS):
         yield page, look
 
@@ -139,90 +138,6 @@ def _placed(
         message = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
         raise UsageError(f"{message}; choose some with --where provider=NAME")
     return points, x
-
-
-# -- a page of lines and bars
-
-
-def draw_page(page: Page[Point], look: Look, *, bars_only: bool) -> tuple[Figure, list[lines.DrawnCurve]]:
-    """A page of lines. A panel where nothing runs along x has bars, and all panels have them with `bars_only`."""
-    are_lines = [not bars_only and lines.is_line(panel.points) for panel in page.panels]
-    panels = [series_of(panel.points) for panel in page.panels]
-    of_lines = [series for series, is_line in zip(panels, are_lines, strict=True) if is_line]
-    of_bars = [series for series, is_line in zip(panels, are_lines, strict=True) if not is_line]
-    look = look if of_lines else look.by_provider()
-    columns, height, strip = grid(len(panels))[0], 0.0, 0.0
-    if of_bars:
-        bar_lists = [bars.bars_of(series, look) for series in of_bars]
-        rows = bars.BarRows.of(bar_lists, columns)
-        columns, height = rows.columns, rows.inches
-        tops = [bars.top_of(series, drawn, look) for series, drawn in zip(of_bars, bar_lists, strict=True)]
-        bar_panels = iter(zip(bar_lists, _shared([(0.0, top) for top in tops], look), strict=True))
-    ends: list[lines.End] = []
-    if of_lines:
-        height = max(height, 4.1 if columns == 1 else 3.3)
-        strip = max(map(lines.strip_of, of_lines))
-        log = any(lines.wants_log(series, look) for series in of_lines)  # the same for all panels of a page
-        edges = lines.cache_edges(of_lines, look)
-        extents = [lines.extent_of(series, look, edge, log=log) for series, edge in zip(of_lines, edges, strict=True)]
-        line_panels = iter(zip(_shared(extents, look), edges, strict=True))
-        if len(panels) == 1:
-            ends = lines.ends_of(panels[0], look, extents[0], (height - 0.75) * (1 - strip) * POINTS_PER_INCH)
-    curves = lines.curve_entries(of_lines, look) if of_lines and not ends else []
-    body = height * math.ceil(len(panels) / columns)
-    has_room = len(curves) * ENTRY_HEIGHT <= body * POINTS_PER_INCH
-    beside = (
-        bool(curves) and not of_bars and has_room and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
-    )
-    marks = lines.mark_entries(_points(of_lines), _points(of_bars), look)
-    _, provider = without_provider(series.curve for panel in of_bars for series in panel)
-    note = f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
-    figure, grid_axes = make_page(
-        len(panels),
-        columns,
-        body,
-        title_of(page.whole(look.titled)),
-        look.caption + note,
-        [[] if beside else curves, marks],
-        look.theme,
-    )
-    title_width = POINTS_PER_INCH * PAGE_WIDTHS[columns] / columns * (1 - bars.BESIDE if of_bars else 0.8)
-    drawn_curves: list[lines.DrawnCurve] = []
-    for axes, panel, series, is_line in zip(grid_axes, page.panels, panels, are_lines, strict=True):
-        where, pad = panel.where, None
-        if is_line:
-            extent, edge = next(line_panels)
-            drawn_curves += lines.draw(axes, series, look, extent, strip, panel_width(columns), edge)
-            lines.draw_ends(axes, ends, look.theme)
-        else:
-            drawn, (_, top) = next(bar_panels)
-            pad = bars.draw(axes, series, drawn, look, top, rows)
-            where = {**where, **_single_x(panel, page, look)}
-        axes.set_title(wrap(title_of(where), title_width, 12), loc="left", pad=pad)
-    if beside:
-        legend_beside(figure, curves)
-    return figure, drawn_curves
-
-
-def _points(panels: Iterable[Sequence[Series]]) -> list[Point]:
-    return [point for panel in panels for series in panel for point in series.points]
-
-
-def _single_x(panel: Panel[Point], page: Page[Point], look: Look) -> dict[str, str]:
-    """The x of bars on a page with lines, whose axis does not show it."""
-    sizes, others = ({point.x for point in points} - {None} for points in (panel.points, page.points))
-    if look.x in panel.where or len(sizes) != 1 or len(others) == 1:
-        return {}
-    return {look.x: f"{sizes.pop():g}"}
-
-
-def _shared(extents: list[tuple[float, float]], look: Look) -> list[tuple[float, float]]:
-    """The limits of panels of one kind: the same for all, unless that would press one of them flat."""
-    tops = [top for _, top in extents]
-    logarithmic = any(bottom > 0 for bottom, _ in extents)
-    if logarithmic or look.metric.lower_is_better or max(tops) > 4 * min(tops):
-        return extents
-    return [(0.0, max(tops))] * len(extents)
 
 
 # -- the caption

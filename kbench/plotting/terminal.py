@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
@@ -18,8 +18,8 @@ from kbench.plotting.bars import bars_of
 from kbench.plotting.maps import Cell
 from kbench.plotting.names import four_digits, size_text, title_of
 from kbench.plotting.pages import Look
-from kbench.plotting.points import COPY_CURVE, VALUE, Point, Series, series_of
-from kbench.plotting.results import Choices, pages_of, pages_of_winners
+from kbench.plotting.points import COPY_CURVE, VALUE, Point, Series, Value, series_of
+from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.scales import logarithmic, short, ticks, ticks_of_y
 from kbench.text.table import NO_VALUE
 from kbench.text.terminal import colours, print_paragraph, print_table, width
@@ -38,28 +38,22 @@ def print_charts(files: Sequence[Source], choices: Choices, where: str = "") -> 
     sources = load_sources(files, where)
     if choices.kind == "change":
         raise UsageError("--term cannot draw --kind change; `kbench compare` prints the changes")
-    print_panel: Callable[[Any, Look], None]
-    if choices.kind == "heatmap":
-        pages: list[Any] = list(pages_of_winners(sources, choices, as_text=True))
-        print_panel = _print_winners
-    else:
-        pages = list(pages_of(sources, choices, as_text=True))
-        print_panel = _print_bars if choices.kind == "bars" else _print_lines
-    for page, look in pages:
+    print_panel: dict[str, Callable[[Any, Look], None]] = {
+        "lines": _print_lines,
+        "bars": _print_bars,
+        "heatmap": _print_winners,
+    }
+    for page, look in pages_of(sources, choices, as_text=True):
         for panel in page.panels:
             print_paragraph(title_of({**page.whole(look.titled), **panel.where}))
-            print_panel(panel.points, look)
+            print_panel[look.kind](panel.points, look)
             print()
-    _, look = pages[-1]
     for line in look.caption.split("\n"):
         print_paragraph(line)
 
 
 def _print_lines(points: Sequence[Point], look: Look) -> None:
-    """A chart, and a table of its lines from the highest to the lowest: letter, name, last value, and what is wrong where. Bars
-    where nothing runs along x."""
-    if not lines.is_line(points):
-        return _print_bars(points, look)
+    """A chart, and a table of its lines from the highest to the lowest: letter, name, last value, and what is wrong where."""
     panel = series_of(points)
     xs = lines.sizes_of(panel)
     panel.sort(key=lambda series: -math.inf if series.last is None else series.last, reverse=True)
@@ -67,7 +61,7 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
     signs = ["=" if series.curve == COPY_CURVE else next(letters, "*") for series in panel]
     extent = lines.extent_of(panel, look, None, log=lines.wants_log(panel, look))
     print(f"{look.metric.label} by {look.x}")
-    print(_chart([_values(series, xs) for series in panel], signs, xs, extent))
+    print(_chart([series.values for series in panel], signs, xs, extent))
     rows = []
     for sign, series in zip(signs, panel, strict=True):
         name = look.names[series.curve] + (f" · {series.file}" if len(look.files) > 1 else "")
@@ -76,15 +70,8 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
     print_table(("", "provider", "last", ""), rows)
 
 
-def _values(series: Series, xs: Iterable[float]) -> dict[float, float]:
-    """The values of a series by x. A curve that lacks the parameter that runs along x has one value for all."""
-    if None in series.values:
-        return dict.fromkeys(xs, series.values[None].value)
-    return {x: value.value for x, value in series.line.items()}
-
-
 def _chart(
-    curves: Sequence[Mapping[float, float]], signs: Sequence[str], xs: Sequence[float], extent: lines.Extent
+    curves: Sequence[Mapping[float, Value]], signs: Sequence[str], xs: Sequence[float], extent: lines.Extent
 ) -> str:
     """Lines with their sign at some of their points, neighbouring lines at different ones."""
     bottom, top = extent
@@ -102,7 +89,7 @@ def _chart(
     figure.ruler("y").ticks([up(y) for y in y_ticks], [f"{y:g}" for y in y_ticks])
     figure.ruler("y").lim(up(bottom), up(top))
     every = max(math.ceil(SIGN_COLUMNS * len(xs) / width()), min(3, len(xs) // 4))
-    places = [[(across(x), up(y)) for x, y in curve.items()] for curve in curves]
+    places = [[(across(x), up(value.value)) for x, value in curve.items()] for curve in curves]
     signed = [members[place % every :: every] for place, members in enumerate(places)]
     for places_of_curves, markers in ((places, ["braille"] * len(curves)), (signed, signs)):
         for members, marker, colour in zip(places_of_curves, markers, itertools.cycle(COLOURS), strict=False):
@@ -117,11 +104,12 @@ def _notes(series: Series, look: Look) -> str:
     """What is wrong with a curve: `host-bound at N=256; unsupported at N=512, 1024, 2048, ...`"""
     flags = lines.hollow_flags(series.points)
     places: dict[str, set[float]] = defaultdict(set)
-    for point in series.points:
-        outcome = point.row.status.value if point.kind != VALUE else flags if point.hollow else ""
-        outcome = outcome if point.claimed is None else "suspect"
-        if outcome and point.x is not None:
-            places[outcome].add(point.x)
+    for x, points in series.by_x.items():
+        for point in points:
+            outcome = point.row.status.value if point.kind != VALUE else flags if point.hollow else ""
+            outcome = outcome if point.claimed is None else "suspect"
+            if outcome:
+                places[outcome].add(x)
     notes = []
     for outcome in sorted(places):
         sizes = [size_text(x) for x in sorted(places[outcome])]

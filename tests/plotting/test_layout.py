@@ -61,39 +61,26 @@ def product(m: int, k: int, mode: str = "forward", **speeds: float) -> list[Row]
     ]
 
 
-@pytest.fixture
-def mixed(draw: Draw) -> Figure:
-    """Two panels of curves and two of bars, with a long name."""
-    curves = [row for k in (4096, 14336) for m in (256, 1024, 4096) for row in product(m, k)]
-    [figure] = draw(
-        *curves, *product(4096, 4096, "backward"), *product(4096, 4096, "full"), axes=("M", "N", "K", "mode")
-    )
-    return figure
-
-
 def bar_colours(figure: Figure, panel: int) -> list[str]:
     """The colours of the bars of a panel from top to bottom."""
     return [to_hex(bar.get_facecolor()) for bar in figure.axes[panel].patches]
 
 
-def test_a_configuration_has_one_colour_in_curves_bars_and_legend(mixed: Figure) -> None:
-    handles = {
-        name: to_hex(handle.get_color())  # type: ignore[attr-defined]
-        for shown in mixed.legends
-        for name, handle in zip(legend(mixed), shown.get_lines(), strict=True)
-    }
-    lines = {to_hex(line.get_color()) for line in mixed.axes[0].lines if len(points(line)) == 3}
-    assert set(handles.values()) == lines and len(lines) == 4
-    order = ["torch-native", "torch-compile", SHORT_NAME, "triton"]  # the fastest first
-    for panel in (1, 2):
-        names = ["".join(tick.get_text().split()) for tick in mixed.axes[panel].get_yticklabels()]
-        assert names == order  # a long one is in lines
-        assert bar_colours(mixed, panel) == [handles[name] for name in order]
-
-
-def test_long_names_of_bars_leave_all_panels_their_width(mixed: Figure) -> None:
-    assert_tidy(mixed)
-    assert min(axes.get_position().width for axes in mixed.axes) > 0.2
+def test_panels_without_a_sweep_are_bars_in_a_picture_of_their_own(draw: Draw) -> None:
+    curves = [row for k in (4096, 14336) for m in (256, 1024, 4096) for row in product(m, k)]
+    rows = [*curves, *product(4096, 4096, "backward"), *product(4096, 4096, "full")]
+    lines, bars = draw(*rows, axes=("M", "N", "K", "mode"))
+    assert len(lines.axes) == len(bars.axes) == 2
+    colours = [{to_hex(line.get_color()) for line in axes.lines if len(points(line)) == 3} for axes in lines.axes]
+    assert [len(of_panel) for of_panel in colours] == [4, 4]
+    for panel in (0, 1):
+        names = ["".join(tick.get_text().split()) for tick in bars.axes[panel].get_yticklabels()]
+        assert names == ["torch-native", "torch-compile", SHORT_NAME, "triton"]  # the fastest first
+        *others, tuned, triton = bar_colours(bars, panel)
+        assert tuned == triton and len({*others, triton}) == 3  # a colour for each provider
+    for figure in (lines, bars):
+        assert_tidy(figure)
+        assert min(axes.get_position().width for axes in figure.axes) > 0.2
 
 
 @pytest.mark.parametrize("curves", [18, 40])
