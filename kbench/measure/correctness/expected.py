@@ -25,9 +25,6 @@ SAMPLED = 4096
 
 CONSTANT = "the reference returns the same for each draw of the inputs, so a constant passes"
 
-KEPT_MOST = 2**33
-"""Expected outputs of one set of inputs are not kept if they take more bytes, however much memory is free."""
-
 KEPT_SHARE, EXPECTED_SETS = 0.35, 3
 """Share of the free memory that the expected outputs of a case may take, and for how many sets of inputs there are some. kbench
 computes them once, and again for each check if they do not fit."""
@@ -48,7 +45,7 @@ ROWS_AGREE = 1e-6
 
 def keep_bytes(free_bytes: int | None) -> int:
     """How many bytes of expected outputs a worker may keep for one set of inputs. `free_bytes` is None if not known."""
-    return max(KEPT_BYTES, min(KEPT_MOST, int((free_bytes or 0) * KEPT_SHARE) // EXPECTED_SETS))
+    return max(KEPT_BYTES, int((free_bytes or 0) * KEPT_SHARE) // EXPECTED_SETS)
 
 
 def slice_elements(largest: int) -> int:
