@@ -58,6 +58,11 @@ SHORT_OR_BETWEEN = (1, 64, 768, 2880, 3584, 7168)
 NORM_SHAPES_ELSEWHERE = [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (1024, 65536)]
 
 
+SIZES = ("BLOCK", "PIECES", "HELD", "PART", "WIDTH", "STEP", "POLICY", "num_warps")
+"""Settings of launches that are the same program with more or fewer elements. That with the most a thread needs the most
+registers: it is compiled for all of them."""
+
+
 class Chosen(NamedTuple):
     """A launch that a provider chooses for its tensors. `wide`: whether 16-byte accesses are due, as rows consist of whole
     vectors."""
@@ -77,6 +82,13 @@ class Build(NamedTuple):
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
     wide: bool
+
+    @property
+    def held(self) -> float:
+        """Elements of a row that a warp holds at once."""
+        pieces = max(self.keywords.get(name, 1) for name in ("PIECES", "HELD"))
+        elements = self.keywords["BLOCK"] * max(1, pieces) * self.keywords.get("ROWS", 1)
+        return elements / self.keywords.get("num_warps", 4)
 
 
 def tensor(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -142,7 +154,7 @@ def of_norms(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
         if M > 512 and (N == 4096 or N >= 8192):
             names.append("rmsnorm")
         for name in names:
-            one_form = name == "rmsnorm" or N in SHORT_OR_BETWEEN
+            one_form = name != "layernorm" or N in SHORT_OR_BETWEEN
             for weights in (dtype,) if one_form else dict.fromkeys((dtype, torch.float32)):
                 yield from of_norm(name, tensor(M, N, dtype=dtype), tensor(N, dtype=weights))
 
@@ -163,7 +175,7 @@ def of_norm(name: str, x: Tensor, weight: Tensor) -> Iterator[Chosen]:
 
 
 def builds() -> dict[str, Build]:
-    """Every launch that differs from others in more than the sizes of the matrix."""
+    """Every launch that differs from others in more than its sizes and those of the matrix."""
     softmax.FIXED_PROGRAMS = {"meta": 1}
     different: dict[str, Build] = {}
     for target, processors in DEVICES.items():
@@ -174,13 +186,9 @@ def builds() -> dict[str, Build]:
                 for chosen in launches(target, dtype):
                     build = build_of(chosen, dtype, target, processors)
                     types = [x if x is None else x.dtype for x in chosen.tensors]
-                    aligned = [
-                        number % 16 == 0
-                        for number, parameter in zip(build.arguments, build.kernel.params, strict=False)
-                        if isinstance(number, int) and not parameter.do_not_specialize
-                    ]
-                    settings = sorted(build.keywords.items())
-                    different[repr((build.kernel.__name__, target, types, aligned, settings))] = build
+                    form = sorted(setting for setting in build.keywords.items() if setting[0] not in SIZES)
+                    key = repr((build.kernel.__name__, target, types, build.wide, form))
+                    different[key] = max(build, different.get(key, build), key=lambda build: build.held)
     of_target = {build.name: build for build in different.values()}
     products = (*of_matmul(), *of_grouped_matmul(), *of_attention())
     return of_target | {build.name: build for build in products}
