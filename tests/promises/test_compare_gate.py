@@ -248,7 +248,7 @@ def test_git_bisect_finds_the_commit_with_the_command_of_the_docs(
     page = (ROOT / "docs" / "comparing.md").read_text()
     start, run = re.findall(r"^git bisect (?:start|run) .*", page, re.MULTILINE)
     run = run.replace("--only triton --set N=4096", "--only mine --set N=400000").replace(
-        "--fail-on", "--budget 15s --margin 20% --fail-on"
+        "--fail-on", "--budget 10s --margin 20% --fail-on"
     )
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 

@@ -1,8 +1,9 @@
 """What `kbench judge` must accept and what it must not, by name.
 
 tests/corpus has 20 candidates that are right and 20 with an honest mistake, tests/cheats has 20 cheats. Without a choice, one
-seed, few random shapes, no candidate that imports torch's compiler, and test_judge judges all cheats. KBENCH_CORPUS_SEEDS=1,2,3
-judges all sixty, with each of these seeds and with as many random shapes as for a user.
+seed, few random shapes, and no candidate that imports torch's compiler; those of softmax are judged, and the others are checked
+as `kbench judge` does first; and test_judge judges all cheats. KBENCH_CORPUS_SEEDS=1,2,3 judges all sixty, with each of these
+seeds and with as many random shapes as for a user.
 """
 
 from __future__ import annotations
@@ -66,12 +67,16 @@ def test_no_right_candidate_is_rejected_and_no_wrong_one_is_accepted(
     write("judged.py", LOADED.replace("@PATHS@", repr([str(right), str(wrong)])))
     write("sweep.yaml", f"{{operator: {operator}, providers: [torch-native], sweep: {SWEEPS[operator]}}}")
     chosen = [name for file in (right, wrong) for name in candidates(file) if name not in LEFT_OUT]
-    shapes = 20 if CHOSEN_SEEDS else 2
-    options = (*QUICK, "--shapes", shapes, "--seed", seed, "--provider", ",".join(chosen), "--json")
-    judged = verdicts(kbench("judge", "judged.py", "--against", "sweep.yaml", *options))
+    if CHOSEN_SEEDS or operator == "softmax":
+        options = ("--shapes", 20 if CHOSEN_SEEDS else 2, "--seed", seed, "--provider", ",".join(chosen))
+        ended = kbench("judge", "judged.py", "--against", "sweep.yaml", *QUICK, *options, "--json")
+    else:
+        options = ("--plugin", "judged.py", "--only", ",".join(chosen), "--set", f"seed={seed}", "--all")
+        ended = kbench("check", "sweep.yaml", *options, "--json")
+    judged = verdicts(ended)
     assert sorted(judged) == sorted(chosen)
     rejections = {
-        name: judged[name]["failures"] + judged[name]["doubts"]
+        name: judged[name]["failures"] + judged[name].get("doubts", [])
         for name in candidates(right)
         if name in judged and judged[name]["verdict"] != "pass"
     }

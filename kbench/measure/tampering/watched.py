@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from inspect import isroutine
+from itertools import compress, repeat
+from operator import is_not
 from pkgutil import resolve_name
 from types import FunctionType
 from typing import Any, TextIO
@@ -33,55 +36,70 @@ WATCHED = (
 )
 """Functions, and modules and classes of which all functions are meant. One that is not installed is left out."""
 
-MADE_ANEW = "torch.manual_seed", "manual_seed"
+MADE_ANEW = "torch.manual_seed"
 """torch itself replaces this function when it compiles for the first time."""
 
 STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """An object, or the dictionary of a module or of providers, and what it had by name. `label` says what a name is."""
+
+    owner: Any
+    values: dict[str, Any]
+    label: str = "{}"
+
+    def put_back(self) -> list[str]:
+        """Put back what was replaced. Returns the labels. It runs after each step, for thousands of names: without a loop in
+        Python unless something was replaced."""
+        names, owner = self.values, self.owner
+        present = map(owner.get, names) if isinstance(owner, dict) else map(getattr, repeat(owner), names, repeat(None))
+        replaced = list(compress(names, map(is_not, present, names.values())))
+        for name in replaced:
+            if isinstance(owner, dict):
+                owner[name] = names[name]
+            else:
+                setattr(owner, name, names[name])
+        return [self.label.format(name) for name in replaced]
 
 
 class WatchedFunctions:
     """The functions of WATCHED as they are now, and what operators consist of."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, str], tuple[Any, Any]] = {}  # by label and name: the owner, an object or a dict
+        self._watched: dict[str, Watched] = {}  # watched again, something has new values
         for path in WATCHED:
             with suppress(ImportError, AttributeError):
                 self._watch(path, resolve_name(path))
-        self._values.pop(MADE_ANEW)
 
     def _watch(self, path: str, watched: Any) -> None:
         if isroutine(watched):
-            owner, _, name = path.rpartition(".")
-            self._values[path, name] = resolve_name(owner), watched
+            module, _, name = path.rpartition(".")
+            self._watched[path] = Watched(resolve_name(module), {name: watched}, f"{module}.{{}}")
             if isinstance(watched, FunctionType):
-                self._values[path, "__code__"] = watched, watched.__code__
+                self._watched[f"{path}.__code__"] = Watched(watched, {"__code__": watched.__code__}, path)
             return
-        for name in dir(watched) if isinstance(watched, type) else tuple(vars(watched)):
-            value = getattr(watched, name)
-            # a method of a metaclass is another object each time
-            if isroutine(value) and getattr(watched, name) is value:
-                self._values[f"{path}.{name}", name] = watched, value
+        names = dir(watched) if isinstance(watched, type) else tuple(vars(watched))
+        values = {name: getattr(watched, name) for name in names if f"{path}.{name}" != MADE_ANEW}
+        # a method of a metaclass is another object each time
+        routines = {
+            name: value for name, value in values.items() if isroutine(value) and getattr(watched, name) is value
+        }
+        owner = watched if isinstance(watched, type) else vars(watched)
+        self._watched[path] = Watched(owner, routines, f"{path}.{{}}")
 
     def watch_operator(self, operator: Operator) -> None:
         """Watch the fields of an operator, such as its reference, and its present providers. New ones may be added."""
         label = f"operator {operator.name}"
-        for name, value in vars(operator).items():
-            self._values[f"{label}.{name}", name] = operator, value
-        for name, provider in operator.providers.items():
-            self._values[f"{label}, provider {name}", name] = operator.providers, provider
+        self._watched[label] = Watched(operator, dict(vars(operator)), f"{label}.{{}}")
+        self._watched[f"{label}, providers"] = Watched(
+            operator.providers, dict(operator.providers), f"{label}, provider {{}}"
+        )
 
     def put_back(self) -> list[str]:
         """Put everything back that was replaced since it was watched. Returns the labels."""
-        replaced = []
-        for (label, name), (owner, value) in self._values.items():
-            if isinstance(owner, dict):
-                if owner.get(name) is not value:
-                    owner[name] = value
-                    replaced.append(label)
-            elif getattr(owner, name, None) is not value:
-                setattr(owner, name, value)
-                replaced.append(label)
-        return replaced
+        return [label for watched in self._watched.values() for label in watched.put_back()]
 
 
 class StandardStreams:
