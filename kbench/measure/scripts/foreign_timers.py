@@ -101,12 +101,13 @@ def do_bench(
     return_mode: str = "mean",
     *,
     method: Method = "events",
+    provider: str = "",
     **others: Any,
 ) -> Any:
     """`triton.testing.do_bench` and what is like it. `others` are arguments of other versions."""
     if return_mode not in RETURN_MODES:
         raise ValueError(f"do_bench has no return_mode {return_mode!r}; the modes are {', '.join(RETURN_MODES)}")
-    timing = measure(BenchCall(fn, place, warmup, rep, tuple(grad_to_none or ()), method))
+    timing = measure(BenchCall(fn, place, warmup, rep, tuple(grad_to_none or ()), method, provider))
     return _statistic(return_mode, timing) if quantiles is None else _quantiles(quantiles, timing)
 
 
@@ -228,7 +229,17 @@ def _helion(
 def _helion_interleaved(
     measure: Measuring, place: str, fns: Sequence[Callable[[], Any]], default_cudagraph: bool = False, **others: Any
 ) -> list[float]:
-    return [_helion(measure, place, fn, default_cudagraph) for fn in fns]
+    """The functions do the same work. Those of one name, such as Helion's `add` and torch's, are numbered."""
+    from kbench.measure.scripts.closures import label_of  # which imports torch
+
+    labels = [label_of(fn) for fn in fns]
+    providers = [
+        f"{place} {label} {number}" if labels.count(label) > 1 else "" for number, label in enumerate(labels, 1)
+    ]
+    return [
+        _helion(measure, place, fn, default_cudagraph, provider=provider)
+        for fn, provider in zip(fns, providers, strict=True)
+    ]
 
 
 Answer = Callable[..., Any]
