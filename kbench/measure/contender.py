@@ -47,7 +47,7 @@ class Precision:
         return self.scatter <= max(math.log1p(limit), self.rounding)
 
 
-@dataclass
+@dataclass(eq=False)
 class Contender:
     """What is known so far of one future row. A contender runs until it has a status.
 

@@ -90,10 +90,12 @@ def preparer_of(definition: Definition, provider: Provider, params: Mapping[str,
     if case.mode == FORWARD:
         return partial(_prepare_forward, definition, provider, forward)
     arguments = [*(f"d_{name}" for name in operator.output_gradients(case)), *operator.inputs]
-    if case.mode == FULL and provider.full:
-        both_passes = provider.full.bind(case, params)
+    if case.mode == FULL and (full := provider.full):
+        count, both_passes = len(operator.inputs), full.bind(case, params)
         _check_arguments(both_passes, arguments)
-        return partial(_prepare_both, definition, both_passes, provider.full.mutates)
+        return lambda inputs, shapes: _gradient_call(
+            definition, partial(both_passes, *inputs[count:], *inputs[:count]), full.mutates, inputs
+        )
     kernel = None
     saves = provider.bind_saves(case, params)
     if provider.backward:
@@ -216,13 +218,9 @@ def _prepare_autograd(
     def full() -> tuple[Any, ...]:
         with torch.enable_grad():
             returned = forward(*named_leaves.values())
-        return (returned, gradients(_differentiable(definition, returned, received), named_leaves))
+        return returned, gradients(_differentiable(definition, returned, received), named_leaves)
 
-    def deliver(returned: Any) -> Sequence[Any]:
-        outputs = [x.detach() if isinstance(x, Tensor) else x for x in _several(tuple(operator.outputs), returned[0])]
-        return [*outputs, *returned[1]]
-
-    return Call(full, deliver)
+    return _gradient_call(definition, full, {}, inputs)
 
 
 def _differentiable(definition: Definition, returned: Any, received: Sequence[Tensor]) -> list[Tensor]:
@@ -258,7 +256,6 @@ def _prepare_kernel(
     """Calls a backward kernel. The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
     operator, count = definition.operator, len(definition.operator.inputs)
     forward_inputs, received, outputs = inputs[:count], inputs[count:], tuple(operator.outputs)
-    mutates, placed, deliver_gradients = _gradient_places(definition, holds, inputs)
 
     def passed_forward() -> tuple[Any, tuple[Any, ...]]:
         """What the forward function returns, and the arguments that the kernel gets from it: none, or what it saves."""
@@ -286,50 +283,36 @@ def _prepare_kernel(
         for name, x, writes in zip(definition.input_names, forward_inputs, before, strict=False):
             if callable(saves) and count_writes(x) != writes:
                 raise Misdelivery(f"the function given as saves= changed its input {name} in place; work on a copy")
-        return Call(
-            partial(kernel, *received, *forward_inputs, *saved), deliver_gradients, mutates, tuple(placed.values())
-        )
+        return _gradient_call(definition, partial(kernel, *received, *forward_inputs, *saved), holds, inputs)
 
     def full() -> tuple[Any, Any]:
         returned, saved = passed_forward()
         return returned, kernel(*received, *forward_inputs, *saved)
 
-    def deliver(returned: Any) -> Sequence[Any]:
-        return [*_several(outputs, returned[0]), *deliver_gradients(returned[1])]
-
-    return Call(full, deliver, mutates, tuple(placed.values()))
+    return _gradient_call(definition, full, holds, inputs)
 
 
-def _prepare_both(
-    definition: Definition,
-    both_passes: Callable[..., Any],
-    holds: Mapping[str, str],
-    inputs: Sequence[Tensor],
-    shapes: Shapes,
+def _gradient_call(
+    definition: Definition, run: Callable[[], Any], holds: Mapping[str, str], inputs: Sequence[Tensor]
 ) -> Call:
-    """Calls a function that computes the outputs and the gradients."""
-    count = len(definition.operator.inputs)
-    mutates, placed, deliver_gradients = _gradient_places(definition, holds, inputs)
-
-    def deliver(returned: Any) -> Sequence[Any]:
-        passes = values_of(returned)
-        if len(passes) != 2:
-            raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
-        return [*_several(tuple(definition.operator.outputs), passes[0]), *deliver_gradients(passes[1])]
-
-    return Call(partial(both_passes, *inputs[count:], *inputs[:count]), deliver, mutates, tuple(placed.values()))
-
-
-def _gradient_places(
-    definition: Definition, holds: Mapping[str, str], inputs: Sequence[Tensor]
-) -> tuple[dict[str, str], dict[str, Tensor], Callable[[Any], Sequence[Any]]]:
-    """The tensors that hold a gradient after a call: their names with the gradient, and themselves by the gradient's name. And
-    the function that makes the gradients, in order, of what a kernel returned."""
+    """A call that returns the gradients or, in mode `full`, the outputs and the gradients. `holds` names the tensors that hold
+    the gradient of an input afterwards."""
     by_name = dict(zip(definition.input_names, inputs, strict=True))
     mutates = {name: f"gradient of {gradient}" for name, gradient in holds.items()}
     placed = {gradient: by_name[name] for name, gradient in mutates.items()}
     gradients = [f"gradient of {name}" for name in definition.operator.gradients]
-    return mutates, placed, partial(_with_placed, gradients, placed)
+
+    def deliver(returned: Any) -> Sequence[Any]:
+        if definition.case.mode == BACKWARD:
+            return _with_placed(gradients, placed, returned)
+        passes = values_of(returned)
+        if len(passes) != 2:
+            raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
+        outputs = _several(tuple(definition.operator.outputs), passes[0])
+        outputs = [x.detach() if isinstance(x, Tensor) else x for x in outputs]
+        return [*outputs, *_with_placed(gradients, placed, passes[1])]
+
+    return Call(run, deliver, mutates, tuple(placed.values()))
 
 
 def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) -> Sequence[Any]:

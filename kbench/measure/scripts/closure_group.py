@@ -91,13 +91,13 @@ class ClosureGroup(Experiment):
     @property
     def baseline(self) -> Closure | None:
         """The closure of the first line of a plot."""
-        first = [closure for closure in self.closures if closure.contender.index == 0 and not self.alone]
+        first = [closure for closure in self.closures if closure.index == 0 and not self.alone]
         return first[0] if first else None
 
     @property
     def contenders(self) -> list[Contender]:
         """Those of the closures, and of the lines that ended before they had one."""
-        return [*(closure.contender for closure in self.closures), *self.ended]
+        return [*self.closures, *self.ended]
 
     # -- building
 
@@ -111,7 +111,7 @@ class ClosureGroup(Experiment):
             raise
 
     def _prepare(self, closure: Closure) -> None:
-        call, contender = closure.call, closure.contender
+        call = closure.call
         held, _ = held_by(call.fn)
         if held:
             closure.dtype = max(held, key=lambda x: x.numel() * x.element_size()).dtype
@@ -121,40 +121,39 @@ class ClosureGroup(Experiment):
         start = time.perf_counter_ns()
         returned = call.fn()
         self.device.synchronize()
-        contender.build_ms = (time.perf_counter_ns() - start) / 1e6
+        closure.build_ms = (time.perf_counter_ns() - start) / 1e6
         closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held)
         closure.tensor_bytes = tensor_bytes(call.fn, returned)
         del returned
         if interpreted():
-            closure.own_ms = contender.build_ms
-            contender.end(Status.UNSUPPORTED, INTERPRETED)
+            closure.own_ms = closure.build_ms
+            closure.end(Status.UNSUPPORTED, INTERPRETED)
             return
         if call.method != "kernels":
             closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
-        with compiled_parts() as contender.compiled:
+        with compiled_parts() as closure.compiled:
             closure.noticed, closure.kernels = observe(call.fn, held, self.device)
         tensors = closure.output or held
         if self._launches_nothing(closure) and tensors and all(x.device.type == "cpu" for x in tensors):
             closure.own_ms = closure.script_ms
-            contender.end(Status.UNSUPPORTED, ON_HOST)
+            closure.end(Status.UNSUPPORTED, ON_HOST)
             return
-        contender.launch_ms = measure_launch_ms(call.fn, self.device)
+        closure.launch_ms = measure_launch_ms(call.fn, self.device)
         before = call.clear_gradients if call.grad_to_none else None
-        sample = self.timer.ready([call.fn], contender.launch_ms, before)
+        sample = self.timer.ready([call.fn], closure.launch_ms, before)
         limit_s = self.settings.timeout_s
-        contender.sample = lambda warmup_ms, rep_ms: closure.run(partial(sample, warmup_ms, rep_ms), limit_s)
-        contender.calls = [Call(partial(closure.run, call.fn, limit_s))]
+        closure.sample = lambda warmup_ms, rep_ms: closure.run(partial(sample, warmup_ms, rep_ms), limit_s)
+        closure.calls = [Call(partial(closure.run, call.fn, limit_s))]
 
     # -- timing
 
     def time_all(self, case: Case) -> None:
         """Time the closures that run, and the baseline once more."""
-        contenders = [closure.contender for closure in self.closures if closure.contender.running]
-        baseline = self.baseline.contender if self.baseline else None
+        closures, baseline = [closure for closure in self.closures if closure.running], self.baseline
         if baseline and baseline.running:
             self._repeat.append(repeat(0, baseline))
-        self._time(case, [*contenders, *self._repeat], baseline)
+        self._time(case, [*closures, *self._repeat], baseline)
 
     def _time(self, case: Case, contenders: list[Contender], baseline: Contender | None) -> None:
         if contenders:
@@ -177,7 +176,7 @@ class ClosureGroup(Experiment):
         """Have the rows of a closure show the time of one of so many equal parts."""
         closure.units = units
         closure.script_ms = closure.script_ms and closure.script_ms / units
-        for contender in (closure.contender, *(self._repeat if closure is self.baseline else [])):
+        for contender in (closure, *(self._repeat if closure is self.baseline else [])):
             contender.rounds = [[ms / units for ms in samples] for samples in contender.rounds]
             contender.gaps_ms = [ms / units for ms in contender.gaps_ms]
             contender.launch_ms = contender.launch_ms and contender.launch_ms / units
@@ -192,8 +191,8 @@ class ClosureGroup(Experiment):
         call_bytes = count if unit == "bytes" else 0
         flops = count if unit == "flops" else None
         for closure in self.closures:
-            if closure.work and closure.work[0] == "bytes" and closure.contender.running:
-                closure.contender.moved_bytes = closure.work[1]
+            if closure.work and closure.work[0] == "bytes" and closure.running:
+                closure.moved_bytes = closure.work[1]
         timed = any(contender.rounds for contender in contenders)
         controls = self._controls(case, call_bytes) if timed else []
         if timed and not self.alone:
@@ -214,7 +213,7 @@ class ClosureGroup(Experiment):
                 row.sol = row.sol if flops else None
         row_of = dict(zip((contender.index for contender in contenders), rows, strict=False))
         for closure in self.closures:
-            row = row_of[closure.contender.index]
+            row = row_of[closure.index]
             if baseline and closure is not baseline and not closure.error and not baseline.error:
                 row.agreement = agreement(closure.output, baseline.output)
             row.noticed = ";".join(self._noticed(closure, baseline))
@@ -246,5 +245,5 @@ class ClosureGroup(Experiment):
         for rival in earlier:
             same = closure.kernels and rival.kernels == closure.kernels
             if same and rival.dtype == closure.dtype:  # a Triton kernel has one name for all dtypes
-                yield f"{Noticed.SAME_AS} {rival.contender.configuration_name}"
+                yield f"{Noticed.SAME_AS} {rival.configuration_name}"
                 return

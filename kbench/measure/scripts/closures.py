@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,10 +28,12 @@ InThread = Callable[[Callable[[], Any], float], Any]
 """Has something done in the thread of a closure, within a limit in s."""
 
 
-@dataclass(eq=False)
-class Closure:
-    """A closure of a contender, and what is known of it beside its time.
+@dataclass(eq=False, kw_only=True)
+class Closure(Contender):
+    """A contender that is a closure of a script, and what is known of it beside its time.
 
+    call          of the script's timer, which it has as soon as its line makes one
+    run           has something done in its thread
     error         what it raised
     output        copies of the tensors that its first call returned; None if it returned something else
     reuses        a tensor that it returned lies in memory that existed before the call
@@ -46,8 +48,7 @@ class Closure:
     work          what the script counts as its work
     """
 
-    call: BenchCall
-    contender: Contender
+    call: BenchCall = field(init=False)
     run: InThread
     error: BaseException | None = None
     output: list[Tensor] | None = None
@@ -64,12 +65,11 @@ class Closure:
     @property
     def answer(self) -> Timing | BaseException:
         """What the script gets for it: its time, or what to raise."""
-        contender = self.contender
         if self.own_ms is not None:
             return Timing.of([self.own_ms])
-        if contender.rounds:
-            return Timing(time_of(contender), [ms for samples in contender.rounds for ms in samples])
-        return self.error or RuntimeError(contender.reason)
+        if self.rounds:
+            return Timing(time_of(self), [ms for samples in self.rounds for ms in samples])
+        return self.error or RuntimeError(self.reason)
 
 
 def place_of_closure(closure: Callable[..., Any]) -> str:

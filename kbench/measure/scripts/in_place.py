@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from kbench.measure.contender import Contender
 from kbench.measure.scripts import foreign_timers
 from kbench.measure.scripts.closure_group import ClosureGroup, time_plainly
 from kbench.measure.scripts.closures import Closure, label_of, place_of_closure
@@ -52,16 +51,17 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
     """The time of a call outside of all plots. Raises what the call raises; its row has the reason."""
     place, label = place_of_closure(call.fn) or call.place, label_of(call.fn)
     named = word(call.provider, {}) if call.provider else ""
-    contender = Contender(0, named or (f"{place} {word(label, {})}" if label else place), {})
-    closure = Closure(call, contender, lambda work, limit_s: work())
+    name = named or (f"{place} {word(label, {})}" if label else place)
+    closure = Closure(0, name, {}, run=lambda work, limit_s: work())
+    closure.call = call
     limits = {"build_timeout_s": LIMIT_S, "timeout_s": LIMIT_S}
     sampling = {"rounds": ROUNDS, "warmup_ms": call.warmup_ms, "rep_ms": max(call.rep_ms, 1.0) / ROUNDS}
     group = ClosureGroup(session, session.settings.model_copy(update=limits | sampling), alone=True)
     words = {column: word(text, {}) for column, text in call.words.items()}
-    same_calls = (contender.name, *words.values())
+    same_calls = (name, *words.values())
     case = Case(session.calls_name, {**words, CALL_ORDER: session.orders[same_calls] + 1}, "float32")
     try:
-        with group.steps.step(contender, "build", LIMIT_S):
+        with group.steps.step(closure, "build", LIMIT_S):
             group.prepare(closure)
         dtype = dtype_of(closure.dtype or torch.get_default_dtype()) or "float32"
         case = Case(case.operator, case.axes, dtype)

@@ -207,27 +207,27 @@ class PointRun:
         """Let a line go on to its next closure, and prepare that. Returns whether there is one."""
         number, limit_s = len(self.groups), group.settings.build_timeout_s
         last, line.closure = line.closure, None
-        contender = Contender(line.index, line.name, {CALL: number})
-        with group.steps.step(contender, "build", limit_s):
+        closure = Closure(line.index, line.name, {CALL: number}, run=line.run)
+        with group.steps.step(closure, "build", limit_s):
             if last is None:
                 call = line.begin(limit_s)
             else:
-                last.contender.let_go()
+                last.let_go()
                 call = line.go_on(last.answer, limit_s)
             if call is not None:
-                line.closure = Closure(call, contender, line.run)
-                group.prepare(line.closure)
+                line.closure, closure.call = closure, call
+                group.prepare(closure)
         if line.closure is not None:
             return True
-        if not contender.running:
+        if not closure.running:
             self.returned[line.name] = _without_numbers(self.plot.last)
-            if last is None or last.contender.running:  # otherwise its row has the reason
-                group.ended.append(contender)
+            if last is None or last.running:  # otherwise its row has the reason
+                group.ended.append(closure)
             return False
         self.returned[line.name] = self.plot.last = line.returned
         if last is None:
-            contender.end(Status.UNSUPPORTED, NO_CALL)
-            group.ended.append(contender)
+            closure.end(Status.UNSUPPORTED, NO_CALL)
+            group.ended.append(closure)
         return False
 
     def _count_work(self) -> None:
@@ -235,9 +235,9 @@ class PointRun:
         labels, (group, *others) = self.plot.labels, self.groups
         several = {contender.index for other in others for contender in other.contenders}
         reported = {
-            closure: (self.returned[closure.contender.name], closure.answer.ms)
+            closure: (self.returned[closure.name], closure.answer.ms)
             for closure in group.closures
-            if isinstance(closure.answer, Timing) and closure.contender.index not in several
+            if isinstance(closure.answer, Timing) and closure.index not in several
         }
         counts = [
             divided_by(value, ms, _repetitions(closure.kernels or ()), *labels)
