@@ -535,6 +535,13 @@ class LineDone:
 
 
 @dataclass(frozen=True)
+class Noted:
+    """What the user should know of a script."""
+
+    line: str
+
+
+@dataclass(frozen=True)
 class Fault:
     """A function of the operator, or a script, cannot be measured: `what` is wrong with it, at `where`."""
 
@@ -576,6 +583,7 @@ Message = (
     | DeviceFailed
     | PointBegun
     | LineDone
+    | Noted
     | Fault
     | RequestDone
 )

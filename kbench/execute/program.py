@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from kbench.protocol import (
     Fault,
     LineDone,
     Message,
+    Noted,
     PointBegun,
     ProtocolError,
     Rows,
@@ -72,20 +73,31 @@ MOST_STARTS = 10
 """How often a script is started before it is given up. It is started again after a line that ended its process."""
 
 
-@dataclass
 class ProgramRun:
-    """What has become of a script or a program.
+    """A run of a script or a program.
+
+    It writes rows to the file of their plot, or of their program. Rows with other axes, or words where others have numbers, get
+    a file of their own. A file and its environment file are made when there is a first row. `entries` go into the environment
+    files.
 
     results      one for each plot, and one for the calls of do_bench outside of all plots
     code         its exit code; if a signal has ended it, that with a minus
     interrupted  by Ctrl-C or a signal
     fault        what was wrong with a script
+    session      that of all rows; without it each process is a session
     """
 
-    results: list[RunResult] = field(default_factory=list)
-    code: int = 0
-    interrupted: bool = False
-    fault: Fault | None = None
+    def __init__(
+        self, name: str, out: Path, note: Callable[[str], None], entries: Mapping[str, Any] | None = None
+    ) -> None:
+        self.name, self.note = name, note
+        self.results: list[RunResult] = []
+        self.code, self.interrupted = 0, False
+        self.fault: Fault | None = None
+        self.session: int | None = None
+        self._out, self._entries = out, dict(entries or {})
+        self._writers: dict[tuple[object, ...], tuple[Writer, EnvironmentRecord, RunResult]] = {}
+        check_writable(out / f"{name}.csv")
 
     @property
     def rows(self) -> list[Row]:
@@ -100,6 +112,45 @@ class ProgramRun:
             return self.code if self.code > 0 else 128 - self.code
         measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
         return ExitStatus.OK if measured else ExitStatus.NOTHING
+
+    def add(self, rows: Sequence[Row], process: _Process, baseline: str = "") -> None:
+        """Write the rows of a case, which this process has measured. `baseline` is a name."""
+        operator, axes = rows[0].case.operator, rows[0].case.axes
+        key = operator, *((name, type(value)) for name, value in axes.items())
+        if key not in self._writers:
+            path = self._free_path(operator)
+            writer = Writer(path, tuple(axes))
+            writer.note = self.note
+            entries = self._entries | ({"baseline": baseline} if baseline else {})
+            described = describe_command(process.machine, self._out, **entries)
+            record = EnvironmentRecord(described, writer.write_environment)
+            result = RunResult(path, moved=writer.moved, baseline=baseline or None)
+            self._writers[key] = writer, record, result
+            self.results.append(result)
+        writer, record, result = self._writers[key]
+        session = process.number if self.session is None else self.session
+        named = [replace(row, session=session, env_id=record.add_machine(process.machine)) for row in rows]
+        writer.write(named)
+        result.rows += named
+
+    def _free_path(self, operator: str) -> Path:
+        """A file that has no other rows of this program: `softmax.csv`, `softmax-2.csv`."""
+        paths, number = {result.csv for result in self.results}, 1
+        path = self._out / f"{operator}.csv"
+        while path in paths:
+            number += 1
+            path = self._out / f"{operator}-{number}.csv"
+        return path
+
+    def note_hand_timing(self, program: Path | None) -> None:
+        """Say where a program that ran to its end and measured nothing times calls by hand."""
+        silent = not (self.results or self.code or self.interrupted)
+        if program and silent and (sentence := first_hand_timing(program)):
+            self.note(sentence)
+
+    def finish(self) -> None:
+        for _, record, _ in self._writers.values():
+            record.finish(interrupted=self.interrupted)
 
 
 def program_name(command: Sequence[str]) -> str:
@@ -122,12 +173,12 @@ def _main_file(command: Sequence[str]) -> Path | None:
 
 def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) -> ProgramRun:
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
-    written = _Written(program_name(command), out, note)
-    with _watched(written) as program:
+    run = ProgramRun(program_name(command), out, note)
+    with _watched(run) as program:
         for row, process in program.run_to_end(command):
-            written.add([row], process)
-    written.note_hand_timing(_main_file(command))
-    return written.run
+            run.add([row], process)
+    run.note_hand_timing(_main_file(command))
+    return run
 
 
 def run_script(
@@ -137,10 +188,10 @@ def run_script(
     again, and gets for the lines that are measured what they have returned before. Raises ResultsError, and ConfigError for a
     script that cannot be measured."""
     entries = {"config": {"path": str(script), "source": str(script.absolute())}, "measure": dict(settings)}
-    written = _Written(script.stem, out, note, entries)
+    run = ProgramRun(script.stem, out, note, entries)
     for session in range(int(settings.get("sessions", 1))):
-        written.session = session
-        with _watched(written, silence_limit_s=SILENCE_LIMIT_S) as program:
+        run.session = session
+        with _watched(run, silence_limit_s=SILENCE_LIMIT_S) as program:
             program.environment |= {SETTINGS: json.dumps(dict(settings)), SESSION: str(session)}
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(script), *arguments]
             for start in range(1, MOST_STARTS + 1):
@@ -151,19 +202,19 @@ def run_script(
                         again = f"{where}; starting the script again without this line"
                     else:  # a child would not go on where it has ended, so a new start is of no use
                         note(f"{where}; the script is not started again")
-                        written.add([row], process)
+                        run.add([row], process)
                 if not again:
                     break
                 note(again)
-        if written.run.interrupted or written.run.code:
+        if run.interrupted or run.code:
             break
-    if written.run.code and not written.run.fault and not written.run.interrupted:
-        written.run.fault = Fault(str(script), end_of(written.run.code))
-    written.note_hand_timing(script)
-    fault = written.run.fault
-    if fault and not written.run.results:
+    if run.code and not run.fault and not run.interrupted:
+        run.fault = Fault(str(script), end_of(run.code))
+    run.note_hand_timing(script)
+    fault = run.fault
+    if fault and not run.results:
         raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
-    return written.run
+    return run
 
 
 def _environment(messages: Path, name: str) -> dict[str, str]:
@@ -175,13 +226,13 @@ def _environment(messages: Path, name: str) -> dict[str, str]:
 
 
 @contextmanager
-def _watched(written: _Written, silence_limit_s: float | None = None) -> Iterator[_Program]:
+def _watched(run: ProgramRun, silence_limit_s: float | None = None) -> Iterator[_Program]:
     """A program to run, once or again and again. At the end all that it has measured is written."""
     with tempfile.TemporaryDirectory(prefix="kbench-") as folder, interrupts.noted() as signals:
         messages = Path(folder) / "messages"
         messages.touch()
-        yield _Program(messages, written, signals, silence_limit_s)
-        written.finish()
+        yield _Program(messages, run, signals, silence_limit_s)
+        run.finish()
 
 
 @dataclass
@@ -216,21 +267,20 @@ class _Process:
 class _Program:
     """Runs a command, and reads the messages of its processes."""
 
-    def __init__(
-        self, messages: Path, written: _Written, signals: Sequence[int], silence_limit_s: float | None
-    ) -> None:
-        self._messages, self._written, self._signals = messages, written, signals
+    def __init__(self, messages: Path, run: ProgramRun, signals: Sequence[int], silence_limit_s: float | None) -> None:
+        self._messages, self._run, self._signals = messages, run, signals
         self._silence_limit_s = silence_limit_s
         self._processes: dict[str, _Process] = {}
-        self.environment = _environment(messages, written.name)
+        self.environment = _environment(messages, run.name)
         self.own: _Process | None = None  # that of the command itself, if it measures
+        self._noted: set[str] = set()
         self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
 
     def run_to_end(self, command: Sequence[str]) -> list[tuple[Row, _Process]]:
         """Run it to its end. Returns the rows of the lines of plots in which its processes have ended, and tells the next
         processes of them."""
-        run = self._written.run
+        run = self._run
         run.fault = None
         self._processes, self._heard = {}, time.monotonic()
         process = _start(command, self.environment)
@@ -286,13 +336,17 @@ class _Program:
             try:
                 message = decode(line, pid)
             except ProtocolError as error:
-                self._written.note(f"a message of process {pid} cannot be read, and its rows are lost: {error}")
+                self._run.note(f"a message of process {pid} cannot be read, and its rows are lost: {error}")
                 continue
             self._heard = time.monotonic()
             if isinstance(message, Catalog):
                 self._processes[pid] = _Process(len(self._processes), message.machine, _process_of(int(pid)))
             elif isinstance(message, Fault):
-                self._written.run.fault = message
+                self._run.fault = message
+            elif isinstance(message, Noted):
+                if message.line not in self._noted:
+                    self._run.note(message.line)
+                self._noted.add(message.line)
             elif pid in self._processes:
                 self._take(message, self._processes[pid])
 
@@ -311,7 +365,7 @@ class _Program:
             for row in message.rows:
                 if row.status not in (Status.CRASHED, Status.TIMEOUT):
                     self._deaths.pop((row.case.operator, row.provider), None)
-            self._written.add(message.rows, process, baseline)
+            self._run.add(message.rows, process, baseline)
 
     def _end_late(self, pid: int) -> None:
         """Kill a process whose step takes longer than its limit, and a script that is silent between two steps."""
@@ -325,7 +379,7 @@ class _Program:
                 return
         if self._silence_limit_s and silent_s > self._silence_limit_s and not working:
             message = f"the script called do_bench for the last time {silent_s:.0f} s ago, so kbench has ended it"
-            self._written.run.fault = Fault(self._written.name, message)
+            self._run.fault = Fault(self._run.name, message)
             kill_tree(pid)
 
 
@@ -346,57 +400,3 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
         elif len(command) == 1 and len(command[0].split()) > 1:
             advice = "give the program and its arguments as separate words, not as one word in quotes"
         raise UsageError(f"{command[0] or repr('')}: cannot be started ({error.strerror}); {advice}") from None
-
-
-class _Written:
-    """Writes rows to the file of their plot, or of their program; rows with other axes, or words where others have numbers, get
-    a file of their own. A file and its environment file are made when there is a first row. `session` is that of all rows;
-    without it each process is a session. `entries` go into the environment files."""
-
-    def __init__(
-        self, name: str, out: Path, note: Callable[[str], None], entries: Mapping[str, Any] | None = None
-    ) -> None:
-        self.name, self.note, self.run = name, note, ProgramRun()
-        self.session: int | None = None
-        self._out, self._entries = out, dict(entries or {})
-        self._writers: dict[tuple[object, ...], tuple[Writer, EnvironmentRecord, RunResult]] = {}
-        check_writable(out / f"{name}.csv")
-
-    def add(self, rows: Sequence[Row], process: _Process, baseline: str = "") -> None:
-        """Write the rows of a case, which this process has measured. `baseline` is a name."""
-        operator, axes = rows[0].case.operator, rows[0].case.axes
-        key = operator, *((name, type(value)) for name, value in axes.items())
-        if key not in self._writers:
-            path = self._free_path(operator)
-            writer = Writer(path, tuple(axes))
-            writer.note = self.note
-            entries = self._entries | ({"baseline": baseline} if baseline else {})
-            described = describe_command(process.machine, self._out, **entries)
-            record = EnvironmentRecord(described, writer.write_environment)
-            result = RunResult(path, moved=writer.moved, baseline=baseline or None)
-            self._writers[key] = writer, record, result
-            self.run.results.append(result)
-        writer, record, result = self._writers[key]
-        session = process.number if self.session is None else self.session
-        named = [replace(row, session=session, env_id=record.add_machine(process.machine)) for row in rows]
-        writer.write(named)
-        result.rows += named
-
-    def _free_path(self, operator: str) -> Path:
-        """A file that has no other rows of this program: `softmax.csv`, `softmax-2.csv`."""
-        paths, number = {result.csv for result in self.run.results}, 1
-        path = self._out / f"{operator}.csv"
-        while path in paths:
-            number += 1
-            path = self._out / f"{operator}-{number}.csv"
-        return path
-
-    def note_hand_timing(self, program: Path | None) -> None:
-        """Say where a program that ran to its end and measured nothing times calls by hand."""
-        silent = not (self.run.results or self.run.code or self.run.interrupted)
-        if program and silent and (sentence := first_hand_timing(program)):
-            self.note(sentence)
-
-    def finish(self) -> None:
-        for _, record, _ in self._writers.values():
-            record.finish(interrupted=self.run.interrupted)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.execute.program import _watched, _Written
+from kbench.execute.program import ProgramRun, _watched
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -47,10 +47,12 @@ say(StepEnded(0))
 """
 
 
-def run(code: str, folder: Path, silence_limit_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Row], _Written]:
+def run(
+    code: str, folder: Path, silence_limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[Row], ProgramRun]:
     """Run processes to their end. Returns the rows of those that have ended in a step."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    written = _Written("program", folder, print)
+    written = ProgramRun("program", folder, print)
     with _watched(written, silence_limit_s) as program:
         lost = program.run_to_end([sys.executable, "-c", PROCESSES + code])
     return [row for row, _ in lost], written
@@ -61,11 +63,11 @@ def test_a_child_that_died_in_a_step_has_crashed_even_if_the_program_runs_on_pas
 ) -> None:
     [row], written = run(CHILD_DIES, tmp_path, 60, monkeypatch)
     assert (row.status, row.reason) == (Status.CRASHED, "the process has ended while building")
-    assert written.run.code == 0
+    assert written.code == 0
 
 
 def test_a_script_may_be_silent_as_long_as_its_step_may_take_and_is_ended_if_it_is_silent_between_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, written = run(QUIET_STEP + "time.sleep(60)", tmp_path, 2, monkeypatch)
-    assert rows == [] and written.run.fault and "the last time 2 s ago" in written.run.fault.what
+    assert rows == [] and written.fault and "the last time 2 s ago" in written.fault.what

@@ -11,7 +11,6 @@ import itertools
 import math
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +27,7 @@ from kbench.measure.scripts.foreign_timers import Timing
 from kbench.measure.scripts.line import Line, Switches, this_thread
 from kbench.measure.scripts.session import this_session
 from kbench.measure.steps import DeviceLost
-from kbench.protocol import DeviceFailed, LineDone, PointBegun, Rows
+from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role, Status
@@ -94,7 +93,7 @@ class Plot:
         axes = {column.name: column.value(point[column.argument]) for column in self._columns_of(point)}
         label = ", ".join(f"{name}={axis}" for name, axis in axes.items())
         if (label, line) in self._requested:
-            print(f"{self.name}: {label} comes more than once; kbench measures it once", file=sys.stderr)
+            self.session.emit(Noted(f"{self.name}: {label} comes more than once; kbench measures it once"))
         self._requested.add((label, line))
         if (label, line) not in self._returned:
             lost = {}
