@@ -6,10 +6,16 @@ it has no reference. So every row is `unchecked`, and says whether the line retu
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
@@ -18,8 +24,8 @@ from kbench.measure.experiment import Experiment, repeat
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
-from kbench.measure.scripts.closures import Closure
-from kbench.measure.scripts.foreign_timers import BenchCall
+from kbench.measure.rows import time_of
+from kbench.measure.scripts.foreign_timers import BenchCall, Timing
 from kbench.measure.scripts.held import doubted_bytes, held_by, tensor_bytes
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
@@ -31,6 +37,57 @@ from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest
 from kbench.results.vocabulary import Noticed, Status
+
+Work = tuple[str, int]
+"""What a script counts as the work of a call: `bytes` or `flops`, and how many."""
+
+InThread = Callable[[Callable[[], Any], float], Any]
+"""Has something done in the thread of a closure, within a limit in s."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Closure(Contender):
+    """A contender that is a closure of a script, and what is known of it beside its time.
+
+    call          of the script's timer, which it has as soon as its line makes one
+    run           has something done in its thread
+    error         what it raised
+    output        copies of the tensors that its first call returned; None if it returned something else
+    reuses        a tensor that it returned lies in memory that existed before the call
+    own_ms        what the script gets for it, if kbench does not time it; None if it does
+    script_ms     what the script's timer alone reads, with the arguments of the script
+    dtype         that of the largest tensor that it holds; None without tensors
+    tensor_bytes  how many bytes its tensors show that it moves, at least and at most
+    noticed       what it does beside its computation
+    kernels       the names of the kernels that it runs on a device, or of torch's operations on a host, in order; None if
+                  nobody could look
+    units         by how many the script divides its time; so do the rows
+    work          what the script counts as its work
+    """
+
+    call: BenchCall = field(init=False)
+    run: InThread
+    error: BaseException | None = None
+    output: list[Tensor] | None = None
+    reuses: bool = False
+    own_ms: float | None = None
+    script_ms: float | None = None
+    dtype: torch.dtype | None = None
+    tensor_bytes: tuple[int, float] = (0, math.inf)
+    noticed: tuple[Noticed, ...] = ()
+    kernels: tuple[str, ...] | None = None
+    units: int = 1
+    work: Work | None = None
+
+    @property
+    def answer(self) -> Timing | BaseException:
+        """What the script gets for it: its time, or what to raise."""
+        if self.own_ms is not None:
+            return Timing.of([self.own_ms])
+        if self.rounds:
+            return Timing(time_of(self), [ms for samples in self.rounds for ms in samples])
+        return self.error or RuntimeError(self.reason)
+
 
 INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
 

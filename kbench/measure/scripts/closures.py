@@ -1,75 +1,17 @@
-"""A closure that a script gives to do_bench, and the functions that it uses, by which two closures of one line of a program can
-be told apart."""
+"""The names of closures: the functions that they use, by which two closures of one line of a program can be told apart."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from kbench.measure.contender import Contender
-from kbench.measure.rows import time_of
-from kbench.measure.scripts.foreign_timers import BenchCall, Timing
 from kbench.measure.scripts.held import closed_over, code_of
-from kbench.results.vocabulary import Noticed
 from kbench.text.exception_text import in_library
-
-Work = tuple[str, int]
-"""What a script counts as the work of a call: `bytes` or `flops`, and how many."""
-
-InThread = Callable[[Callable[[], Any], float], Any]
-"""Has something done in the thread of a closure, within a limit in s."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Closure(Contender):
-    """A contender that is a closure of a script, and what is known of it beside its time.
-
-    call          of the script's timer, which it has as soon as its line makes one
-    run           has something done in its thread
-    error         what it raised
-    output        copies of the tensors that its first call returned; None if it returned something else
-    reuses        a tensor that it returned lies in memory that existed before the call
-    own_ms        what the script gets for it, if kbench does not time it; None if it does
-    script_ms     what the script's timer alone reads, with the arguments of the script
-    dtype         that of the largest tensor that it holds; None without tensors
-    tensor_bytes  how many bytes its tensors show that it moves, at least and at most
-    noticed       what it does beside its computation
-    kernels       the names of the kernels that it runs on a device, or of torch's operations on a host, in order; None if
-                  nobody could look
-    units         by how many the script divides its time; so do the rows
-    work          what the script counts as its work
-    """
-
-    call: BenchCall = field(init=False)
-    run: InThread
-    error: BaseException | None = None
-    output: list[Tensor] | None = None
-    reuses: bool = False
-    own_ms: float | None = None
-    script_ms: float | None = None
-    dtype: torch.dtype | None = None
-    tensor_bytes: tuple[int, float] = (0, math.inf)
-    noticed: tuple[Noticed, ...] = ()
-    kernels: tuple[str, ...] | None = None
-    units: int = 1
-    work: Work | None = None
-
-    @property
-    def answer(self) -> Timing | BaseException:
-        """What the script gets for it: its time, or what to raise."""
-        if self.own_ms is not None:
-            return Timing.of([self.own_ms])
-        if self.rounds:
-            return Timing(time_of(self), [ms for samples in self.rounds for ms in samples])
-        return self.error or RuntimeError(self.reason)
 
 
 def place_of_closure(closure: Callable[..., Any]) -> str:

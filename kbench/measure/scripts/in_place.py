@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from kbench.measure.scripts import foreign_timers
-from kbench.measure.scripts.closure_group import ClosureGroup, time_plainly
-from kbench.measure.scripts.closures import Closure, label_of, place_of_closure
+from kbench.measure.scripts.closure_group import Closure, ClosureGroup, time_plainly
+from kbench.measure.scripts.closures import label_of, place_of_closure
 from kbench.measure.scripts.columns import dtype_of, word
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing, place_of
 from kbench.measure.scripts.line import measuring_a_closure, this_thread

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from kbench.measure.scripts.closures import Closure
+from kbench.measure.scripts.closure_group import Closure
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing
 from kbench.measure.tampering import settings
 from kbench.measure.tampering.settings import EFFECTS, Effect

@@ -20,8 +20,7 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
-from kbench.measure.scripts.closure_group import ClosureGroup
-from kbench.measure.scripts.closures import Closure
+from kbench.measure.scripts.closure_group import Closure, ClosureGroup
 from kbench.measure.scripts.columns import ArgumentColumn, argument_columns, dtype_of, same, words_of
 from kbench.measure.scripts.foreign_timers import Timing
 from kbench.measure.scripts.line import Line, Switches, this_thread
