@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kbench import explain
 from kbench.analysis import Analysis
 from kbench.analysis.files import ResultsFile, Source, load_sources, read_file
 from kbench.analysis.metrics import METRICS, default_metric
+from kbench.comparison.environment import environment_properties
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot, plot_changes
 from kbench.reporting.inline import inline_svg
 from kbench.reporting.table import number, page_table
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
-from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
-from kbench.summary import caveats, counts, details_table, headline, standings_table
+from kbench.results.vocabulary import Control, Role, Status
+from kbench.summary import caveats, counts, details_table, headline, left_out, standings_table
 from kbench.text.numbers import microseconds, speed, ulps
 from kbench.text.table import Table
 
@@ -52,14 +53,8 @@ NUMBERS = {
 """The columns of measured numbers that the page shows, and how it writes them."""
 
 
-DATES = ("command", "started_at", "finished_at")
+DATES = ("started_at", "finished_at")
 """Entries that differ between any two runs. The page does not mark their differences."""
-
-APART = ("config", "env_id", "places", "environments", "continued")
-"""Entries of the environment file that the page does not show, or shows elsewhere."""
-
-BYTES = ("cache_bytes", "total_memory")
-MIB = 2**20
 
 DIFFERS = "≠ differs"
 
@@ -89,7 +84,7 @@ def content(
         "no_picture": no_picture,
         "rows": rows,
         "same": common,
-        "lost": list(_lost(members)),
+        "lost": {source.label: left_out(source.rows) for source in sources if left_out(source.rows)},
         "measurement": _measurement(sources),
         "runs": _runs(sources),
         "words": _glossary(row for _, row in members),
@@ -227,22 +222,6 @@ def _name(row: Row) -> str:
     return f"{row.configuration_name} (control)" if row.role == Role.CONTROL else row.configuration_name
 
 
-def _lost(members: Iterable[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
-    """Rows without a time by file, provider, status and reason, with their cases. Failures come first."""
-    groups: dict[tuple[str, str, Status, str], list[Row]] = {}
-    for file, row in members:
-        if row.role == Role.PROVIDER and row.status is not Status.OK:
-            groups.setdefault((file, row.configuration_name, row.status, row.reason), []).append(row)
-    for (file, provider, status, reason), rows in sorted(groups.items(), key=lambda group: not group[0][2].failed):
-        yield {
-            "file": file,
-            "provider": provider,
-            "status": status.value,
-            "reason": reason or CHECKED_REASON,
-            "cases": list(dict.fromkeys(row.case.label for row in rows)),
-        }
-
-
 def _glossary(rows: Iterable[Row]) -> dict[str, str]:
     """The explanations of `kbench explain` for the statuses and flags that occur."""
     used = {word for row in rows for word in (row.status.value, *row.flags)}
@@ -277,29 +256,15 @@ def _runs(sources: Sequence[ResultsFile]) -> list[dict[str, str]]:
 
 
 def _properties(source: ResultsFile) -> dict[str, str]:
-    """Device, timer, cache and sessions from the rows, everything else from the environment file."""
+    """Device, timer, cache and sessions from the rows, and what the environment file says."""
     timed = [row for row in source.rows if row.status is Status.OK and row.role is Role.PROVIDER]
     of_rows = {name: "/".join(sorted({getattr(row, name) for row in timed} - {""})) for name in CONDITION_COLUMNS}
     of_rows |= {"sessions": str(len({row.session for row in source.rows})), "rows": str(len(source.rows))}
-    entries = {name: value for name, value in source.environment.entries().items() if name not in APART}
-    config = source.environment.config
-    entries |= {"command": " ".join(source.environment.command), "config sha": config.sha if config else ""}
-    return {name: value for name, value in {**of_rows, **_flat(entries)}.items() if value}
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested entries under dotted names, without empty values."""
-    entries: dict[str, str] = {}
-    for name, value in data.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            entries |= _flat(value, f"{path}.")
-        elif name in BYTES and isinstance(value, int):
-            entries[path] = f"{value / MIB:,.0f} MiB"
-        elif isinstance(value, bool):
-            entries[path] = "yes" if value else "no"
-        elif isinstance(value, list):
-            entries |= {path: ", ".join(map(str, value))} if value else {}
-        elif value is not None and value != "":
-            entries[path] = str(value)
-    return entries
+    environment = source.environment
+    more = {
+        "started_at": environment.started_at,
+        "finished_at": environment.finished_at,
+        "git commit": environment.git and environment.git.commit,
+        "config sha": environment.config and environment.config.sha,
+    }
+    return {name: value for name, value in {**of_rows, **environment_properties(environment), **more}.items() if value}
