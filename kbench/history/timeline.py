@@ -187,6 +187,12 @@ class Series:
     levels: tuple[LevelChange, ...] = ()
 
     @cached_property
+    def where(self) -> dict[str, Any]:
+        """What is measured, and on which machine, by the columns of results."""
+        key = self.key
+        return {"operator": key.operator, **dict(key.axes), "dtype": key.dtype, "device": key.machine}
+
+    @cached_property
     def timed(self) -> tuple[RunPoint, ...]:
         """The points with a time."""
         return tuple(point for point in self.points if point.log_ms is not None)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kbench.plotting.lines import DrawnCurve, hollow_entries
-from kbench.plotting.names import four_digits, title_of, without_provider
+from kbench.plotting.names import four_digits, title_of
 from kbench.plotting.pages import Look, Page, shared_limits
 from kbench.plotting.points import Point, Series, series_of
 from kbench.plotting.scales import limits
@@ -32,14 +32,12 @@ def draw_page(page: Page[Point], look: Look) -> tuple[Figure, list[DrawnCurve]]:
     bars_of_panels = [bars_of(panel, look) for panel in panels]
     rows = BarRows.of(bars_of_panels, grid(len(panels))[0])
     extents = [(0.0, top_of(panel, bars, look)) for panel, bars in zip(panels, bars_of_panels, strict=True)]
-    _, provider = without_provider(series.curve for panel in panels for series in panel)
-    note = f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
     figure, grid_axes = make_page(
         len(panels),
         rows.columns,
         rows.inches * math.ceil(len(panels) / rows.columns),
         title_of(page.whole(look.titled)),
-        look.caption + note,
+        look.caption,
         [hollow_entries(page.points, look)],
         look.theme,
     )
@@ -68,11 +66,10 @@ class Bar:
 
 def bars_of(panel: Sequence[Series], look: Look) -> list[Bar]:
     """The bars of a panel from top to bottom."""
-    names = {**look.names, **without_provider([series.curve for series in panel])[0]}
     bars = []
     for series in panel:
         curve, file = series.curve, series.file
-        name = names[curve] if len(look.files) == 1 else f"{names[curve]} · {file}"
+        name = look.names[curve] if len(look.files) == 1 else f"{look.names[curve]} · {file}"
         if values := series.values.values():
             value = median(value.value for value in values)
             low, high = min(value.low for value in values), max(value.high for value in values)

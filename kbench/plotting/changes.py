@@ -25,8 +25,11 @@ from kbench.plotting.scales import ChangeAxis, scale_x
 from kbench.plotting.sheet import LegendEntry, grid, make_page, panel_width, wrap
 from kbench.plotting.style import MARK_SHAPES, QUESTION_MARK, Theme
 
-MOST_PANELS = 24
-"""Of a picture."""
+MOST_PANELS, MOST_OF_A_SWEEP = 24, 96
+"""Of a picture, and of all pictures of a sweep. More would be a flood: a list takes their place."""
+
+FEWEST_SIZES = 3
+"""Of a panel of a sweep."""
 
 MOST_LIST_ROWS = 50
 """A longer list has the rows with the largest changes."""
@@ -180,17 +183,11 @@ def _pages(
     along = x or most_values(sizes)
     paired = companions(changes, axes, along)
     beside = [name for name in columns if name != along and name not in paired]
-    panels = Counter(combinations(changes, beside))
-    if along:
-        panels = Counter(values[1:] for values in combinations(changes, [along, *beside]))
-    counts = {name: len(combinations(changes, [name])) for name in beside}
-    if len(panels) > MOST_PANELS:  # columns with few values make the pictures
-        beside.sort(key=lambda name: counts[name])
-    varying = [counts[name] for name in beside if counts[name] > 1]
-    # four pictures are a sweep, more would be a flood
-    room = MOST_PANELS * varying[0] if varying and varying[0] <= 4 else MOST_PANELS
-    is_list = not along or max(panels.values()) < 3 or len(panels) > room  # few sizes are no sweep
-    if is_list and x is None and not by:
+    sizes_of_panels = Counter(values[1:] for values in combinations(changes, [along, *beside]))
+    if len(sizes_of_panels) > MOST_PANELS:  # columns with few values make the pictures
+        beside.sort(key=lambda name: len(combinations(changes, [name])))
+    is_sweep = along and max(sizes_of_panels.values()) >= FEWEST_SIZES and len(sizes_of_panels) <= MOST_OF_A_SWEEP
+    if not is_sweep and x is None and not by:
         return "", [], [Page({}, [Panel({}, list(changes))])]
     return along, list(paired.values()), split_into_pages(changes, beside, by, MOST_PANELS)
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,14 +21,14 @@ from kbench.history.change_points import FEWEST
 from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
-from kbench.history.timeline import RunPoint, Series
+from kbench.history.timeline import RunPoint, Series, SeriesKey
 from kbench.plotting.lines import End, draw_ends, draw_marks
 from kbench.plotting.names import four_digits, shorten, title_of
+from kbench.plotting.pages import Page, groups, page_of
 from kbench.plotting.points import DECLINED, FAILED
 from kbench.plotting.scales import ChangeAxis
 from kbench.plotting.sheet import POINTS_PER_INCH, LegendEntry, grid, make_page, panel_width, wrap
 from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
-from kbench.results.case import value_order
 from kbench.text.numbers import format_change
 from kbench.text.words import plural
 
@@ -53,18 +52,19 @@ NUMBER_POINTS = 15.0
 class HistoryPage:
     """The series of an operator on a machine.
 
-    panels  by what a panel shows, its axes and dtype where they are not `shared`: the series of a case
-    runs    the places of the runs that the page shows
-    events  the changes by the place of their run, in the order of time
-    cases   the number of cases, drawn or not
+    cases    a panel for each case that is drawn
+    columns  what tells cases apart
+    runs     the places of the runs that the page shows
+    events   the changes by the place of their run, in the order of time
+    total    the number of cases, drawn or not
     """
 
     report: HistoryReport
-    title: str
-    panels: list[tuple[dict[str, Any], list[Series]]]
+    cases: Page[Series]
+    columns: list[str]
     runs: list[int]
     events: dict[int, list[HistoryChange]]
-    cases: int
+    total: int
     styles: Mapping[str, Style]
     theme: Theme
 
@@ -89,39 +89,28 @@ class HistoryPage:
 
 def draw_history(report: HistoryReport, theme: Theme) -> Iterator[tuple[str, str, Figure]]:
     """For each machine and operator with a time: their names and the picture."""
-    groups: dict[tuple[str, str], list[Series]] = defaultdict(list)
-    for series in report.series:
-        groups[series.key.machine, series.key.operator].append(series)
-    for (machine, operator), members in groups.items():
+    for names, members in groups(report.series, ["device", "operator"]):
         if any(series.timed for series in members):
-            yield machine, operator, _draw_page(_page(report, machine, operator, members, theme))
+            yield names["device"], names["operator"], _draw_page(_page(report, members, theme))
 
 
-def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[Series], theme: Theme) -> HistoryPage:
+def _page(report: HistoryReport, members: Sequence[Series], theme: Theme) -> HistoryPage:
+    columns = list(dict.fromkeys(name for series in members for name in series.where))
+    cases = [of_case for _, of_case in groups(members, columns)]
     keys = {series.key for series in members}
-    cases: dict[Any, list[Series]] = defaultdict(list)
-    for series in members:
-        cases[_case(series)].append(series)
-    largest = dict.fromkeys(cases, 0.0)
+    largest: dict[SeriesKey, float] = defaultdict(float)
     events_by_run: dict[int, list[HistoryChange]] = defaultdict(list)
     for change in report.changes:
         if change.series.key in keys:
             events_by_run[change.event_run].append(change)
             size = abs(math.log(change.ratio)) if change.ratio else math.inf
-            largest[_case(change.series)] = max(largest[_case(change.series)], size)
-    drawn = sorted(cases, key=lambda case: -largest[case])[:MOST_CASES]
-    wheres = [{**dict(axes), "dtype": dtype} for axes, dtype in drawn]
-    shared = {name: value for name, value in wheres[0].items() if all(where.get(name) == value for where in wheres)}
-    panels = [
-        ({name: value for name, value in where.items() if name not in shared}, cases[case])
-        for where, case in zip(wheres, drawn, strict=True)
-    ]
-    panels.sort(key=lambda panel: [value_order(value) for value in panel[0].values()])
-    shown = [series for _, series_of_case in panels for series in series_of_case]
+            largest[change.series.key] = max(largest[change.series.key], size)
+    cases.sort(key=lambda of_case: -max(largest[series.key] for series in of_case))
+    shown = [series for of_case in cases[:MOST_CASES] for series in of_case]
     return HistoryPage(
         report,
-        title_of({"operator": operator, **shared, "device": machine}),
-        panels,
+        page_of({}, shown, columns),
+        columns,
         sorted({point.run for series in shown for point in series.points}),
         {run: events_by_run[run] for run in sorted(events_by_run)},
         len(cases),
@@ -130,19 +119,18 @@ def _page(report: HistoryReport, machine: str, operator: str, members: Sequence[
     )
 
 
-def _case(series: Series) -> tuple[Any, str]:
-    return series.key.axes, series.key.dtype
-
-
 def _draw_page(page: HistoryPage) -> Figure:
     """The panels, with a legend and the list of the events."""
-    columns, rows = grid(len(page.panels))
+    panels = page.cases.panels
+    columns, rows = grid(len(panels))
     height = PANEL_INCHES[columns]
+    title = title_of(page.cases.whole(page.columns))
     figure, grid_axes = make_page(
-        len(page.panels), columns, height * rows, page.title, "\n".join(_caption(page)), [_legend(page)], page.theme,
+        len(panels), columns, height * rows, title, "\n".join(_caption(page)), [_legend(page)], page.theme,
         y_label="change since the first level",
     )  # fmt: skip
-    for axes, (where, series) in zip(grid_axes, page.panels, strict=True):
+    for axes, panel in zip(grid_axes, panels, strict=True):
+        series = panel.points
         runs = [run for run, changes in page.events.items() if any(change.series in series for change in changes)]
         timed = [member for member in series if member.timed]
         axis = _axis(timed)
@@ -164,8 +152,8 @@ def _draw_page(page: HistoryPage) -> Figure:
                 leaders=False,
             )
         number_rows = _draw_events(axes, runs, page, panel_width(columns))
-        title = wrap(title_of(where), panel_width(columns), 11)
-        axes.set_title(title, loc="left", fontsize=11, pad=7 + NUMBER_POINTS * number_rows)
+        name = wrap(title_of(panel.where), panel_width(columns), 11)
+        axes.set_title(name, loc="left", fontsize=11, pad=7 + NUMBER_POINTS * number_rows)
     return figure
 
 
@@ -196,7 +184,7 @@ def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
     low, high = page.x[page.runs[0]], page.x[page.runs[-1]]
     room = 0.02 * (high - low) or 0.5
     axes.set_xlim(low - room, high + room)
-    locator = AutoDateLocator(minticks=1, maxticks=DATE_TICKS[columns])  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(minticks=min(3, len(page.runs)), maxticks=DATE_TICKS[columns])  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes.tick_params(labelsize=10)
@@ -271,7 +259,7 @@ def _legend(page: HistoryPage) -> list[LegendEntry]:
         (names[curve], Line2D([], [], color=style.colour, linestyle=style.line, linewidth=2.2))
         for curve, style in page.styles.items()
     ]
-    marks = {_mark_of(point) for _, members in page.panels for series in members for point in series.points}
+    marks = {_mark_of(point) for series in page.cases.points for point in series.points}
     for kind, name in ((FAILED, "run in which it failed"), (DECLINED, "run that it declined")):
         if kind in marks:
             entries.append((name, Line2D([], [], color=page.theme.muted, **row_mark(kind, 0.75))))
@@ -281,14 +269,14 @@ def _legend(page: HistoryPage) -> list[LegendEntry]:
 def _caption(page: HistoryPage) -> Iterator[str]:
     report = page.report
     days = dict.fromkeys(day(report.timeline.runs[run].started_at) for run in (page.runs[0], page.runs[-1]))
-    noises = [series.noise for _, members in page.panels for series in members if len(series.timed) >= FEWEST]
+    noises = [series.noise for series in page.cases.points if len(series.timed) >= FEWEST]
     facts = [f"{plural(len(page.runs), 'run')} from {' to '.join(days)}"]
     facts += ["times relative to the copy control"] if report.corrected else []
     facts += [f"noise {statistics.median(noises) * 100:.1f} %"] if noises else []
     yield " · ".join([*facts, f"margin {report.options.margin * 100:g} %"])
     yield "dots: runs, triangles: runs beyond the axis · lines: levels · numbers: runs in which something changed"
-    if page.cases > len(page.panels):
-        yield f"{len(page.panels)} of {page.cases} cases are drawn: those with the largest changes"
+    if page.total > len(page.cases.panels):
+        yield f"{len(page.cases.panels)} of {page.total} cases are drawn: those with the largest changes"
     if older := len(page.events) - len(page.numbers):
         yield f"{older} older {'event has' if older == 1 else 'events have'} no number"
     for run, number in page.numbers.items():

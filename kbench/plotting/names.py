@@ -23,19 +23,6 @@ def natural_key(name: str) -> list[Any]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)]
 
 
-def without_provider(curves: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Short names and the provider that they leave out.
-
-    Where at least three curves have parameters and all of those belong to one provider, they are called by their
-    parameters. The names of other curves are not in the dictionary. Otherwise it is empty and the provider is "".
-    """
-    swept = [curve for curve in curves if curve.endswith("]") and "[" in curve]
-    providers = {curve.partition("[")[0] for curve in swept}
-    if len(set(swept)) < 3 or len(providers) > 1:
-        return {}, ""
-    return {curve: curve.partition("[")[2][:-1].replace(",", ", ") for curve in swept}, providers.pop()
-
-
 def shorten(names: Iterable[str]) -> dict[str, str]:
     """What to print for each name. A long name loses its middle, unless two names would then read alike."""
     whole = list(names)

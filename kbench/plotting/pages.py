@@ -56,8 +56,7 @@ class Page(Generic[P]):
 
     def whole(self, columns: Sequence[str]) -> dict[str, Any]:
         """The columns among these that have one value on the whole page, with that value."""
-        points = self.points
-        values = {name: {point.where[name] for point in points if name in point.where} for name in columns}
+        values = {name: _values(self.points, name) for name in columns}
         return {name: members.pop() for name, members in values.items() if len(members) == 1}
 
 
@@ -156,9 +155,9 @@ def split_into_pages(
         raise UsageError(f"--by: {unknown('column', strange[0], list(columns))}")
     if by:
         outer = [name for name in varying if name not in by]
-        pages = [_page(fixed, points, varying) for fixed, points in groups(shown, outer)]
+        pages = [page_of(fixed, points, varying) for fixed, points in groups(shown, outer)]
     else:
-        pages = [_page(fixed, points, varying) for fixed, points in _fitting(shown, varying, room)]
+        pages = [page_of(fixed, points, varying) for fixed, points in _fitting(shown, varying, room)]
     most = max(len(page.panels) for page in pages)
     if most > room:
         raise UsageError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
@@ -169,15 +168,16 @@ def split_into_pages(
 
 def combinations(points: Iterable[Placed], names: Sequence[str]) -> set[tuple[Any, ...]]:
     """The values that occur together in these columns."""
-    return {tuple(point.where[name] for name in names) for point in points}
+    return {tuple(point.where.get(name, "") for name in names) for point in points}
 
 
 def _values(points: Iterable[Placed], name: str) -> set[Any]:
-    return {point.where[name] for point in points}
+    return {point.where.get(name, "") for point in points}
 
 
-def _page(fixed: dict[str, Any], points: Sequence[P], varying: list[str]) -> Page[P]:
-    inner = [name for name in varying if name not in fixed and len(_values(points, name)) > 1]
+def page_of(fixed: dict[str, Any], points: Sequence[P], columns: Sequence[str]) -> Page[P]:
+    """A page with a panel for each combination of the columns that vary."""
+    inner = [name for name in columns if name not in fixed and len(_values(points, name)) > 1]
     panels = []
     for where, group in groups(points, inner):
         models = _models(group)
@@ -207,7 +207,7 @@ def groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[str
     """The points by their values in some columns, in the order of these values."""
     members: dict[tuple[Any, ...], list[P]] = defaultdict(list)
     for point in points:
-        members[tuple(point.where[name] for name in names)].append(point)
+        members[tuple(point.where.get(name, "") for name in names)].append(point)
     for values in sorted(members, key=lambda values: [value_order(value) for value in values]):
         yield dict(zip(names, values, strict=True)), members[values]
 

@@ -42,7 +42,7 @@ MANY_CURVES = 8
 
 
 class Placed(Protocol):
-    """What pictures divide into panels. `where` has the columns by which they do, "" for a column that a file lacks."""
+    """What pictures divide into panels. `where` has the columns by which they do, "" or nothing for one that a file lacks."""
 
     @property
     def where(self) -> Mapping[str, Any]: ...
