@@ -215,13 +215,27 @@ def publish_word(word, high, low, mark):
 
 
 @triton.jit
-def gather_words(words, count, mark, WIDTH: tl.constexpr):
-    """Wait until all `count` words of a team have this mark. Returns their two numbers, and a mask of those that exist."""
+def gather_words(words, count, mark, WIDTH: tl.constexpr, PTX: tl.constexpr = False):
+    """Wait until all `count` words of a team have this mark. Returns their two numbers, and a mask of those that exist. With
+    PTX, each thread waits for its own words: inside another loop, a loop of Triton's would leave that one no stages."""
     members = tl.arange(0, WIDTH)
     exist = members < count
-    pairs = tl.load(words + members, mask=exist, volatile=True)
-    while tl.max((exist & (((pairs >> 31) & 1) != mark)).to(tl.int32), 0) > 0:
+    if PTX:
+        pairs = tl.inline_asm_elementwise(
+            """{
+            .reg .pred early; .reg .b32 low, high;
+            again: ld.relaxed.gpu.global.b64 $0, [$1];
+            mov.b64 {low, high}, $0;
+            shr.u32 low, low, 31;
+            setp.ne.u32 early, low, $2;
+            @early bra again;
+            }""",
+            "=&l,l,r", [words + tl.minimum(members, count - 1), mark], tl.int64, is_pure=False, pack=1,
+        )  # fmt: skip
+    else:
         pairs = tl.load(words + members, mask=exist, volatile=True)
+        while tl.max((exist & (((pairs >> 31) & 1) != mark)).to(tl.int32), 0) > 0:
+            pairs = tl.load(words + members, mask=exist, volatile=True)
     high = (pairs >> 32).to(tl.int32).to(tl.float32, bitcast=True)
     low = (pairs & 0x7FFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
     return high, low, exist

@@ -275,8 +275,8 @@ def test_nothing_spills(binaries: dict[str, dict[str, Any]], target: str) -> Non
     of_target = {name: build for name, build in binaries.items() if name.endswith(target)}
     assert len(of_target) > 20
     # the compiler puts two registers into memory: without a limit of registers, and where a program more on a
-    # multiprocessor gains 4 % (layernorm, 4096 x 16384)
-    two = {"sm_80": r"softmax|losses|both|gradients", "sm_90": r"layernorm.* bfloat16 beside float32 backward"}
+    # multiprocessor gains 5 % and more (long rows of norms)
+    two = {"sm_80": r"softmax|losses|both|gradients", "sm_90": r".*norm \d+ x \d{5} .* backward"}
     most = {name: 8 if re.match(two.get(target, "-"), name) else 0 for name in of_target}
     assert {name: build for name, build in of_target.items() if build["spilled_bytes"] > most[name]} == {}
 

@@ -175,8 +175,6 @@ def test_the_backward_launches_cover_every_matrix(shape: Shape, device: Processo
     elif kernel == "resident":
         assert lanes >= shape.N and numbers[0] * constants["ROWS"] >= shape.M
         assert first.programs == parts <= numbers[0]
-        if constants["STAGES"] > 1:
-            assert 2 * constants["ROWS"] * lanes * shape.itemsize * shape.matrices <= device.shared_bytes
     else:
         slices, span = numbers
         assert kernel == "shared_rows" and shape.vector * shape.itemsize >= 4 and device.waiting and first.waits
@@ -186,6 +184,8 @@ def test_the_backward_launches_cover_every_matrix(shape: Shape, device: Processo
         registers = 8 * math.ceil(first.options.get("maxnreg", 255) / 8)
         at_once = device.multiprocessors * max(1, 2**16 // (threads * registers))
         assert first.programs == slices * parts <= at_once
+    if constants.get("STAGES", 1) > 1:
+        assert 2 * constants.get("ROWS", 1) * lanes * shape.itemsize * shape.matrices <= device.shared_bytes
 
 
 ON_A_DEVICE = [

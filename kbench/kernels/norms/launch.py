@@ -292,19 +292,19 @@ class Sharing(NamedTuple):
 
 
 def sharing_of(shape: Shape) -> Sharing:
-    """Registers are the limit. Then instructions are: there are fewest for an element if a thread has many of a row."""
-    if shape.vector * shape.itemsize == 4:  # masks for every 4 bytes take registers, too
+    """Registers are the limit: elements of 16 bits are packed, but masks and weights in float32 are not. Then instructions are:
+    there are fewest for an element if a thread has many of a row."""
+    if shape.vector * shape.itemsize == 4:  # a mask for every 4 bytes
         return Sharing(1024, 1, warps=4, resident=2)
     if not shape.processors.chains:
         return Sharing(2048, 1, warps=4, resident=2)
-    rmsnorm = shape.matrices == 2 and not shape.layernorm
     if shape.itemsize == 4:
-        return Sharing(1024, 2, warps=4, resident=3) if rmsnorm else Sharing(1024, 2, warps=8, resident=2)
-    if shape.N % 2048 == 0 and not rmsnorm:  # whole blocks: there are no masks, which take registers, too
-        return Sharing(512, 4, warps=4, resident=4)
-    if shape.vector < 8 or shape.weight_bytes == 4:
-        return Sharing(1024, 3, warps=4 if rmsnorm else 8, resident=2)
-    return Sharing(4096, 1, warps=8, resident=2) if rmsnorm else Sharing(1024, 4, warps=4, resident=2)
+        return Sharing(1024, 2, warps=4, resident=3)
+    rmsnorm, wide = shape.matrices == 2 and not shape.layernorm, shape.weight_bytes == 4
+    masks = shape.N % (4096 if wide else 2048) != 0
+    if masks or (wide and not rmsnorm):
+        return Sharing(1024, 3 if masks and wide else 4, warps=4, resident=2)
+    return Sharing(1024, 2, warps=4, resident=4) if rmsnorm else Sharing(512, 4, warps=4, resident=4)
 
 
 def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> Way:
@@ -314,6 +314,7 @@ def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> W
     span, slices = sharing.span(N), sharing.slices(N)
     pieces = math.ceil(span / sharing.block)
     teams = even_programs(M, max(1, processors.multiprocessors * sharing.resident // slices))
+    on_the_way = 2 * span * shape.itemsize * shape.matrices + 2**11  # and what the device and the sums take
     constants = {
         "LAYERNORM": shape.layernorm,
         "BLOCK": sharing.block,
@@ -322,6 +323,7 @@ def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> W
         "PAIRS": 2 if shape.itemsize == 2 else 1,
         "FULL": N % span == 0 and span == sharing.block * pieces,
         "WIDTH": power_of_two(slices),
+        "STAGES": 3 if sharing.resident * on_the_way <= processors.shared_bytes else 1,
         "PTX": processors.packs,
         "PDL": processors.chains,
     }

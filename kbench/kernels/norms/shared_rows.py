@@ -4,13 +4,16 @@ what is computed, and `triton_rows.py` how programs exchange sums through the wo
 
 With PAIRS of 2, elements of 16 bits are loaded two to a word, and a word stays in one register from one turn of the loop to the
 next. Elements would take a register each. The two elements of a word are computed as two pieces of the row.
+
+dx is dy * factor * weight and a linear function of the centred x, z / factor: three instructions an element are saved. In the
+kernels of `backward.py` this would gain nothing, and cost registers.
 """
 
 import triton
 import triton.language as tl
 from triton.language.extra import cuda
 
-from kbench.kernels.norms.backward import gradient, no_totals, normalised, row_statistics, row_sums
+from kbench.kernels.norms.backward import no_totals, row_statistics, row_sums
 from kbench.kernels.norms.forward import load, store, tile_block
 from kbench.kernels.triton_rows import gather_words, next_mark, publish_word
 
@@ -65,14 +68,10 @@ def as_words(values, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr)
     """What `halves` takes apart. With PTX, one instruction rounds both halves of a word."""
     if PAIRS == 1:
         return values[0]
-    elif PTX and HALF == tl.bfloat16:  # noqa: SIM300
-        return tl.inline_asm_elementwise(
-            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", [values[0], values[1]], tl.int32, is_pure=True, pack=1
-        )
     elif PTX:
-        return tl.inline_asm_elementwise(
-            "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", [values[0], values[1]], tl.int32, is_pure=True, pack=1
-        )
+        TYPE: tl.constexpr = "bf16x2" if HALF == tl.bfloat16 else "f16x2"  # noqa: SIM300
+        CONVERT: tl.constexpr = "cvt.rn." + TYPE + ".f32 $0, $2, $1;"
+        return tl.inline_asm_elementwise(CONVERT, "=r,f,f", [values[0], values[1]], tl.int32, is_pure=True, pack=1)
     else:
         low = values[0].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
         return low | (values[1].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) << 16)
@@ -103,8 +102,13 @@ def scale_of(weights, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr
 
 
 @triton.jit
+def centred(x, statistics):
+    return x - statistics[1] if len(statistics) == 2 else x
+
+
+@triton.jit
 def publish_sums(words, blocks, weights, statistics, mark, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr):
-    """Publish the sums of a program's part of a row: the sum of g * z and, with a mean, that of g. `publish_word` has no place
+    """Publish the sums of a program's part of a row: that of g * centred x and, with a mean, of g. `publish_word` has no place
     for the sign of the second one: it becomes the lowest bit of the first."""
     products = None
     gradients = None
@@ -113,7 +117,7 @@ def publish_sums(words, blocks, weights, statistics, mark, HALF: tl.constexpr, P
         scale = scale_of(weights[b], HALF, PAIRS, PTX)
         for half in tl.static_range(PAIRS):
             g = dy[half] * scale[half]
-            product = g * normalised(x[half], statistics)
+            product = g * centred(x[half], statistics)
             products = product if b + half == 0 else products + product
             gradients = g if b + half == 0 else gradients + g
     sums = row_sums(products, gradients, len(statistics) == 2)
@@ -125,16 +129,15 @@ def publish_sums(words, blocks, weights, statistics, mark, HALF: tl.constexpr, P
 
 
 @triton.jit
-def gather_means(words, slices, mark, N, COUNT: tl.constexpr, WIDTH: tl.constexpr):
-    """Wait for the sums of all programs that share a row. Returns their totals, divided by N: numbers, because the compiler may
-    move a tensor of one element through shared memory to all its users."""
-    first, second, exists = gather_words(words, slices, mark, WIDTH)
-    mean = tl.sum(tl.where(exists, first, 0.0), 0) * (1.0 / N)
-    if COUNT == 1:
-        return (mean,)
-    else:
-        signed = tl.where((first.to(tl.int32, bitcast=True) & 1) == 1, -second, second)
-        return mean, tl.sum(tl.where(exists, signed, 0.0), 0) * (1.0 / N)
+def await_line(words, slices, mark, statistics, N, WIDTH: tl.constexpr, PTX: tl.constexpr):
+    """Wait for the sums of all programs that share a row. Returns the slope of the linear function in dx and, with a mean, its
+    value there: numbers, because the compiler may move a tensor of one element through shared memory to all its users."""
+    first, second, exists = gather_words(words, slices, mark, WIDTH, PTX)
+    signed = tl.where((first.to(tl.int32, bitcast=True) & 1) == 1, -second, second)
+    products, gradients = tl.sum(tl.where(exists, first, 0.0), 0), tl.sum(tl.where(exists, signed, 0.0), 0)
+    factor = statistics[0]
+    slope = -factor * (factor * (factor * products * (1.0 / N)))
+    return (slope, -factor * (gradients * (1.0 / N))) if len(statistics) == 2 else (slope,)
 
 
 @triton.jit
@@ -144,7 +147,7 @@ def write_words(
     blocks,
     weights,
     statistics,
-    means,
+    line,
     totals,
     HALF: tl.constexpr,
     PAIRS: tl.constexpr,
@@ -152,23 +155,24 @@ def write_words(
     PTX: tl.constexpr,
 ):
     """Write the gradients of a program's part of a row. Returns `totals` with dy * z and, with a mean, dy added."""
-    SUMS: tl.constexpr = len(means)
+    SUMS: tl.constexpr = len(statistics)
     added = ()
     for b in tl.static_range(len(places)):
         dy, x = halves(blocks[b][0], HALF, PAIRS), halves(blocks[b][1], HALF, PAIRS)
         scale = scale_of(weights[b], HALF, PAIRS, PTX)
-        slopes = ()
+        of_halves = ()
         for half in tl.static_range(PAIRS):
-            z = normalised(x[half], statistics)
-            slope = gradient(dy[half] * scale[half], z, means, statistics)
+            x_centred, dy_factor = centred(x[half], statistics), dy[half] * statistics[0]
+            linear = x_centred * line[0] + line[1] if SUMS == 2 else x_centred * line[0]
+            gradients = dy_factor * scale[half] + linear
             if len(blocks[b]) == 3:
-                slope += halves(blocks[b][2], HALF, PAIRS)[half]
-            slopes = slopes + (slope,)  # noqa: RUF005
-            terms = (dy[half] * z, dy[half])
+                gradients += halves(blocks[b][2], HALF, PAIRS)[half]
+            of_halves = of_halves + (gradients,)  # noqa: RUF005
+            terms = (dy_factor * x_centred, dy[half])
             for i in tl.static_range(SUMS):
                 total = totals[(b * PAIRS + half) * SUMS + i] + terms[i]
                 added = added + (hidden(total, PTX and PAIRS == 2),)  # noqa: RUF005
-        store(dx + places[b][0], as_words(slopes, HALF, PAIRS, PTX), places[b][1], FULL)
+        store(dx + places[b][0], as_words(of_halves, HALF, PAIRS, PTX), places[b][1], FULL)
     return added
 
 
@@ -196,6 +200,7 @@ def shared_rows(
     PAIRS: tl.constexpr,
     FULL: tl.constexpr,
     WIDTH: tl.constexpr,
+    STAGES: tl.constexpr,
     PTX: tl.constexpr,
     PDL: tl.constexpr,
     PHASE: tl.constexpr = 0,
@@ -204,8 +209,8 @@ def shared_rows(
     rows, in PIECES blocks of BLOCK, and keeps their sums over the rows in registers. Grid: teams * slices, all on the device at
     once.
 
-    While a program waits for the sums of a row, it sums the next row and loads the one after that. So a row is written one turn
-    after it was summed. The mark of a row's words changes with each launch.
+    A row is written one turn after it was summed: while a program waits for the sums of a row, it sums the next one. STAGES - 1
+    more are on the way to shared memory. The mark of a row's words changes with each launch.
     """
     inputs = (dy, x) if dh is None else (dy, x, dh)
     strides = (dy_stride, x_stride) if dh is None else (dy_stride, x_stride, dh_stride)
@@ -227,40 +232,34 @@ def shared_rows(
     row = team.to(tl.int64)
     before = load_words(inputs, strides, row, places, VEC, PAIRS, FULL)
     before_statistics = row_statistics(statistics, (row, True), M, LAYERNORM, 1)
-    following = tl.minimum(row + teams, M - 1)
-    ahead = load_words(inputs, strides, following, places, VEC, PAIRS, FULL)
-    ahead_statistics = row_statistics(statistics, (following, True), M, LAYERNORM, 1)
-    mark = next_mark(words + row * slices + part, PHASE)
-    ahead_mark = next_mark(words + following * slices + part, PHASE)
+    own_word = words + row * slices + part
+    mark = next_mark(own_word, PHASE)
     if PHASE != 2:
-        own_words = words + row * slices + part
-        publish_sums(own_words, before, weights, before_statistics, mark, HALF, PAIRS, PTX)
-    for number in tl.range(team + teams, M, teams):
+        publish_sums(own_word, before, weights, before_statistics, mark, HALF, PAIRS, PTX)
+    for number in tl.range(team + teams, M, teams, num_stages=STAGES):
         row = tl.cast(number, tl.int64)
-        here = ahead
-        here_statistics = ahead_statistics
-        here_mark = ahead_mark
-        following = tl.minimum(row + teams, M - 1)
-        ahead = load_words(inputs, strides, following, places, VEC, PAIRS, FULL)
-        ahead_statistics = row_statistics(statistics, (following, True), M, LAYERNORM, 1)
-        ahead_mark = next_mark(words + following * slices + part, PHASE)  # takes as long as most of a turn
+        here_statistics = row_statistics(statistics, (row, True), M, LAYERNORM, 1)
+        here = load_words(inputs, strides, row, places, VEC, PAIRS, FULL)
+        own_word = words + row * slices + part
+        here_mark = next_mark(own_word, PHASE)
         if PHASE != 2:
-            own_words = words + row * slices + part
-            publish_sums(own_words, here, weights, here_statistics, here_mark, HALF, PAIRS, PTX)
+            publish_sums(own_word, here, weights, here_statistics, here_mark, HALF, PAIRS, PTX)
         if PHASE != 1:
-            means = gather_means(words + (row - teams) * slices, slices, mark, N, SUMS, WIDTH)
+            words_before = own_word - part - teams * slices  # `row` would take a register more
+            line = await_line(words_before, slices, mark, before_statistics, N, WIDTH, PTX)
             target = first_word(dx, row - teams, N, VEC, PAIRS)
             totals = write_words(
-                target, places, before, weights, before_statistics, means, totals, HALF, PAIRS, FULL, PTX
+                target, places, before, weights, before_statistics, line, totals, HALF, PAIRS, FULL, PTX
             )
         before = here
         before_statistics = here_statistics
         mark = here_mark
     if PHASE != 1:
         row = (team + (M - 1 - team) // teams * teams).to(tl.int64)
-        means = gather_means(words + row * slices, slices, mark, N, SUMS, WIDTH)
+        # without PTX: ptxas would spill a hundred bytes in the loop above
+        line = await_line(words + row * slices, slices, mark, before_statistics, N, WIDTH, False)
         target = first_word(dx, row, N, VEC, PAIRS)
-        totals = write_words(target, places, before, weights, before_statistics, means, totals, HALF, PAIRS, FULL, PTX)
+        totals = write_words(target, places, before, weights, before_statistics, line, totals, HALF, PAIRS, FULL, PTX)
         if PDL:
             cuda.gdc_launch_dependents()
         partial += team.to(tl.int64) * SUMS * (N // VEC * VEC)
