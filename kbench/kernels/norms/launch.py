@@ -302,9 +302,11 @@ def sharing_of(shape: Shape) -> Sharing:
         return Sharing(1024, 2, warps=4, resident=3)
     rmsnorm, wide = shape.matrices == 2 and not shape.layernorm, shape.weight_bytes == 4
     masks = shape.N % (4096 if wide else 2048) != 0
-    if masks or (wide and not rmsnorm):
+    if rmsnorm and (wide or not masks):
+        return Sharing(1024, 2, warps=4, resident=4)
+    if masks or wide:
         return Sharing(1024, 3 if masks and wide else 4, warps=4, resident=2)
-    return Sharing(1024, 2, warps=4, resident=4) if rmsnorm else Sharing(512, 4, warps=4, resident=4)
+    return Sharing(512, 4, warps=4, resident=4)
 
 
 def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> Way:
