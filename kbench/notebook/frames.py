@@ -60,7 +60,8 @@ def _unique(name: str, names: Collection[str]) -> str:
 
 def _results(frame: pd.DataFrame, name: str) -> Results:
     """The rows of a frame, which errors call by its name. Its index has the lines of the file, if it was read from one."""
-    lines = [int(line) for line in frame.index] if frame.index.name == LINE else range(2, len(frame) + 2)
+    of_file = frame.index.name == LINE and frame.index.is_unique
+    lines = [int(line) for line in frame.index] if of_file else range(2, len(frame) + 2)
     frame = frame.drop(columns=LINE, errors="ignore")
     if missing := [column for column in csv_header([]) if column not in frame]:
         few = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
