@@ -18,10 +18,10 @@ from kbench.text.words import split_words
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.run import PreparedRun, RunOptions
     from kbench.notebook.frames import ResultsSource
-    from kbench.notebook.in_process import Functions
+    from kbench.notebook.in_process import Functions, InProcess
     from kbench.notebook.views import ComparisonView, Pictures
 
 IN_THIS_PROCESS = "the functions are measured in this process: one that crashes or hangs ends it"
@@ -77,11 +77,16 @@ def run(
         "plugins": _several(plugins),
         "shapes": None if shapes is None else Path(shapes),
     }
-    if providers:
-        prepared = _prepare_functions(config, providers, choices, options)
-    else:
-        prepared = prepare(load_config(config, **choices), options, lambda line: None)
-    with prepared:
+    loaded, executor = (
+        _in_this_process(config, providers, choices) if providers else (load_config(config, **choices), None)
+    )
+    with prepare(loaded, options, lambda line: None, executor) as prepared:
+        several = prepared.plan.sweep.measure.sessions > 1 or continuing == "append"
+        if executor and (devices or scheduler or several):
+            raise UsageError(
+                "devices, scheduler and several sessions need processes of their own: put the functions into a file, and name "
+                "it in plugins"
+            )
         outcome = execute(prepared, options)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
@@ -168,12 +173,11 @@ def report(
     return write_report(files, out, baseline=old, where=where, title=title)
 
 
-def _prepare_functions(
-    config: str | Path | Mapping[str, Any], functions: Functions, choices: dict[str, Any], options: RunOptions
-) -> PreparedRun:
-    """The plan of a config with further providers, and an executor that measures it in this process."""
+def _in_this_process(
+    config: str | Path | Mapping[str, Any], functions: Functions, choices: dict[str, Any]
+) -> tuple[Config, InProcess]:
+    """A config with further providers, and an executor that measures it in this process."""
     from kbench.config.load import load_config
-    from kbench.execute.prepare import prepare
     from kbench.notebook.in_process import NOTEBOOK, InProcess, by_name
 
     named = by_name(functions)
@@ -182,20 +186,7 @@ def _prepare_functions(
     loaded = load_config(config, **choices)
     loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
     print(f"kbench: {IN_THIS_PROCESS}", file=sys.stderr)
-    executor = InProcess(loaded.plugins, loaded.operator, named)
-    prepared = prepare(loaded, options, lambda line: None, executor)
-    if (
-        options.devices
-        or options.scheduler
-        or prepared.plan.sweep.measure.sessions > 1
-        or options.continuing == "append"
-    ):
-        executor.stop()
-        raise UsageError(
-            "devices, scheduler and several sessions need processes of their own: put the functions into a file, and name it "
-            "in plugins"
-        )
-    return prepared
+    return loaded, InProcess(loaded.plugins, loaded.operator, named)
 
 
 def _words(words: str | Sequence[str]) -> list[str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from kbench.config.load import Config
@@ -39,6 +40,7 @@ class Resolvable(Protocol):
     def resolve(self, catalog: Catalog) -> Sweep: ...
 
 
+@contextmanager
 def prepare(
     config: Resolvable,
     options: RunOptions,
@@ -46,9 +48,9 @@ def prepare(
     executor: Executor | None = None,
     *,
     tried: bool = False,
-) -> PreparedRun:
+) -> Iterator[PreparedRun]:
     """Start the executor that the options ask for, unless one is given, and make the plan; try the operator unless that is
-    done. The caller has to stop the executor that is returned: use `with`.
+    done. The executor is stopped at the end.
 
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     executor = executor or _start_executor(config, options, note)
@@ -58,10 +60,9 @@ def prepare(
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable and not tried:
             try_operator(executor.try_operator, layout.tasks, layout.sweep)
-        return PreparedRun(executor, layout)
-    except BaseException:
+        yield PreparedRun(executor, layout)
+    finally:
         executor.stop()
-        raise
 
 
 def _start_executor(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Executor:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kbench import interrupts
 from kbench.clocks import LockedClock, locked_clocks, note_moved
@@ -82,18 +83,11 @@ class RunOptions:
             raise UsageError("--lock-clocks locks devices of this host; it cannot be combined with --scheduler")
 
 
-@dataclass
-class PreparedRun:
-    """A plan, and the executor that will measure it. Use it with `with`: it stops the executor."""
+class PreparedRun(NamedTuple):
+    """A plan, and the executor that will measure it."""
 
     executor: Executor
     plan: Plan
-
-    def __enter__(self) -> PreparedRun:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.executor.stop()
 
 
 def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> RunResult:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.call import Preparer, Shapes, preparer_of
+from kbench.measure.correctness.call import Preparer, preparer_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
 from kbench.measure.correctness.expected import CONSTANT, Expected, keep_bytes
@@ -34,20 +34,18 @@ from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
 
-@dataclass(frozen=True)
-class CaseInputs:
-    """The tensors that all contenders share, and the expected outputs for three sets of input values. At first the tensors hold
-    the first set."""
+class CaseRun(Experiment):
+    """Measures one case in this process: that of a task. Without a recorder, which was made before any plug-in was imported, no
+    kernels are recorded.
+
+    shared               the tensors that all contenders share. At first they hold the first of three sets of input values
+    first, second, last  what a call must deliver for these sets
+    """
 
     shared: SharedInputs
     first: Expected
     second: Expected
     last: Expected
-
-
-class CaseRun(Experiment):
-    """Measures one case in this process: that of a task. Without a recorder, which was made before any plug-in was imported, no
-    kernels are recorded."""
 
     def __init__(
         self,
@@ -64,7 +62,6 @@ class CaseRun(Experiment):
             Contender.of(index, configuration, operator) for index, configuration in enumerate(task.configurations)
         ]
         self.definition = Definition(operator, task.case)
-        self.drawn = Inputs(self.definition, self.device, self.settings.seed)
         self.work = Work(0, None)
         self.case_hash = ""
         self.weakness = ""
@@ -80,59 +77,57 @@ class CaseRun(Experiment):
                 contender.let_go()
 
     def _run(self) -> list[Row]:
+        fault: tuple[Status, str] | None = None
         try:
-            inputs = self.begin()
-        except OperatorFault as fault:
-            return self.give_up(Status.ERROR, str(fault))
+            self.begin()
+        except OperatorFault as error:
+            fault = Status.ERROR, str(error)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            return self.give_up(Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}")
+            fault = Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
         for contender in self.contenders:
-            self.prepare(contender, inputs)
+            if fault:
+                contender.end(*fault)
+            else:
+                self.prepare(contender)
+                self.shared.restore()
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
             self.measure_ceilings(self.case, self.work.flops)
             timed += [control for control in self.add_controls() if not control.rounds]
-            self.make_ready(timed, inputs)
+            self.make_ready(timed)
             baseline = None if self.baseline is None else self.contenders[self.baseline]
-            self.time(timed, self.case, baseline=baseline, inputs=inputs.shared)
-            inputs.shared.keep_first()
+            self.time(timed, self.case, baseline=baseline, inputs=self.shared)
+            self.shared.keep_first()
             for contender in timed:
-                self.check_again(contender, inputs)
+                self.check_again(contender)
             for contender in timed:
-                self.record(contender, inputs)
+                self.record(contender)
         return self.rows()
 
-    def give_up(self, status: Status, reason: str) -> list[Row]:
-        """End every contender, none of which has run, with a status and a reason."""
-        for contender in self.contenders:
-            contender.end(status, reason)
-        return self.rows()
-
-    def begin(self) -> CaseInputs:
+    def begin(self) -> None:
         """Draw the inputs and call the functions of the operator before any provider runs. Raises OperatorFault."""
-        shared = SharedInputs(self.definition.input_names, self.drawn.draw("timed"))
-        self.work = self.definition.work(shared.pristine)
+        drawn = Inputs(self.definition, self.device, self.settings.seed)
+        self.shared = SharedInputs(self.definition.input_names, drawn.draw("timed"))
+        self.work = self.definition.work(self.shared.pristine)
         self.case_hash = case_hash(self.definition, self.work)
-        sets = [shared.pristine, self.drawn.draw("second"), self.drawn.draw("last")]
+        sets = [self.shared.pristine, drawn.draw("second"), drawn.draw("last")]
         keep = keep_bytes(self.device.free_bytes())
-        first, second, last = (Expected(self.definition, values, keep) for values in sets)
-        for expected in (first, second, last):  # now: no row waits for it, and a failure is the operator's fault
+        self.first, self.second, self.last = (Expected(self.definition, values, keep) for values in sets)
+        for expected in (
+            self.first,
+            self.second,
+            self.last,
+        ):  # now: no row waits for it, and a failure is the operator's
             expected.compute()
-        self.definition.check_shapes(first.shapes)
-        if first.same_as(second) and first.same_as(last):
+        self.definition.check_shapes(self.first.shapes)
+        if self.first.same_as(self.second) and self.first.same_as(self.last):
             self.weakness = CONSTANT
-        return CaseInputs(shared, first, second, last)
 
-    def prepare(self, contender: Contender, inputs: CaseInputs) -> None:
-        """Build one provider and check it on two sets of values. Afterwards it runs, or it has ended with a reason. The
-        inputs have their first values again."""
-        self._prepare(contender, inputs)
-        inputs.shared.restore()
-
-    def _prepare(self, contender: Contender, inputs: CaseInputs) -> None:
-        tensors = inputs.shared.tensors
+    def prepare(self, contender: Contender) -> None:
+        """Build one provider and check it on two sets of values. Afterwards it runs, or it has ended with a reason."""
+        tensors = self.shared.tensors
         with self.steps.step(contender, "build", self.settings.build_timeout_s):
             provider = contender.admitted(self.case, self.device.type)
             if provider is None:
@@ -142,40 +137,40 @@ class CaseRun(Experiment):
             start = time.perf_counter_ns()
             contender.preparer = preparer = preparer_of(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
-            poison(inputs.first, self.device)
-            first_call = MadeCall.of(preparer(tensors, inputs.first.shapes), tensors)
+            poison(self.first, self.device)
+            first_call = MadeCall.of(preparer(tensors, self.first.shapes), tensors)
             self.device.synchronize()
             contender.build_ms = (time.perf_counter_ns() - start) / 1e6
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            accuracy = judge_call(inputs.first, first_call)
+            accuracy = judge_call(self.first, first_call)
             # a first call may leave a compiler running: no fault if it is right
             late = first_call.left_thread(accuracy)
-            if accuracy.off and not late and self.right_when_repeated(preparer, inputs):
+            if accuracy.off and not late and self.right_when_repeated(preparer):
                 self.stateful = True
                 accuracy = replace(accuracy, wrong=f"wrong in the first call only: {accuracy.wrong}")
             contender.judged(accuracy, f"{late}: " if late else "")
             del first_call
             if contender.running:
-                repeated = run_checked(inputs.second, preparer, tensors, self.device)
+                repeated = run_checked(self.second, preparer, tensors, self.device)
                 contender.judged(repeated, "correct at the first call, then ")
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
                 with compiled_parts() as contender.compiled:
                     call, contender.operators = recorded(
-                        partial(preparer, tensors, inputs.first.shapes), lambda first_call: first_call.run()
+                        partial(preparer, tensors, self.first.shapes), lambda first_call: first_call.run()
                     )
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
 
-    def right_when_repeated(self, preparer: Preparer, inputs: CaseInputs) -> bool:
+    def right_when_repeated(self, preparer: Preparer) -> bool:
         """Whether a provider whose first call was wrong is right in a second one. Then it keeps something between its calls."""
-        inputs.shared.restore()
-        tensors = inputs.shared.tensors
-        second_call = MadeCall.of(preparer(tensors, inputs.first.shapes), tensors)
+        self.shared.restore()
+        tensors = self.shared.tensors
+        second_call = MadeCall.of(preparer(tensors, self.first.shapes), tensors)
         self.device.synchronize()
-        return not judge_call(inputs.first, second_call).wrong
+        return not judge_call(self.first, second_call).wrong
 
     def add_controls(self) -> list[Contender]:
         count = len(self.contenders)
@@ -185,9 +180,8 @@ class CaseRun(Experiment):
         self.contenders += added
         return added
 
-    def make_ready(self, contenders: Sequence[Contender], inputs: CaseInputs) -> None:
+    def make_ready(self, contenders: Sequence[Contender]) -> None:
         """Give every contender its calls and its sampler. A contender that the timer cannot time ends with a reason."""
-        shared, first = inputs.shared, inputs.first
         generator = random.SystemRandom()
         placed = False  # in the step of the first contender that needs it: memory may run out
         stages: Mapping[str, float] | None = None  # the same for all contenders
@@ -199,32 +193,31 @@ class CaseRun(Experiment):
                     contender.sample = self.timer.ready([call.run for call in contender.calls], contender.launch_ms)
                 else:
                     if not placed:
-                        shared.place(self.timer.sets(self.work.call_bytes))
+                        self.shared.place(self.timer.sets(self.work.call_bytes))
                         placed = True
-                    seed = random.Random(generator.getrandbits(256))
-                    second = inputs.second.inputs
-                    replayed = not self.kind.launches
-                    contender.spot_check = SpotCheck(first, shared, second, seed, replayed=replayed)
-                    contender.renew_calls = partial(self.renew_calls, contender, shared, first.shapes)
+                    seed, replayed = random.Random(generator.getrandbits(256)), not self.kind.launches
+                    contender.spot_check = SpotCheck(
+                        self.first, self.shared, self.second.inputs, seed, replayed=replayed
+                    )
+                    contender.renew_calls = partial(self.renew_calls, contender)
                     contender.renew_calls()
-                blame_for_changes(contender, shared)
+                blame_for_changes(contender, self.shared)
                 if self.settings.stages and contender.running and not contender.control:
-                    stages = measure_stages(self.device, shared.tensors) if stages is None else stages
+                    stages = measure_stages(self.device, self.shared.tensors) if stages is None else stages
                     contender.stages = stages
             if not contender.running:
-                shared.restore()
+                self.shared.restore()
 
-    def renew_calls(self, contender: Contender, shared: SharedInputs, shapes: Shapes) -> None:
+    def renew_calls(self, contender: Contender) -> None:
         """Prepare the calls of a contender, and its sampler, where the inputs lie now."""
         assert contender.preparer and contender.spot_check
-        sets = shared.sets
         with without_garbage_collection():  # thousands of new calls would make Python look for garbage several times
             with self.timer.preparing():
-                contender.calls = [contender.preparer(tensors, shapes) for tensors in sets]
+                contender.calls = [contender.preparer(tensors, self.first.shapes) for tensors in self.shared.sets]
             runs = contender.spot_check.use(contender.calls)
             contender.sample = self.timer.ready(runs, contender.launch_ms, contender.spot_check.before)
 
-    def check_again(self, contender: Contender, inputs: CaseInputs) -> None:
+    def check_again(self, contender: Contender) -> None:
         """Check what timed calls of a provider returned, then the provider itself on new values in the timed buffers."""
         preparer = contender.preparer
         if contender.control or not contender.running or preparer is None:
@@ -233,16 +226,16 @@ class CaseRun(Experiment):
             if contender.spot_check and (fault := contender.spot_check.fault()):
                 contender.end(Status.WRONG, fault)
                 return
-            accuracy = run_checked(inputs.last, preparer, inputs.shared.tensors, self.device)
+            accuracy = run_checked(self.last, preparer, self.shared.tensors, self.device)
             contender.judged(accuracy, "correct before timing, wrong after it: ")
 
-    def record(self, contender: Contender, inputs: CaseInputs) -> None:
+    def record(self, contender: Contender) -> None:
         """Record what a call of a provider launches. It comes last, so that no timed call of the case is affected."""
         preparer, provider = contender.preparer, contender.provider
         if not self.recorder or preparer is None or provider is None:
             return
-        inputs.shared.restore()
-        tensors, shapes = inputs.shared.tensors, inputs.first.shapes
+        self.shared.restore()
+        tensors, shapes = self.shared.tensors, self.first.shapes
         with self.steps.step(contender, RECORD, self.settings.timeout_s):
             contender.recorded = self.recorder.record(lambda: preparer(tensors, shapes).run, provider.requires)
         recorded = contender.recorded

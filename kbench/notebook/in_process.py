@@ -104,9 +104,10 @@ class InProcess:
         self._device.use_threads(task.settings.threads)
         operator = registry.operator(task.case.operator)
         self._guard.watch(operator)
-        run = CaseRun(operator, task, self._instruments, Steps(self._device, emit, self._guard), self._recorder)
+        steps = Steps(self._device, emit, self._guard)
         try:
-            measured = decode(encode(Rows(tuple(run.run())), ""), "")  # as from a worker: its text is printable
+            rows = CaseRun(operator, task, self._instruments, steps, self._recorder).run()
+            measured = decode(encode(Rows(tuple(rows)), ""), "")  # as from a worker: its text is printable
         except DeviceLost as lost:
             raise ExecutionError(f"{lost.contender.name}: {lost.contender.reason}; start Python again") from None
         self._device.release_case()
