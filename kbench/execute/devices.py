@@ -11,23 +11,29 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, DeviceInfo, Task
+from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
 
 
 class Local:
-    """Measures tasks in their order: all cases of a session, then those of the next. Raises WorkerLost."""
+    """Measures tasks in their order: all cases of a session, then those of the next. Its worker begins to start at once. Raises
+    WorkerLost."""
 
     scope = "device"
     places = ("",)
 
     def __init__(self, request: CatalogRequest, note: Callable[[str], None]) -> None:
         self._supervisor = WorkerSupervisor(request, note)
-        self.catalog = self._supervisor.start()
+        self._supervisor.begin()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return self._supervisor.start()
 
     @property
     def devices(self) -> list[DeviceInfo]:

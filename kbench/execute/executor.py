@@ -57,7 +57,9 @@ class Executor(Protocol):
     """
 
     scope: str
-    catalog: Catalog
+
+    @property
+    def catalog(self) -> Catalog: ...
 
     @property
     def devices(self) -> Sequence[DeviceInfo]: ...

@@ -78,14 +78,23 @@ class WorkerSupervisor:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    def start(self) -> Catalog:
-        """Start the worker, unless there is one, and return its catalog. Raises WorkerFailed."""
+    def begin(self) -> Worker:
+        """Begin to start the worker, unless there is one. Raises WorkerFailed."""
         if self._worker is None:
             self._check_running()
-            worker = Worker(self._request, self._note, self._device.variables if self._device else {})
-            self._worker, self._catalog = worker, worker.catalog
+            self._worker = Worker(self._request, self._note, self._device.variables if self._device else {})
             self._check_running()  # another thread may have called `stop` meanwhile
-        return self._worker.catalog
+        return self._worker
+
+    def start(self) -> Catalog:
+        """Wait until the worker has started, and return its catalog. Raises WorkerFailed."""
+        worker = self.begin()
+        try:
+            self._catalog = worker.catalog
+        except WorkerFailed:
+            self._worker = None
+            raise
+        return self._catalog
 
     def _check_running(self) -> None:
         if self._stopped:

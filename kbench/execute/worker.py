@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import psutil
@@ -93,13 +93,13 @@ class WorkerFailed(WorkerLost):
 
 
 class Worker:
-    """One worker process, with the catalog that it reports at its start. Use it with `with`: it ends the process.
+    """One worker process, which begins to start, and the catalog that it reports then. Use it with `with`: it ends the process.
 
     request    which plug-ins it imports, and what it measures
     note       receives its notes: lines on its stderr that begin with `kbench: `
     variables  are added to its environment
 
-    Raises WorkerFailed when the process does not start or reports no catalog.
+    Raises WorkerFailed when the system starts no process.
     """
 
     def __init__(
@@ -119,15 +119,13 @@ class Worker:
         except OSError as error:  # the system is out of descriptors or processes
             raise WorkerFailed(Status.CRASHED, f"no worker process can be started: {error}") from None
         self._readers = [_thread(self._read_messages), _thread(self._read_stderr)]
-        try:
-            self.catalog = self._start(request)
-        except BaseException:
-            self.stop()
-            raise
+        self._start = self.ask(request, START_LIMIT_S)
 
-    def _start(self, request: CatalogRequest) -> Catalog:
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The catalog, when the process has started. Raises WorkerFailed when it does not start or reports none."""
         try:
-            *_, catalog = self.ask(request, START_LIMIT_S)
+            *_, catalog = self._start
         except WorkerFailed as lost:
             if lost.step is None:
                 raise WorkerFailed(lost.status, f"the worker process did not start: {lost.reason}") from None
@@ -143,9 +141,13 @@ class Worker:
         self.stop()
 
     def ask(self, request: Request, limit_s: float = SILENCE_LIMIT_S) -> Iterator[Message]:
-        """Send a request and yield the answers as they come, without the final `RequestDone`. Raises WorkerFailed."""
+        """Send a request. The answers come one by one, without the final `RequestDone`; to wait for them may raise
+        WorkerFailed."""
         self._secret, self._step = secrets.token_hex(8), None
         self._send(encode(request, self._secret))
+        return self._answers(limit_s)
+
+    def _answers(self, limit_s: float) -> Iterator[Message]:
         while True:
             try:
                 message = decode(self._next_line(limit_s), self._secret)

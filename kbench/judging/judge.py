@@ -12,6 +12,7 @@ import secrets
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from kbench.config.load import Config
 from kbench.config.resolve import Sweep
 from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
+from kbench.execute.devices import Local
 from kbench.execute.plan import Plan, make_plan, spread_cases
 from kbench.execute.prepare import prepare
 from kbench.execute.run import RunOptions, execute
@@ -31,7 +33,7 @@ from kbench.judging.claims import held_against_clock
 from kbench.judging.ledger import Timing, contend
 from kbench.judging.speeds import against, gaps, profile_of
 from kbench.judging.two_workers import TwoWorkers
-from kbench.protocol import Catalog, ClockReading
+from kbench.protocol import Catalog, CatalogRequest, ClockReading
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.sources.source_config import SourceConfig, load_source_or_config
@@ -71,6 +73,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     with (
         TwoWorkers(config.plugins, trusted, config.source, note) as workers,
         tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
+        ExitStack() as stack,
     ):
         with interrupts.once():
             catalog = workers.start()
@@ -79,6 +82,10 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             entrants = _entrants(sweep, catalog, file, options)
             note(f"{sweep.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
             workers.settle(sweep.operator)
+            timing_worker = None
+            if workers.apart and entrants.baselines and not options.ledger:
+                timing_worker = Local(CatalogRequest(config.plugins, config.source), note)
+                stack.callback(timing_worker.stop)
             checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note)
         judged = partial(
             judge_provider,
@@ -96,7 +103,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             fresh = replace(timed, config=_load(file, options, secrets.randbelow(SEEDS)))
             timing = contend([timed, fresh], correct[0], entrants.champion, options.ledger, note)
         elif correct and entrants.baselines:
-            timing = _time(timed, options.out or Path(scratch), note)
+            timing = _time(timed, options.out or Path(scratch), note, timing_worker)
         if timing.rows and not timing.interrupted and workers.apart:
             timing = replace(timing, rows=_held(workers, plan, timed.resolve(catalog), timing.rows, correct, note))
         return _answer(file, plan, entrants, checks, timing, judged)
@@ -276,10 +283,10 @@ class TimedConfig:
         return sweep if self.config.chooses_cases else replace(sweep, cases=spread_cases(sweep, CASES))
 
 
-def _time(config: TimedConfig, out: Path, note: Note) -> Timing:
-    """Measure as `kbench run` does."""
+def _time(config: TimedConfig, out: Path, note: Note, worker: Local | None) -> Timing:
+    """Measure as `kbench run` does, in a worker that has begun to start if there is one."""
     options = RunOptions(out)
-    with prepare(config, options, note, tried=True) as prepared:
+    with prepare(config, options, note, worker, tried=True) as prepared:
         note(f"timing {plural(len(prepared.plan.sweep.cases), 'case')} of the config")
         result = execute(prepared, options, note)
     return Timing(result.rows, result.csv, interrupted=result.interrupted)

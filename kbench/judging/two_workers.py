@@ -7,12 +7,10 @@ outputs. What a candidate replaces in its own process cannot make wrong outputs 
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
-from kbench.errors import DeviceGone, WorkerLost
+from kbench.errors import WorkerLost
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
@@ -115,15 +113,6 @@ class TwoWorkers:
 
 def _start_both(candidates: WorkerSupervisor, judge: WorkerSupervisor) -> tuple[Catalog, Catalog]:
     """Start both at the same time. Raises WorkerLost."""
-
-    def start_judge() -> None:
-        with suppress(WorkerLost, DeviceGone):  # it is started again below
-            judge.start()
-
-    starting = threading.Thread(target=start_judge, daemon=True)
-    starting.start()
-    try:
-        catalog = candidates.start()
-    finally:
-        starting.join()
-    return catalog, judge.start()
+    candidates.begin()
+    judge.begin()
+    return candidates.start(), judge.start()

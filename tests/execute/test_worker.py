@@ -183,14 +183,14 @@ def test_a_plug_in_that_ends_the_worker_is_named_with_what_to_do(
 ) -> None:
     stand_in(start=BEGINS.format(step, name))
     with pytest.raises(WorkerLost) as caught:
-        Worker(CatalogRequest(()))
+        assert Worker(CatalogRequest(())).catalog
     assert str(caught.value).startswith(f"{name}: ") and str(caught.value).endswith(sentence)
 
 
 def test_a_worker_that_does_not_start_says_why(stand_in: StandIn) -> None:
     stand_in(start="raise ImportError('no torch')")
     with pytest.raises(WorkerLost, match=r"did not start: the process exited with code 1: ImportError: no torch"):
-        Worker(CatalogRequest(()))
+        assert Worker(CatalogRequest(())).catalog
 
 
 def test_a_worker_finds_kbench_uninstalled() -> None:
