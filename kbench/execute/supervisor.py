@@ -6,6 +6,7 @@ a configuration is not tried again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -30,6 +31,7 @@ from kbench.protocol import (
     Fault,
     Message,
     Rows,
+    StepBegun,
     Task,
     TrialRequest,
 )
@@ -69,6 +71,8 @@ class WorkerSupervisor:
         self._stopped = False
         self._worker: Worker | None = None
         self._catalog: Catalog | None = None  # of the last worker
+        self.reference_s = 0.0
+        """How long the reference has taken."""
         self._deaths: dict[str, list[tuple[str, WorkerFailed]]] = {}
         """The deaths in a row of each configuration, by its name, and on which case or edge input."""
 
@@ -197,7 +201,11 @@ class WorkerSupervisor:
         """
         task = request if isinstance(request, Task) else request.task
         worker, fault = self.ready(task), None
+        begun: float | None = None  # when the reference began
         for event in worker.ask(request):
+            if begun is not None:
+                self.reference_s += time.monotonic() - begun
+            begun = time.monotonic() if isinstance(event, StepBegun) and event.step == COMPUTE else None
             if self._candidates and isinstance(event, CallRequest):
                 worker.reply(self._candidates.call(event, listener))
                 continue

@@ -22,6 +22,10 @@ from kbench.text.words import plural
 FAULT_SHOWN = 200
 """The most characters of the fault of a random shape that a note has."""
 
+RANDOM_S = 5.0
+"""After so many seconds in the reference of a problem, no further random shape is drawn. Such a reference often loops over rows
+in Python."""
+
 BEYOND_S = 15.0
 """How long the reference may take for the shape beyond 2^31 elements. One that loops over rows in Python takes hours."""
 
@@ -29,13 +33,14 @@ BEYOND_S = 15.0
 @dataclass
 class Checks:
     """The rows of the checks, and the number of cases that were left out: because of a fault of the operator, because each
-    provider has failed in earlier ones, or after Ctrl-C. `refused` has the faults of the operator in random shapes, which then
-    do not count as `random_shapes`."""
+    provider has failed in earlier ones, or after Ctrl-C. `refused` has the faults of the operator in random shapes, and `slow`
+    counts those for which the reference is too slow. Both then do not count as `random_shapes`."""
 
     left_out_cases: int
     random_shapes: int = 0
     rows: list[Row] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    slow: int = 0
     interrupted: bool = False
 
     def of(self, name: str) -> list[Row]:
@@ -47,16 +52,30 @@ Check = Callable[[Task, Listener], Iterable[Row]]
 
 
 def check_cases(
-    chosen: Sequence[Task], check: Check, drawn: Sequence[Task] = (), *, until_failed: bool = False
+    chosen: Sequence[Task],
+    check: Check,
+    drawn: Sequence[Task] = (),
+    *,
+    until_failed: bool = False,
+    reference_s: Callable[[], float] = lambda: 0.0,
 ) -> Checks:
-    """Check the configurations of tasks on edge inputs: in the cases that the user has chosen, and in random shapes. With
-    `until_failed`, the rest is left out when each configuration has failed: their authors know enough to go on."""
+    """Check the configurations of tasks on edge inputs: in the cases that the user has chosen, and in random shapes, until
+    `reference_s`, the seconds in the reference, says that these take too long. With `until_failed`, the rest is left out when
+    each configuration has failed: their authors know enough to go on."""
     tasks = [*chosen, *drawn]
     checks = Checks(len(tasks), len(drawn))
     failed: set[str] = set()
     try:
         with progress.make_progress(tasks) as display:
-            for task in tasks:
+            before_s = 0.0  # before the random shapes
+            for number, task in enumerate(tasks):
+                if number <= len(chosen):
+                    before_s = reference_s()
+                if reference_s() - before_s > RANDOM_S:
+                    checks.slow = len(tasks) - number
+                    checks.random_shapes -= checks.slow
+                    checks.left_out_cases -= checks.slow
+                    break
                 display.begin(task)
                 failures: dict[str, str] = {}
                 try:
@@ -103,10 +122,12 @@ def check_in_cases(
             else:
                 yield row
 
-    checks = check_cases(first, check, drawn, until_failed=True)
+    checks = check_cases(first, check, drawn, until_failed=True, reference_s=workers.slow_reference_s)
     if refused := checks.refused:
         reason = printable(refused[0], FAULT_SHOWN)
         note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
+    if checks.slow:
+        note(f"left out {plural(checks.slow, 'random shape')}: the reference has taken {RANDOM_S:g} s on others")
     return checks
 
 

@@ -50,7 +50,7 @@ def held_against_clock(
         for name in dict.fromkeys(row.configuration_name for row, _ in claims):
             own = [(row, ms) for row, ms in claims if row.configuration_name == name]
             judged = name in candidates
-            reading = read(own[0][0], min(ms for _, ms in (own if judged else claims)), not judged)
+            reading = read(own[0][0], min(ms for _, ms in own), not judged)
             contradict = _too_short if judged else _too_long
             if not judged and not accelerated:  # beside other programs, most calls of a host may take long
                 own = [(row, min(ms, row.ms_min or ms)) for row, ms in own]

@@ -93,6 +93,10 @@ class TwoWorkers:
         apart = self.apart and info.tensor_bytes(task.case) <= self._most_bytes()
         return (self._judge if apart else self._candidates).check(task, listener, without_edges=without_edges)
 
+    def slow_reference_s(self) -> float:
+        """How long the reference of a problem has taken so far. 0 for other operators."""
+        return self._candidates.reference_s + self._judge.reference_s if self._request.source else 0.0
+
     def _most_bytes(self) -> int:
         catalog = self._judge_catalog
         if catalog is None or catalog.device.type == "cpu":

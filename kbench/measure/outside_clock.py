@@ -29,9 +29,10 @@ from kbench.measure.other_worker import CallsOnSets, OtherWorker, SharedMemory, 
 from kbench.measure.steps import Steps
 from kbench.protocol import COMPUTE, CallRequest, ClockReading, ClockRequest, Delivered
 
-ROUNDS, ROUND_MS = 10, 5.0
-"""How often it is done, and how long the calls of one round take if what is claimed is right. The shortest round counts: on a
-busy host, other programs get the core every few ms."""
+ROUNDS, LEAST_ROUNDS, ROUND_MS = 10, 2, 5.0
+"""How often it is done at most and at least, and how long the calls of one round take if what is claimed is right. A call that
+takes longer is made less often, within `max_ms`. The shortest round counts: on a busy host, other programs get the core every
+few ms."""
 
 MOST_SETS = 128
 
@@ -43,7 +44,8 @@ MEMORY_BYTES, HOST_MEMORY_BYTES, MEMORY_SHARE = 2**33, 2**28, 16
 of a kernel that reads and writes 8 GiB take 3 ms."""
 
 JUDGED = 4
-"""The outputs of so many calls of the shortest round are judged: its time counts, so it may leave out none."""
+"""The outputs of so many calls of the shortest round are judged: its time counts, so it may leave out none. If the reference is
+slow, fewer: none after `max_ms`. Calls that this process makes need no judge."""
 
 SLACK_MS = 4.0
 """What the two processes need to take turns in a round. It was 3.2 ms on an H200, beside programs that used 22 cores."""
@@ -70,7 +72,8 @@ class ClockedRounds:
         self._definition, self._device = definition, (device := other.device)
         self._inputs = Inputs(definition, device, secrets.randbits(62))
         begun = time.perf_counter()
-        first = Expected(definition, self._inputs.draw("first"))
+        shapes = tuple(definition.declared_shape(output) for output in definition.outputs)
+        first = Expected(definition, self._inputs.draw("first"), shapes=shapes)
         draw_ms = (time.perf_counter() - begun) * 1e3
         inputs, end = lay_out(first.inputs)
         outputs, step = lay_out(blank_outputs(first), end)
@@ -83,12 +86,14 @@ class ClockedRounds:
         self.memory = SharedMemory(count * step, device.torch_device, other.folder)
         self.request = CallRequest(request.task, "the inputs of timed calls", "", inputs, outputs, count, step)
         self._sets = sets_of(self.request, self.memory.data)
+        self._judged, self._max_ms = 0 if request.here else JUDGED, request.task.settings.max_ms
+        self._rounds = max(LEAST_ROUNDS, min(ROUNDS, int(self._max_ms / (count * request.claimed_ms))))
         self._fill([first.inputs] * count)
 
     def read(self, deliver: Callable[[], Delivered]) -> ClockReading:
         """The reading for what makes the calls, and returns when all outputs are written."""
         shortest_ms, judged = math.inf, list[tuple[Expected, list[Tensor]]]()
-        for number in range(ROUNDS + 1):
+        for number in range(self._rounds + 1):
             drawn = [self._inputs.draw(f"{number}/{index}") for index in range(len(self._sets))]
             begun = self._fill(drawn)
             delivered = deliver()
@@ -97,7 +102,7 @@ class ClockedRounds:
                 return ClockReading(wrong=delivered.reason if delivered.opened else "")
             if number and round_ms < shortest_ms:  # the first round builds the provider
                 shortest_ms = round_ms
-                chosen = random.SystemRandom().sample(range(len(drawn)), min(len(drawn), JUDGED))
+                chosen = random.SystemRandom().sample(range(len(drawn)), min(len(drawn), self._judged))
                 # the outputs are copied at once: the other worker can still write
                 judged = [(Expected(self._definition, drawn[i]), [x.clone() for x in self._sets[i][1]]) for i in chosen]
                 self._device.synchronize()
@@ -105,10 +110,13 @@ class ClockedRounds:
         calls_ms = shortest_ms - min(self._copies_ms(drawn) for _ in range(ROUNDS))
         # how many times as long it takes on a host because other programs use the cores
         busy = max(1.0, (time.perf_counter() - begun) / (time.process_time() - core_begun))
-        verdicts = [compared(expected, outputs).wrong for expected, outputs in judged]
+        wrong, end = "", time.monotonic() + self._max_ms / 1e3
+        for number, (expected, outputs) in enumerate(judged):
+            if not wrong and (not number or time.monotonic() < end):
+                wrong = compared(expected, outputs).wrong or ""
         count = len(self._sets)
         least_ms = ((calls_ms if self._device.accelerated else calls_ms / busy) - SLACK_MS) / count
-        return ClockReading(least_ms, calls_ms / count, next(filter(None, verdicts), ""))
+        return ClockReading(least_ms, calls_ms / count, wrong)
 
     def _fill(self, drawn: Sequence[Sequence[Tensor]]) -> float:
         """Write the inputs, after the clock has begun to run at the time that is returned."""
