@@ -19,9 +19,6 @@ from kbench.plotting.scales import limits
 from kbench.plotting.sheet import PAGE_WIDTHS, POINTS_PER_INCH, grid, make_page, text_width, wrap
 from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT
 
-HATCHES = ("", "//", "..", "xx", "\\\\", "oo")
-"""One for each file."""
-
 BESIDE = 0.45
 """The names of bars take at most this share of the width of a panel."""
 
@@ -165,10 +162,9 @@ def _draw_bar(axes: Axes, place: int, bar: Bar, look: Look, top: float, size: fl
     end, text, ink = 0.0, bar.note, theme.readable(colour)
     if bar.value is not None:
         text, ink, end = four_digits(bar.value), theme.ink, max(bar.value, min(bar.high, top))
-        hatch = "" if bar.hollow else HATCHES[look.files.index(bar.file) % len(HATCHES)]
         axes.barh(
-            place, bar.value, height=0.68, color=theme.background if bar.hollow else colour, hatch=hatch,
-            edgecolor=theme.background if hatch else colour, linewidth=1.5 if bar.hollow else 0,
+            place, bar.value, height=0.68, color=theme.background if bar.hollow else colour, edgecolor=colour,
+            linewidth=1.5 if bar.hollow else 0,
         )  # fmt: skip
         if min(bar.high, top) - bar.low > 0.004 * top:  # the halo makes it visible on a bar of any colour
             axes.hlines(place, bar.low, min(bar.high, top), color=theme.background, linewidth=3.4, zorder=3)

@@ -21,7 +21,6 @@ from kbench.plotting.sheet import (
     POINTS_PER_INCH,
     LegendEntry,
     grid,
-    legend_beside,
     make_page,
     panel_width,
     text_width,
@@ -31,10 +30,6 @@ from kbench.plotting.style import LIMIT_LINE, QUESTION_MARK, SMALL_PRINT, Theme,
 
 SPAN_OF_TIMES, SPAN_OF_SPEEDS = 10, 20
 """An axis is logarithmic where the largest value is more than this many times the smallest."""
-
-BESIDE_WIDTH, ENTRY_HEIGHT = 170, 16
-"""A legend stands below the panels if a name is wider than this, because beside them it would take their width, and if so many
-entries are higher than the panels. In points."""
 
 STRIP_ROW = 0.05
 """Height of a row of marks below the values, as a share of the panel."""
@@ -64,10 +59,8 @@ def draw_page(page: Page[Point], look: Look) -> tuple[Figure, list[DrawnCurve]]:
     ends: list[End] = []
     if len(panels) == 1:
         ends = ends_of(panels[0], look, extents[0], (height - 0.75) * (1 - strip) * POINTS_PER_INCH)
-    curves = [] if ends else curve_entries(panels, look)
-    has_room = len(curves) * ENTRY_HEIGHT <= height * rows * POINTS_PER_INCH
-    beside = bool(curves) and has_room and max(text_width(name, 11) for name, _ in curves) <= BESIDE_WIDTH
-    legends = [[] if beside else curves, [*hollow_entries(page.points, look), *mark_entries(page.points, look)]]
+    marks = [*hollow_entries(page.points, look), *mark_entries(page.points, look)]
+    legends = [[] if ends else curve_entries(panels, look), marks]
     title = title_of(page.whole(look.titled))
     figure, grid_axes = make_page(len(panels), columns, height * rows, title, look.caption, legends, look.theme)
     drawn: list[DrawnCurve] = []
@@ -75,8 +68,6 @@ def draw_page(page: Page[Point], look: Look) -> tuple[Figure, list[DrawnCurve]]:
         drawn += draw(axes, series, look, extent, strip, panel_width(columns), edge)
         draw_ends(axes, ends, look.theme)
         axes.set_title(wrap(title_of(panel.where), panel_width(columns), 12), loc="left")
-    if beside:
-        legend_beside(figure, curves)
     return figure, drawn
 
 

@@ -9,7 +9,7 @@ from typing import Any
 LONGEST_SHOWN_NAME = 40
 """Pictures shorten the names of providers to this many characters."""
 
-BARE_COLUMNS = ("operator", "provider", "dtype", "model", "device", "timer", "cache", "file")
+BARE_COLUMNS = ("operator", "provider", "dtype", "device", "timer", "cache", "file")
 """Titles show the values of these columns without the column's name."""
 
 

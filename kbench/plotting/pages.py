@@ -178,18 +178,7 @@ def _values(points: Iterable[Placed], name: str) -> set[Any]:
 def page_of(fixed: dict[str, Any], points: Sequence[P], columns: Sequence[str]) -> Page[P]:
     """A page with a panel for each combination of the columns that vary."""
     inner = [name for name in columns if name not in fixed and len(_values(points, name)) > 1]
-    panels = []
-    for where, group in groups(points, inner):
-        models = _models(group)
-        panels.append(
-            Panel(where | ({"model": ", ".join(models)} if len(models) < len(_models(points)) else {}), group)
-        )
-    return Page(fixed, panels)
-
-
-def _models(points: Iterable[Placed]) -> list[str]:
-    """The models of points, where their rows name some."""
-    return list(dict.fromkeys(name for point in points for name in point.where.get("model", "").split(", ")))
+    return Page(fixed, [Panel(where, group) for where, group in groups(points, inner)])
 
 
 def _fitting(points: Sequence[P], varying: list[str], room: int) -> Iterator[tuple[dict[str, Any], Sequence[P]]]:

@@ -52,7 +52,7 @@ class Placed(Protocol):
 class Point:
     """A row in a picture.
 
-    where      what was measured, and how: file, operator, conditions, dtype, axes and models
+    where      what was measured, and how: file, operator, conditions, dtype and axes
     kind       VALUE, WRONG, FAILED, DECLINED or ABSENT
     value      the metric; None without one, and in suspect rows: theirs is `claimed`
     low, high  the 20th and 80th percentile of the metric, where the file has them
@@ -193,7 +193,7 @@ def _point(row: Row, file: str, axes: Sequence[str], metric: Metric, *, is_copy:
 def where_of(row: Row, file: str, axes: Iterable[str]) -> dict[str, Any]:
     """What was measured, and how, by the columns that divide pictures into panels."""
     where: dict[str, Any] = {
-        "file": file, "operator": row.case.operator, "dtype": row.case.dtype, "model": row.model.replace(";", ", "),
+        "file": file, "operator": row.case.operator, "dtype": row.case.dtype,
         "device": row.device, "timer": row.timer, "cache": row.cache,
     }  # fmt: skip
     where.update(dict.fromkeys(axes, ""))
@@ -315,18 +315,3 @@ def companions(points: Iterable[Placed], axes: Sequence[str], x: str) -> dict[st
             ends = [f"{axis}={value} at {x}={size}" for size, value in (min(pairs), max(pairs))]
             sentences[axis] = f"{axis} varies with {x}: {', '.join(ends)}"
     return sentences
-
-
-def models_along(points: Iterable[Point], x: str) -> str:
-    """The models that each size along x belongs to: `N=3584: gemma-2-9b; N=4096: llama-3-8b, qwen3-8b`. "" if the sizes do not
-    tell models apart, as numbers of tokens do not."""
-    models: dict[Any, dict[str, None]] = defaultdict(dict)
-    for point in points:
-        if point.where["model"] and x in point.where:
-            models[point.where[x]].update(dict.fromkeys(point.where["model"].split(", ")))
-    most = max(Counter(name for names in models.values() for name in names).values(), default=0)
-    if (
-        not 1 < len(models) <= 12 or most > len(models) / 2
-    ):  # the names of more would be longer than the picture is high
-        return ""
-    return "; ".join(f"{x}={size}: {', '.join(models[size])}" for size in sorted(models))

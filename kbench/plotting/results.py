@@ -22,7 +22,6 @@ from kbench.plotting.points import (
     axes_of,
     companions,
     fixed_columns,
-    models_along,
     place_along_x,
     points_of,
 )
@@ -90,8 +89,7 @@ def _pages_of_values(
     shown = [point for point in points if point.kind != ABSENT]
     columns = fixed_columns(points, axes)
     paired = {} if only_bars else companions(points, axes, x)
-    meaning = [*paired.values(), "" if only_bars else models_along(points, x)]
-    text = caption(sources, points, metric, meaning, bands=not as_text)
+    text = caption(sources, points, metric, [*paired.values()], bands=not as_text)
     apart = [name for name in columns if name not in paired] + ["file"] * ("file" in choices.by)
     beside = [name for name in apart if name != x]
     panels = [panel for _, panel in groups(shown, beside)]
@@ -101,8 +99,7 @@ def _pages_of_values(
     by_x = only_bars or len(combinations(of_bars, apart)) == len(combinations(of_bars, beside))
     for kind, members, names in (("lines", of_lines, beside), ("bars", of_bars, apart if by_x else beside)):
         curves = frozenset(point.curve for point in shown)
-        theme, titled = theme_by_name(choices.theme), [*columns, "model"]
-        look = Look(kind, metric, theme, sources, x, list(paired), titled, text, curves)
+        look = Look(kind, metric, theme_by_name(choices.theme), sources, x, list(paired), columns, text, curves)
         room = MAX_BY if kind == "bars" or choices.by else MAX_PANELS
         for page in split_into_pages(members, names, choices.by, room) if members else ():
             yield replace(page, fixed={"kind": kind, **page.fixed}) if kind == "bars" and of_lines else page, look
@@ -119,7 +116,7 @@ def _pages_of_winners(
     cells, y = cells_of(sources, x, paired, choices.by)
     noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
     signs = SIGNS if as_text else f"{SIGNS} · {SHADES}"
-    text = caption(sources, points, None, [*noise, signs, *paired.values(), models_along(points, x)])
+    text = caption(sources, points, None, [*noise, signs, *paired.values()])
     beside = [name for name in fixed_columns(points, axes) if name not in (x, y, *paired)]
     curves = frozenset(cell.curve for cell in cells)
     theme = theme_by_name(choices.theme)

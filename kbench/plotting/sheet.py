@@ -97,12 +97,6 @@ def make_page(
     return figure, axes[:panels]
 
 
-def legend_beside(figure: Figure, entries: Sequence[LegendEntry]) -> None:
-    """Add a legend at the right edge of a page."""
-    names, handles = zip(*entries, strict=True)
-    figure.legend(handles, names, loc="outside right center", fontsize=11, labelspacing=0.45, handlelength=2.4)
-
-
 def _legend(figure: Figure, entries: Sequence[LegendEntry]) -> Legend:
     """A legend in as many columns as fit into the width of the page."""
     names, handles = zip(*entries, strict=True)
