@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kbench.notebook.views import ComparisonView, Pictures
 
 IN_THIS_PROCESS = "the functions are measured in this process: one that crashes or hangs ends it"
+IN_A_FILE = "put the functions into a file, and name it in plugins"
 
 
 def run(
@@ -83,10 +84,7 @@ def run(
     with prepare(loaded, options, lambda line: None, executor) as prepared:
         several = prepared.plan.sweep.measure.sessions > 1 or continuing == "append"
         if executor and (devices or scheduler or several):
-            raise UsageError(
-                "devices, scheduler and several sessions need processes of their own: put the functions into a file, and name "
-                "it in plugins"
-            )
+            raise UsageError(f"devices, scheduler and several sessions need processes of their own: {IN_A_FILE}")
         outcome = execute(prepared, options)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
