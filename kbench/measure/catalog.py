@@ -15,7 +15,7 @@ import torch
 
 from kbench.contract import registry
 from kbench.contract.operator import Operator
-from kbench.contract.provider import Provider, code_hash
+from kbench.contract.provider import code_hash
 from kbench.kernels.cuda_extension import nvcc_release
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
@@ -92,20 +92,16 @@ def _providers(operator: Operator, device: Device, running: Running) -> dict[str
     for provider in operator.providers.values():
         watching = running if provider.plugin and provider.available else unwatched
         with watching(provider.plugin or "", "ask", f"provider {provider.name} of plug-in {provider.plugin}"):
-            described[provider.name] = _provider(provider, device)
+            described[provider.name] = ProviderInfo(
+                label=provider.label,
+                parameters={name: _default(value) for name, value in provider.parameters.items()},
+                unavailable=provider.unavailable(device.type),
+                plugin=provider.plugin,
+                source_hash=provider.source_hash,
+                place=provider.place,
+                interpreted="triton" in provider.requires and os.environ.get("TRITON_INTERPRET") == "1",
+            )
     return described
-
-
-def _provider(provider: Provider, device: Device) -> ProviderInfo:
-    return ProviderInfo(
-        label=provider.label,
-        parameters={name: _default(value) for name, value in provider.parameters.items()},
-        unavailable=provider.unavailable(device.type),
-        plugin=provider.plugin,
-        source_hash=provider.source_hash,
-        place=provider.place,
-        interpreted="triton" in provider.requires and os.environ.get("TRITON_INTERPRET") == "1",
-    )
 
 
 def _default(value: Any) -> Value:

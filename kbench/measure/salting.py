@@ -94,9 +94,7 @@ class Salter:
             fill = declared.fill_for(declared.dtype_in(definition.case))
             if position >= count or isinstance(fill, Normal | Uniform | Integers):
                 self._filled_by_us.append(position)
-        without_rows = [position for position in self._filled_by_us if position not in self._row_dimensions]
-        self._in_lines = [position for position in without_rows if prod(shapes[position]) > 1]
-        changing = {*self._row_dimensions, *self._in_lines}
+        changing = {*self._row_dimensions, *(position for position in self._filled_by_us if prod(shapes[position]) > 1)}
         self._as_a_whole = [position for position in positions if position not in changing and same_work]
         if changing and sum(prod(shapes[position]) for position in self._as_a_whole) > MOST_ELEMENTS:
             self._as_a_whole = []
@@ -113,13 +111,13 @@ class Salter:
         for position, dimension in self._row_dimensions.items():
             whole_rows = _index({dimension: rows})
             changes.append((position, whole_rows, whole_rows))
-        for position in self._in_lines:
-            changes.append((position, *self._lines(self._shapes[position], {})))
         for position in self._filled_by_us:
-            shape = self._shapes[position]
-            if position in self._row_dimensions and len(shape) > 1:
+            shape, selected = self._shapes[position], dict[int, slice]()
+            if position in self._row_dimensions:
                 dimension = self._row_dimensions[position]
-                changes.append((position, *self._lines(shape, {dimension: self._most_rows(shape[dimension])})))
+                selected[dimension] = self._most_rows(shape[dimension])
+            if len(shape) > len(selected) and prod(shape) > 1:
+                changes.append((position, *self._lines(shape, selected)))
         return Salt(rows, changes)
 
     def _lines(self, shape: tuple[int, ...], rows: dict[int, slice]) -> tuple[Index, Index]:
