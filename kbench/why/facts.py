@@ -16,7 +16,7 @@ from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row import COLUMNS, Row
 from kbench.results.row_filter import RowFilter
-from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role
+from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role, Status
 from kbench.text.suggest import nearest
 from kbench.text.words import list_words
 
@@ -43,8 +43,10 @@ class RowFacts:
 
     @cached_property
     def row(self) -> Row:
-        """One row for all sessions: the medians of their numbers, all their flags, and the first code that is known."""
-        timed = [row for row in self.rows if row.ms is not None] or self.rows
+        """One row for all sessions: the medians of their numbers, all their flags, and the first code that is known. A provider
+        that is wrong in a session has no time."""
+        wrong = [row for row in self.rows if row.status in (Status.WRONG, Status.TAMPERED)]
+        timed = wrong or [row for row in self.rows if row.ms is not None] or self.rows
         medians: dict[str, Any] = {}
         for column in COLUMNS.values():
             if column.kind in ("number", "integer"):

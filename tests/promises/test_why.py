@@ -71,6 +71,13 @@ def test_a_row_without_a_time_has_its_status_and_reason(kbench: Kbench) -> None:
     assert found["status"] in reason(row, "no-time") and found["reason"] in reason(row, "no-time")
 
 
+def test_a_provider_that_is_wrong_in_a_session_has_no_time_but_the_reason(kbench: Kbench, folder: Path) -> None:
+    rows = [{"provider": "mine", "ms": 0.1}, {"provider": "mine", "session": 1, "status": "wrong", "reason": "one NaN"}]
+    ended = kbench("why", write_results(folder / "mixed.csv", rows), "--json")
+    [row] = json.loads(ended.out)["rows"]
+    assert row["ms"] is None and "one NaN" in reason(row, "no-time")
+
+
 def test_versus_puts_another_provider_of_the_case_beside_it(kbench: Kbench) -> None:
     rows = why(kbench, "provider=torch-eager,M=4096,N=4096,dtype=fp32", "--versus", "cuda")
     assert [row["name"] for row in rows] == ["torch-eager", "cuda"]
