@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any, NamedTuple, Protocol
 
+from kbench.analysis.cases import key_of, suspects, wrongs
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError, UsageError
@@ -138,14 +139,17 @@ def series_of(points: Iterable[Point]) -> list[Series]:
 
 
 def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
-    """The rows of all providers and, if the metric has it, of the copy control. Raises ResultsError if no provider has a
-    value."""
+    """The rows of all providers and, if the metric has it, of the copy control. A configuration that is wrong or suspect in a
+    session of a case has no time of another session. Raises ResultsError if no provider has a value."""
     points = []
     axes = axes_of(sources)
     for source in sources:
+        lost = suspects(source.rows) | wrongs(source.rows) if metric.timed else set()
         for row in source.rows:
             is_copy = row.role is Role.CONTROL and row.provider == Control.COPY and metric.has_copy
-            if row.role is Role.PROVIDER or is_copy:
+            is_valid = row.status is Status.OK and Flag.SUSPECT not in row.flags
+            is_lost = is_valid and (key_of(row), row.configuration_name) in lost
+            if is_copy or (row.role is Role.PROVIDER and not is_lost):
                 points.append(_point(row, source.label, axes, metric, is_copy=is_copy))
     rows = [point.row for point in points if point.row.role is Role.PROVIDER]
     if not any(point.kind == VALUE and point.row.role is Role.PROVIDER for point in points):

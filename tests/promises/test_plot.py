@@ -237,6 +237,13 @@ def test_term_prints_bars_as_long_as_their_values(printed: Callable[..., str]) -
     assert names["broken"][1:] == ["wrong"] and names["picky"][1:] == ["unsupported"]
 
 
+def test_a_provider_that_is_wrong_in_one_session_has_no_value(kbench: Kbench, folder: Path) -> None:
+    rows = [{"provider": name, "ms": 0.1, "gbps": 300} for name in ("mine", "other")]
+    rows.append({"provider": "mine", "session": 1, "status": "wrong", "reason": "one NaN"})
+    out = kbench("plot", write_results(folder / "mixed.csv", rows), "--term", "--kind", "bars").out
+    assert re.search(r"^mine +wrong *$", out, re.MULTILINE) and re.search(r"^other +300 ", out, re.MULTILINE)
+
+
 def test_term_prints_the_fastest_provider_of_each_case(printed: Callable[..., str]) -> None:
     text = printed("--kind", "heatmap")
     lines = [line.split() for line in text.splitlines()]
