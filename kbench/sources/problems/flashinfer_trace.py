@@ -159,7 +159,8 @@ class Problem:
         name = own_name(definition.name)
         word, smallest = min(self.workloads.items(), key=lambda item: sum(item[1].axes.values()))
         point = smallest.point(definition)
-        exact = allows_float64(self._call, inputs.values(), Case(name, {**point, WORKLOAD: word}, definition.dtype))
+        case = Case(name, {**point, WORKLOAD: word}, definition.dtype)
+        exact = allows_float64(self._call, inputs.values(), case, light=True)
         tolerances = {word: _tolerance(workload) for word, workload in self.workloads.items()}
         has_choice = self._stored or self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
         scalars = (*(definition.variable_axes if self._stored else ()), *definition.scalars)

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map
 from kbench.contract.operator import Operator, Remark
 from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared
+from kbench.contract.tensor import total_bytes
 from kbench.results.case import Case, Value
 from kbench.sources.problems.inputs import draw_on_host
 
@@ -33,6 +34,9 @@ that follow it step by step, round several intermediate results to the dtype of 
 
 ROUNDED = (torch.float32, torch.float16, torch.bfloat16)
 """The dtypes that float64 replaces. A conversion to 8 bits is part of a definition (quantisation), and stays."""
+
+LIGHT_BYTES = 2**24
+"""Light code has inputs of so many bytes at most: a product of two matrices of this size takes half a second on a host."""
 
 _CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
 
@@ -76,14 +80,19 @@ Call = Callable[[Sequence[Tensor], Mapping[str, Value]], Any]
 """Calls the code of a problem with the tensors of a case, and with its scalars by name."""
 
 
-def allows_float64(code: Code, inputs: Collection[Declared], case: Case) -> bool:
-    """Whether the code computes in float64. It is called without memory, which is quick. Code that looks at values cannot be
-    called so; then it is called with values on the host."""
+def allows_float64(code: Code, inputs: Collection[Declared], case: Case, *, light: bool = False) -> bool:
+    """Whether the code computes in float64. It is called without memory. Code that looks at values cannot be called so; then it
+    is called with values on the host. `light` code with small inputs is called with values first: the first call without memory
+    imports torch's compiler, which takes seconds."""
 
     def without_memory() -> list[Tensor]:
         return [torch.empty(x.shape_in(case), dtype=_dtype(x, case.dtype), device="meta") for x in inputs]
 
-    for make in (without_memory, lambda: draw_on_host(inputs, case)):
+    def on_host() -> list[Tensor]:
+        return draw_on_host(inputs, case)
+
+    light = light and total_bytes(inputs, case) <= LIGHT_BYTES
+    for make in (on_host, without_memory) if light else (without_memory, on_host):
         try:
             with torch.no_grad():
                 tensors = [x.double() if x.is_floating_point() else x for x in make()]
