@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import UsageError
+from kbench.results.cells import MARGIN
 from kbench.text.suggest import unknown
 from kbench.text.words import split_words
 
@@ -107,7 +108,7 @@ def compare(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     where: str = "",
     metric: str = "ms",
-    margin: float = 0.02,
+    margin: float = MARGIN,
     vary: str | Sequence[str] = (),
     fail_on: str | Sequence[str] = (),
 ) -> ComparisonView:
@@ -132,7 +133,7 @@ def plot(
     kind: str = "lines",
     x: str | None = None,
     by: str | Sequence[str] = (),
-    margin: float = 0.02,
+    margin: float = MARGIN,
     where: str = "",
     theme: str = "light",
     formats: str | Sequence[str] = ("png", "svg"),

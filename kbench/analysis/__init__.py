@@ -1,4 +1,5 @@
-"""Who wins, by how much, and whether that is more than noise: defined once, for run, show, compare, plot and report.
+"""Who wins within one file, by how much, and whether that is more than noise. Between two files see comparison/judge: there
+sessions are the trials, and the machine may have changed.
 
     analysis = analyse(rows, baseline)   # rows of one file, controls included; baseline: the config's, None to find it
     analysis.noise.floor                 # a share: 95 % of the pairs of the same code differ by less; None: not known

@@ -21,13 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from kbench.results.cells import is_plausible
+from kbench.results.cells import MARGIN, is_plausible
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 
-TIE = math.log1p(0.02)
-"""Two configurations tie if they are shown to be less than 2 % apart, and neither is shown to be faster. 2 % is also the
-default margin of `kbench compare`."""
+TIE = math.log1p(MARGIN)
+"""Two configurations tie if they are shown to be less than 2 % apart, and neither is shown to be faster."""
 
 CONFIDENT = 3.0
 """A difference within a session must exceed this many standard errors. It is more than the usual two, because a few rounds

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.commands.options import (
+    DEFAULT_MARGIN,
     Exports,
     FailOn,
     GitHub,
@@ -62,7 +63,7 @@ def ab(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for base.csv and head.csv.")] = Path(
         "results/ab"
     ),
-    margin: Margin = "2%",
+    margin: Margin = DEFAULT_MARGIN,
     fail_on: FailOn = None,
     strict: Strict = False,
     export: Exports = None,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kbench.commands.options import (
+    DEFAULT_MARGIN,
     Exports,
     FailOn,
     GitHub,
@@ -37,7 +38,7 @@ def compare(
             "or sol.",
         ),
     ] = "ms",
-    margin: Margin = "2%",
+    margin: Margin = DEFAULT_MARGIN,
     vary: Annotated[
         str | None,
         typer.Option(

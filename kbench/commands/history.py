@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from kbench.commands.options import Margin, PictureFormats, RowTerms, Theme, parse_share
+from kbench.commands.options import DEFAULT_MARGIN, Margin, PictureFormats, RowTerms, Theme, parse_share
 from kbench.errors import ExitStatus
 from kbench.text import terminal
 from kbench.text.words import split_words
@@ -18,7 +18,7 @@ HistoryDir = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with r
 def history_check(
     folder: HistoryDir,
     where: RowTerms = "",
-    margin: Margin = "2%",
+    margin: Margin = DEFAULT_MARGIN,
     recent: Annotated[
         int,
         typer.Option(
@@ -84,7 +84,7 @@ def history_check(
 def history_plot(
     folder: HistoryDir,
     where: RowTerms = "",
-    margin: Margin = "2%",
+    margin: Margin = DEFAULT_MARGIN,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the history."),

@@ -10,6 +10,7 @@ import typer
 
 from kbench.config import builtin
 from kbench.errors import UsageError
+from kbench.results.cells import MARGIN
 
 LONGEST_S = 7 * 24 * 3600
 """Durations on the command line are shorter than this."""
@@ -97,6 +98,7 @@ RowTerms = Annotated[
     ),
 ]
 Margin = Annotated[str, typer.Option("--margin", metavar="SHARE", help="The smallest change that matters.")]
+DEFAULT_MARGIN = f"{MARGIN:.0%}"
 FailOn = Annotated[
     Optional[str],
     typer.Option(

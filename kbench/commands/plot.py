@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.commands.options import (
+    DEFAULT_MARGIN,
     Margin,
     PictureFormats,
     ResultsFiles,
@@ -51,7 +52,7 @@ def plot(
             "--by", metavar="COLUMNS", help="Draw a panel for each value of these columns, for example dtype,M."
         ),
     ] = "",
-    margin: Margin = "2%",
+    margin: Margin = DEFAULT_MARGIN,
     where: RowTerms = "",
     term: Annotated[bool, typer.Option("--term", help="Draw as text in the terminal. Write no files.")] = False,
     out: Annotated[

@@ -23,7 +23,7 @@ from kbench.comparison.verdict import Cause, Reason, Verdict
 from kbench.errors import UsageError
 from kbench.launches.code_change import CodeChange, RanKernels, code_change
 from kbench.results.case import DTYPE_ALIASES, Value, configuration_name, value_order
-from kbench.results.cells import is_plausible
+from kbench.results.cells import MARGIN, is_plausible
 from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Status
@@ -76,7 +76,7 @@ class CompareOptions:
 
     where: str = ""
     metric: str = "ms"
-    margin: float = 0.02
+    margin: float = MARGIN
     vary: tuple[str, ...] = ()
     fail_on: tuple[str, ...] = ()
     strict: bool = False

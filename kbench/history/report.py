@@ -20,6 +20,7 @@ from kbench.errors import UsageError
 from kbench.history.change_points import level_changes, own_noise, shared_noise
 from kbench.history.changes import HistoryChange, changes_of_level, changes_of_status
 from kbench.history.timeline import Run, RunPoint, Series, SeriesKey, Timeline, join_runs, read_runs
+from kbench.results.cells import MARGIN
 from kbench.results.reader import Results
 from kbench.results.row import csv_header
 from kbench.results.row_filter import RowFilter
@@ -55,7 +56,7 @@ class HistoryOptions:
     """
 
     where: str = ""
-    margin: float = 0.02
+    margin: float = MARGIN
     recent: int = 10
     everything: bool = False
     fail_on: tuple[str, ...] = ()

@@ -26,6 +26,7 @@ from kbench.plotting.points import (
     points_of,
 )
 from kbench.plotting.style import theme_by_name
+from kbench.results.cells import MARGIN
 from kbench.results.row import COLUMNS
 from kbench.results.vocabulary import Flag, Role, Status
 from kbench.text.printable import printable
@@ -56,7 +57,7 @@ class Choices:
     x: str | None = None
     by: Sequence[str] = ()
     theme: str = "light"
-    margin: float = 0.02
+    margin: float = MARGIN
 
     def metric_of(self, sources: Sequence[ResultsFile]) -> str:
         """The name of the metric, or the default of the kind for these files."""

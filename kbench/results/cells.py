@@ -14,6 +14,9 @@ from kbench.results.vocabulary import Role, Status
 PLAUSIBLE = (1e-9, 1e9)
 """The bounds of plausible times in ms and speeds in GB/s: a picosecond, eleven days."""
 
+MARGIN = 0.02
+"""The smallest change of a time that matters, as a share, where the user gives no other."""
+
 
 def is_plausible(number: float) -> bool:
     return PLAUSIBLE[0] < number < PLAUSIBLE[1]
