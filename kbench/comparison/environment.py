@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Collection, Sequence
 
 from kbench.analysis.files import ResultsFile
-from kbench.comparison.model import CONDITIONS, EnvironmentDifference, Weight, several_devices
+from kbench.comparison.model import CONDITIONS, EnvironmentDifference, Severity, several_devices
 from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
 from kbench.results.row import Row
@@ -36,7 +36,7 @@ Property = str | float
 
 
 def differences(old: ResultsFile, new: ResultsFile, vary: Collection[str]) -> list[EnvironmentDifference]:
-    """What differs between two files. Differences that forbid the comparison come first.
+    """What differs between two files. Those that make rows incomparable come first.
 
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
@@ -51,11 +51,11 @@ def differences(old: ResultsFile, new: ResultsFile, vary: Collection[str]) -> li
     for name in dict.fromkeys([*before, *after]):
         values = before.get(name, "none"), after.get(name, "none")
         if UNKNOWN not in values and not _equal(*values):
-            weight = Weight.REFUSE if name in CONDITIONS else Weight.WARN
+            severity = Severity.CONDITION if name in CONDITIONS else Severity.WARN
             if name in vary or name.partition(".")[2] in vary:
-                weight = Weight.VARIED
-            different.append(EnvironmentDifference(name, _written(values[0]), _written(values[1]), weight))
-    return sorted(different, key=lambda difference: list(Weight).index(difference.weight))
+                severity = Severity.VARIED
+            different.append(EnvironmentDifference(name, _written(values[0]), _written(values[1]), severity))
+    return sorted(different, key=lambda difference: list(Severity).index(difference.severity))
 
 
 def unknown_names(vary: Collection[str], *files: ResultsFile) -> list[str]:

@@ -173,7 +173,7 @@ def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | Non
     if lacking := _sides_without(options.metric, old, new):
         return Verdict.UNTIMED, lacking
     if differing := old.differing_conditions(new, options.vary):
-        return Verdict.INCOMPARABLE, (because(Cause.OTHER_CONDITIONS, conditions=differing),)
+        return Verdict.INCOMPARABLE, (because(Cause.OTHER_CONDITIONS, conditions=", ".join(differing.values())),)
     if old.suspect or new.suspect:
         both = old.suspect and new.suspect
         who = "both sides have" if both else "the old side has" if old.suspect else "the new side has"

@@ -232,15 +232,15 @@ class Side:
         """How many kernels a call launches. Several numbers if sessions differ; empty if it is not known."""
         return sorted(self.ran.kernels)
 
-    def differing_conditions(self, other: Side, vary: Collection[str]) -> str:
-        """The conditions that differ between the sides or within one, as `timer do_bench -> graph`. Those in `vary` are
-        ignored."""
-        return ", ".join(
-            f"{name} {'/'.join(self.conditions[name]) or 'unknown'} -> {'/'.join(other.conditions[name]) or 'unknown'}"
+    def differing_conditions(self, other: Side, vary: Collection[str]) -> dict[str, str]:
+        """The conditions that differ between the sides or within one, by name, as `timer do_bench -> graph`. Those in `vary`
+        are ignored."""
+        return {
+            name: f"{name} {'/'.join(values) or 'unknown'} -> {'/'.join(other.conditions[name]) or 'unknown'}"
             + " (the definition of the case)" * (name == "case_hash")
-            for name in self.conditions
-            if name not in vary and (self.conditions[name] != other.conditions[name] or len(self.conditions[name]) != 1)
-        )
+            for name, values in self.conditions.items()
+            if name not in vary and (values != other.conditions[name] or len(values) != 1)
+        }
 
 
 @exported
@@ -366,10 +366,10 @@ class Drift:
         return min(changes) - apart - taken, max(changes) + apart - taken
 
 
-class Weight(str, enum.Enum):
-    """How much a difference matters: it forbids the comparison, may explain its outcome, or is intended."""
+class Severity(str, enum.Enum):
+    """What a difference does: it makes rows incomparable, may explain a change, or is intended."""
 
-    REFUSE = "refuse"
+    CONDITION = "condition"
     WARN = "warn"
     VARIED = "varied"
 
@@ -382,8 +382,8 @@ class EnvironmentDifference:
     name: str
     old: str
     new: str
-    weight: Weight
-    """refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary allows it."""
+    severity: Severity
+    """condition: the rows that it concerns are incomparable. warn: it may explain a change. varied: --vary allows it."""
 
 
 @exported

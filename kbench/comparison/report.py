@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import groupby
 
-from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Drift, JudgedRow, Weight
+from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Drift, JudgedRow, Severity
 from kbench.comparison.verdict import Cause, Verdict
 from kbench.errors import UsageError
 from kbench.results.row import CONDITION_COLUMNS
@@ -33,12 +33,6 @@ CASES_NAMED = 6
 
 SELF_EXPLAINING = ("operator", "dtype", "provider")
 """Parts of a name whose values are clear without `name=`."""
-
-WEIGHTS = {
-    Weight.REFUSE: "forbids the comparison",
-    Weight.WARN: "may explain a change",
-    Weight.VARIED: "varied on purpose",
-}
 
 _COLOURS = {"!": "31", "+": "32", "?": "33", "x": "33"}
 """ANSI codes by glyph: red, green, yellow. `same` and `untimed` have no colour."""
@@ -192,12 +186,16 @@ def facts(comparison: Comparison) -> dict[str, str]:
 
 
 def difference_table(comparison: Comparison) -> Table:
-    """What differs between the files: the name, both values, and how much it matters."""
-    rows = [
-        (difference.name, difference.old, difference.new, WEIGHTS[difference.weight])
-        for difference in comparison.differences
-    ]
-    return Table(("not the same", "old", "new", ""), rows)
+    """What differs between the files: the name, both values, and what that does."""
+    lines = []
+    for difference in comparison.differences:
+        effect = "varied on purpose" if difference.severity is Severity.VARIED else "may explain a change"
+        if difference.severity is Severity.CONDITION:
+            sides = [(row.old, row.new) for row in comparison.rows if row.verdict is Verdict.INCOMPARABLE]
+            count = sum(difference.name in old.differing_conditions(new, ()) for old, new in sides if old and new)
+            effect = f"makes {count} of {plural(len(comparison.rows), 'row')} incomparable"
+        lines.append((difference.name, difference.old, difference.new, effect))
+    return Table(("not the same", "old", "new", ""), lines)
 
 
 def drifts(comparison: Comparison) -> Iterator[str]:

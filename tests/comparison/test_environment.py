@@ -29,7 +29,7 @@ def beside(path: Path, **changes: object) -> Path:
 
 def differences_between(old: Path, new: Path, **options: object) -> list[tuple[str, str, str, str]]:
     differences = compare_results(old, new, options=CompareOptions(**options)).differences  # type: ignore[arg-type]
-    return [(d.name, d.old, d.new, d.weight.value) for d in differences]
+    return [(d.name, d.old, d.new, d.severity.value) for d in differences]
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def numbers(every: Comparison, word: str) -> list[str]:
         "slower": ["31.43", "33.03", "+5.1%"],
         "failed": ["triton, 1 of 20 cases (N=2)", "wrong: differs at 3 elements"],
         "fixed": ["was wrong"],
-        "incomparable": ["cache cold -> warm"],
+        "incomparable": ["cache cold -> warm", "makes 1 of 20 rows incomparable"],
         "unclear": ["too noisy: about"],
         "suspect": ["kbench explain suspect"],
     }.get(word, [])
