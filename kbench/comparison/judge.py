@@ -1,11 +1,11 @@
 """Decides how large the change of each pair is, its verdict, and the reasons.
 
-With two or more sessions on each side, `stats` computes the effect and its interval. With one session, nothing is known about
-how sessions differ: the interval is then a fixed floor, or wider where the rounds vary more.
+With two or more sessions on each side, `stats` computes the effect and its 95 % interval. With one session, nothing is known
+about how sessions differ: the interval is then a fixed floor, or wider where the rounds vary more.
 
 M is the margin, the smallest change of interest:
 
-    same     the 95 % interval of the change lies within M, which is stronger than "no difference found"
+    same     the interval of the change lies within M, which is stronger than "no difference found"
     slower   the change is certain (q <= ERROR_RATE over all rows of the report), and its interval does not lie within M
     unclear  neither; the reason says what would decide it
 
@@ -58,7 +58,7 @@ class Change:
     """The change of a pair that has times on both sides, in log time: a positive effect is slower.
 
     drift       of the device that the pair was measured on
-    half_width  of the 95 % interval
+    half_width  of its interval
     p           the p value of "no change"; None where sessions do not give one
     sd          standard deviation between the sessions of one side
     """

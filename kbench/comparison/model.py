@@ -291,7 +291,8 @@ class JudgedRow(Pair):
     """The new value divided by the old value (ms: 2.0 takes twice as long; gbps: 2.0 is twice as fast), without the machine's
     drift if the drift is known."""
     ci: tuple[float, float] | None = None
-    """The 95 % interval of the ratio."""
+    """The 95 % interval of the ratio. With one session on a side (q is null) it is what one session can show instead: at least
+    3 % to both sides."""
     q: float | None = None
     """The lowest false discovery rate at which the row still counts as changed (Benjamini and Hochberg)."""
 

@@ -87,8 +87,8 @@ class Verdict(enum.StrEnum):
     SAME = (
         "same",
         "=",
-        """The measurements show that the sides agree: the whole 95 % interval of the change lies within the margin. A change
-        can be certain and `same`: it is then certainly smaller than the margin.""",
+        """The measurements show that the sides agree: the whole interval of the change lies within the margin. A change can be
+        certain and `same`: it is then certainly smaller than the margin.""",
     )
     UNTIMED = (
         "untimed",

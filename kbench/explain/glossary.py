@@ -57,7 +57,8 @@ WORDS = {
         of change. +5.0% means that the new side takes 5 % longer. kbench takes the drift of the machine out, so the
         change may differ a little from the quotient of the two times beside it.""",
     "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] means a change between
-        4.6 % and 6.1 %. It is narrow where the sessions of both sides agree. More sessions make it narrower.""",
+        4.6 % and 6.1 %. It is narrow where the sessions of both sides agree. More sessions make it narrower. With one session
+        on a side, nothing is known about its confidence: the interval is then at least 3 % to both sides.""",
     "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
         `same`. kbench can show this only if the interval is narrow enough to lie within the margin.""",
     "drift": """How much slower or faster the machine itself became between two files. The `copy` controls show it, and the

@@ -1,4 +1,4 @@
-"""Pictures of a comparison: the change of every row with its 95 % interval, the margin, and the verdict. They run along a size
+"""Pictures of a comparison: the change of every row with its interval, the margin, and the verdict. They run along a size
 where there is a sweep, and are a list of rows elsewhere."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Change:
 
     where      the columns that say what the row is
     effect     the logarithm of the ratio of new to old, NaN where there is none
-    low, high  the ends of its 95 % interval
+    low, high  the ends of its interval
     """
 
     where: dict[str, Any]
@@ -318,7 +318,7 @@ def _caption(comparison: Comparison, changes: Sequence[Change], style: ChangeSty
     facts = report.facts(comparison)
     sessions = facts.get("sessions")
     yield " · ".join(filter(None, [facts.get("conditions"), sessions and f"sessions: {sessions}"]))
-    meaning = [f"shaded: the margin, {comparison.options.margin * 100:g} %", "bars: 95 % intervals"]
+    meaning = [f"shaded: the margin, {comparison.options.margin * 100:g} %", "bars: intervals"]
     if any(style.axis.outside(change.effect) for change in changes):
         meaning.append("changes beyond the axis: at its edge, with their values")
     if any(style.axis.cut_ends(change.low, change.high) for change in changes):
