@@ -65,8 +65,8 @@ def run(
     is a row, not an exception.
     """
     from kbench.config.load import load_config
-    from kbench.execute.prepare import prepare
-    from kbench.execute.run import RunOptions, execute
+    from kbench.execute.prepare import RunOptions, prepare
+    from kbench.execute.run import execute
 
     if continuing not in (None, "resume", "append"):
         raise UsageError(f"continuing: {unknown('value', continuing, ('resume', 'append'))}")

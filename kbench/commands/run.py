@@ -29,8 +29,7 @@ from kbench.text.words import list_words
 
 if TYPE_CHECKING:
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.prepare import Resolvable
-    from kbench.execute.run import PreparedRun, RunOptions
+    from kbench.execute.prepare import PreparedRun, Resolvable, RunOptions
 
 PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
 """What to name instead of a folder that is no problem."""
@@ -102,7 +101,7 @@ def run(
     interrupted.
     """
     from kbench.config.load import measure_settings
-    from kbench.execute.run import RunOptions
+    from kbench.execute.prepare import RunOptions
     from kbench.sources import SourceKind, source_of
     from kbench.sources.source_config import load_source_or_config
 

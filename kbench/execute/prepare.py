@@ -9,7 +9,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from kbench.config.load import Config
 from kbench.config.resolve import Sweep
@@ -17,8 +19,8 @@ from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.devices import Devices, Local
 from kbench.execute.executor import Executor
-from kbench.execute.plan import find_smallest, make_plan
-from kbench.execute.run import PreparedRun, RunOptions
+from kbench.execute.existing_results import ResumeMode
+from kbench.execute.plan import Plan, find_smallest, make_plan
 from kbench.protocol import Catalog, CatalogRequest, Task
 
 TRIALS_S = 3.0
@@ -26,6 +28,45 @@ TRIALS_S = 3.0
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[\S+\]|[^\s:]+):[0-9]{1,5}")
 """With other addresses dask's client prints tracebacks."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the caller of a run chooses beside its config. The command line and the Python API both make one.
+
+    out         folder for the CSV and the environment file
+    devices     devices of this host to measure on: `all`, or numbers and UUIDs separated by commas
+    scheduler   address of a dask scheduler, to measure on its workers
+    spread      measure the sessions of a case on different devices; by default they share one
+    continuing  how to continue an existing results file; None starts a new file
+    wait        wait while another run uses a device; otherwise raise Busy
+    lock_clocks lock the clocks of the devices: `base`, or a number of MHz
+    name        of the CSV and the environment file; "" for that of the config
+
+    Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
+    """
+
+    out: Path = Path("results")
+    devices: str | None = None
+    scheduler: str | None = None
+    spread: bool = False
+    continuing: ResumeMode | None = None
+    wait: bool = True
+    lock_clocks: str | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.devices is not None and self.scheduler is not None:
+            raise UsageError("--devices and --scheduler cannot be combined; choose one")
+        if self.lock_clocks is not None and self.scheduler is not None:
+            raise UsageError("--lock-clocks locks devices of this host; it cannot be combined with --scheduler")
+
+
+class PreparedRun(NamedTuple):
+    """A plan, and the executor that will measure it."""
+
+    executor: Executor
+    plan: Plan
 
 
 class Resolvable(Protocol):
@@ -55,12 +96,12 @@ def prepare(
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     executor = executor or _start_executor(config, options, note)
     try:
-        layout = make_plan(config.resolve(executor.catalog), executor.catalog)
+        plan = make_plan(config.resolve(executor.catalog), executor.catalog)
         for failure in executor.catalog.plugin_errors:  # of installed packages: the run may not need them
             note(f"warning: {failure}")
-        if layout.tasks and layout.runnable and not tried:
-            try_operator(executor.try_operator, layout.tasks, layout.sweep)
-        yield PreparedRun(executor, layout)
+        if plan.tasks and plan.runnable and not tried:
+            try_operator(executor.try_operator, plan.tasks, plan.sweep)
+        yield PreparedRun(executor, plan)
     finally:
         executor.stop()
 

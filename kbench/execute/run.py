@@ -1,4 +1,4 @@
-"""A whole run: makes the plan from a config, measures its cases, and writes the CSV and the environment file."""
+"""A run: measures the cases of a plan, and writes the CSV and the environment file."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from kbench import interrupts
 from kbench.clocks import LockedClock, locked_clocks, note_moved
 from kbench.config.resolve import Sweep
-from kbench.errors import ExitStatus, ResultsError, UsageError
+from kbench.errors import ExitStatus, ResultsError
 from kbench.execute import progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
-from kbench.execute.existing_results import ExistingResults, ResumeMode, read_existing
+from kbench.execute.existing_results import ExistingResults, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.plan import Plan
+from kbench.execute.prepare import PreparedRun, RunOptions
 from kbench.execute.writer import KernelsWriter, Writer, check_writable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
@@ -49,45 +49,6 @@ class RunResult:
             return ExitStatus.FAILED
         measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
         return ExitStatus.OK if measured else ExitStatus.NOTHING
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What the caller of a run chooses beside its config. The command line and the Python API both make one.
-
-    out         folder for the CSV and the environment file
-    devices     devices of this host to measure on: `all`, or numbers and UUIDs separated by commas
-    scheduler   address of a dask scheduler, to measure on its workers
-    spread      measure the sessions of a case on different devices; by default they share one
-    continuing  how to continue an existing results file; None starts a new file
-    wait        wait while another run uses a device; otherwise raise Busy
-    lock_clocks lock the clocks of the devices: `base`, or a number of MHz
-    name        of the CSV and the environment file; "" for that of the config
-
-    Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
-    """
-
-    out: Path = Path("results")
-    devices: str | None = None
-    scheduler: str | None = None
-    spread: bool = False
-    continuing: ResumeMode | None = None
-    wait: bool = True
-    lock_clocks: str | None = None
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        if self.devices is not None and self.scheduler is not None:
-            raise UsageError("--devices and --scheduler cannot be combined; choose one")
-        if self.lock_clocks is not None and self.scheduler is not None:
-            raise UsageError("--lock-clocks locks devices of this host; it cannot be combined with --scheduler")
-
-
-class PreparedRun(NamedTuple):
-    """A plan, and the executor that will measure it."""
-
-    executor: Executor
-    plan: Plan
 
 
 def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> RunResult:

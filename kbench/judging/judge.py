@@ -25,8 +25,8 @@ from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
 from kbench.execute.devices import Local
 from kbench.execute.plan import Plan, make_plan, spread_cases
-from kbench.execute.prepare import prepare
-from kbench.execute.run import RunOptions, execute
+from kbench.execute.prepare import RunOptions, prepare
+from kbench.execute.run import execute
 from kbench.judging.answer import JudgeAnswer, JudgedProvider, exit_status, judge_provider
 from kbench.judging.checks import Checks, check_in_cases
 from kbench.judging.claims import held_against_clock

@@ -16,8 +16,8 @@ from statistics import fmean
 from kbench.analysis import analyse
 from kbench.analysis.pairwise import uncertainty
 from kbench.execute.lock import hold, results_lock
-from kbench.execute.prepare import Resolvable, prepare
-from kbench.execute.run import RunOptions, execute
+from kbench.execute.prepare import Resolvable, RunOptions, prepare
+from kbench.execute.run import execute
 from kbench.judging.answer import DISTRUSTED, Contest
 from kbench.judging.promotion import SCREEN_SESSIONS, Decision, confirmed, evidence, level, screened
 from kbench.results.row import Row

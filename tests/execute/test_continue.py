@@ -53,10 +53,10 @@ def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
     return make_plan(load.load_config(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
 
 
-def rows_of(layout: Plan) -> list[list[Row]]:
+def rows_of(plan: Plan) -> list[list[Row]]:
     """Rows that a run of this plan could have measured, one list per case. The reasons are hard to read back from a CSV."""
     cases = []
-    for task in layout.tasks:
+    for task in plan.tasks:
         common: dict[str, Any] = {"case": task.case, "session": task.session, "case_hash": "c", "env_id": "e"}
         ok = common | {"ms": 0.1 + task.session / 3, "round_ms": (0.1, 0.2), "deterministic": True, "samples": 3}
         rows = [Row(provider=c.provider, source_hash=c.provider, **ok) for c in task.configurations[:2]]
@@ -69,31 +69,31 @@ def rows_of(layout: Plan) -> list[list[Row]]:
     return cases
 
 
-def write_finished(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
+def write_finished(plan: Plan, folder: Path) -> tuple[Path, list[int]]:
     """Write a finished results file and its environment file. Returns its path and its sizes,
     before the first case and after each."""
     path = folder / "sweep.csv"
-    writer = Writer(path, layout.sweep.axes)
+    writer = Writer(path, plan.sweep.axes)
     sizes = [path.stat().st_size]
-    for rows in rows_of(layout):
+    for rows in rows_of(plan):
         writer.write(rows)
         sizes.append(path.stat().st_size)
-    measured = {"measure": layout.sweep.measure.model_dump(), "baseline": "torch-native", "env_id": "e"}
+    measured = {"measure": plan.sweep.measure.model_dump(), "baseline": "torch-native", "env_id": "e"}
     writer.write_environment(Environment.model_validate(MACHINE.entries() | measured | {"config": {"sha": ""}}))
     return path, sizes
 
 
 def read(
-    path: Path, layout: Plan, machine: Machine = MACHINE, how: ResumeMode = "resume", scope: str = "device"
+    path: Path, plan: Plan, machine: Machine = MACHINE, how: ResumeMode = "resume", scope: str = "device"
 ) -> ExistingResults:
-    plan = dataclasses.replace(layout, catalog=dataclasses.replace(layout.catalog, machine=machine))
+    plan = dataclasses.replace(plan, catalog=dataclasses.replace(plan.catalog, machine=machine))
     return read_existing(path, plan, how, scope)
 
 
-def refused(path: Path, layout: Plan, machine: Machine = MACHINE, **how: Any) -> str:
+def refused(path: Path, plan: Plan, machine: Machine = MACHINE, **how: Any) -> str:
     before = hashlib.sha256(path.read_bytes()).digest()
     with pytest.raises(ResultsError) as caught:
-        read(path, layout, machine, **how)
+        read(path, plan, machine, **how)
     assert hashlib.sha256(path.read_bytes()).digest() == before
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -101,15 +101,15 @@ def refused(path: Path, layout: Plan, machine: Machine = MACHINE, **how: Any) ->
 
 @pytest.mark.slow
 def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path, N="64")
-    path, sizes = write_finished(layout, tmp_path)
+    plan = plan_in(tmp_path, N="64")
+    path, sizes = write_finished(plan, tmp_path)
     data = path.read_bytes()
     for size in [sizes[0], *range(sizes[1] - 300, len(data), 3), len(data)]:  # the end of one case, and all of another
         path.write_bytes(data[:size])
-        past = read(path, layout, MACHINE, "resume")
+        past = read(path, plan, MACHINE, "resume")
         whole = sum(after <= size + 1 for after in sizes[1:])  # without its line break the last row is whole
         assert len(past.rows) == 6 * whole, f"cut at byte {size}"
-        assert past.remaining == layout.tasks[whole:]
+        assert past.remaining == plan.tasks[whole:]
         if size % 20 == 0:
             assert len(read_results(path).rows) >= len(past.rows)
         if size > sizes[whole]:
@@ -121,45 +121,45 @@ def other(**entries: Any) -> Machine:
 
 
 def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path)
-    path, sizes = write_finished(layout, tmp_path)
+    plan = plan_in(tmp_path)
+    path, sizes = write_finished(plan, tmp_path)
     data = path.read_bytes()
     header, *cases = [data[a:b] for a, b in zip([0, *sizes], sizes, strict=False)]
     path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
-    past = read(path, layout, MACHINE, "resume")
-    assert past.remaining == (layout.tasks[1], layout.tasks[2])
-    assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
+    past = read(path, plan, MACHINE, "resume")
+    assert past.remaining == (plan.tasks[1], plan.tasks[2])
+    assert past.rows == rows_of(plan)[3] + rows_of(plan)[0]
     path.write_bytes(header + cases[3].rsplit(b"\n", 2)[0] + b"\n" + cases[0])
-    assert f"{path}:2: rows of this case are missing" in refused(path, layout), "only the last case may be cut short"
+    assert f"{path}:2: rows of this case are missing" in refused(path, plan), "only the last case may be cut short"
     path.write_bytes(header + cases[0] + cases[2])
-    assert read(path, layout, MACHINE, "resume").remaining == (layout.tasks[1], layout.tasks[3])
+    assert read(path, plan, MACHINE, "resume").remaining == (plan.tasks[1], plan.tasks[3])
 
 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path)
-    path, _ = write_finished(layout, tmp_path)
-    assert "devices was the current one and is now those of --devices" in refused(path, layout, scope="host")
+    plan = plan_in(tmp_path)
+    path, _ = write_finished(plan, tmp_path)
+    assert "devices was the current one and is now those of --devices" in refused(path, plan, scope="host")
     beside = path.with_suffix(".env.json")
     beside.write_text(json.dumps(json.loads(beside.read_text()) | {"scope": "cluster"}))
     first = other(device="B host", packages={"kbench": "1.0", "torch": "3.0"})
-    assert read(path, layout, first, "resume", "cluster").remaining == ()
+    assert read(path, plan, first, "resume", "cluster").remaining == ()
     with pytest.raises(ResultsError, match="kbench was 1"):
-        read(path, layout, other(packages={"kbench": "2.0"}), "resume", "cluster")
+        read(path, plan, other(packages={"kbench": "2.0"}), "resume", "cluster")
 
 
 def test_a_new_driver_is_noted_and_another_torch_or_device_refused(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path, timeout_s=5)
-    path, _ = write_finished(layout, tmp_path)
+    plan = plan_in(tmp_path, timeout_s=5)
+    path, _ = write_finished(plan, tmp_path)
     machine = other(driver="1", packages=PACKAGES | {"numpy": "3.0"})
     past = read(path, plan_in(tmp_path, timeout_s=9), machine, "resume")
     assert any("driver" in note for note in past.notes)
     newer = other(packages=PACKAGES | {"torch": "2.12.0"}, device="B host")
-    assert "device was A host and is now B host; torch was 2.11.0 and is now 2.12.0" in refused(path, layout, newer)
+    assert "device was A host and is now B host; torch was 2.11.0 and is now 2.12.0" in refused(path, plan, newer)
 
 
 def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path)
-    path, _ = write_finished(layout, tmp_path)
+    plan = plan_in(tmp_path)
+    path, _ = write_finished(plan, tmp_path)
     lines = path.read_bytes().count(b"\n", 0, path.read_bytes().index(b",100,"))
     where = refused(path, plan_in(tmp_path, N="[64, 96]"))
     assert where.startswith(f"{path}:{lines + 1}: the case of this row is not in the sweep")
@@ -169,16 +169,16 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
 
 
 def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path)
-    path, _ = write_finished(layout, tmp_path)
+    plan = plan_in(tmp_path)
+    path, _ = write_finished(plan, tmp_path)
     beside = path.with_suffix(".env.json")
     text = beside.read_text()
     beside.write_text(text[: len(text) // 2])
-    assert refused(path, layout).startswith(f"{beside}:")
+    assert refused(path, plan).startswith(f"{beside}:")
     beside.write_text(text.replace('"sessions": 2', '"sessions": "2"'))
-    assert refused(path, layout).startswith(f"{beside}: does not say how")
+    assert refused(path, plan).startswith(f"{beside}: does not say how")
     beside.unlink()
-    assert f"{beside}: no such file" in refused(path, layout)
+    assert f"{beside}: no such file" in refused(path, plan)
 
 
 def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
@@ -196,13 +196,13 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
 
 
 def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:
-    layout = plan_in(tmp_path)
-    path, _ = write_finished(layout, tmp_path)
-    past = read(path, layout, MACHINE, "append")
-    new = [dataclasses.replace(row, session=2) for row in rows_of(layout)[0]]
+    plan = plan_in(tmp_path)
+    path, _ = write_finished(plan, tmp_path)
+    past = read(path, plan, MACHINE, "append")
+    new = [dataclasses.replace(row, session=2) for row in rows_of(plan)[0]]
     past.agree(new)
     with pytest.raises(ResultsError, match="the definition of softmax has changed"):
         past.agree([dataclasses.replace(new[0], case_hash="other")])
     changed = dataclasses.replace(SOFTMAX, providers=PROVIDERS | {"torch-native": ProviderInfo(source_hash="other")})
-    layout = dataclasses.replace(layout, catalog=dataclasses.replace(CATALOG, operators={"softmax": changed}))
-    assert "the code of torch-native has changed" in refused(path, layout)
+    plan = dataclasses.replace(plan, catalog=dataclasses.replace(CATALOG, operators={"softmax": changed}))
+    assert "the code of torch-native has changed" in refused(path, plan)
