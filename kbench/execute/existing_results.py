@@ -38,8 +38,8 @@ UNRELATED = ("numpy", "pandas", "sessions", "timeout_s", "build_timeout_s", "ker
 
 
 @dataclass(frozen=True)
-class ExistingResults:
-    """What a run finds in its results file: nothing, unless it continues one.
+class StartingPoint:
+    """What a run starts from: an empty file, or the finished cases of the file that it continues.
 
     plan         the plan with all its sessions, including the sessions in the file
     remaining    the tasks of the plan that are not in the file
@@ -69,7 +69,7 @@ class ExistingResults:
                 raise refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
-def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device") -> ExistingResults:
+def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device") -> StartingPoint:
     """Read a file and decide how to continue it. `scope` is a key of DEVICES.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
@@ -115,7 +115,7 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
         if changed := [name for name in after if name != "packages" and before.get(name) != after[name]]:
             message = f"the machine differs from that of the first run ({', '.join(changed)})"
             notes.append(f"{path}: {message}; continuing anyway")
-    return ExistingResults(path, whole, remaining, rows, begun is not None, environment, notes)
+    return StartingPoint(path, whole, remaining, rows, begun is not None, environment, notes)
 
 
 def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:

@@ -14,7 +14,7 @@ from kbench.errors import ExitStatus, ResultsError
 from kbench.execute import progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
-from kbench.execute.existing_results import ExistingResults, read_existing
+from kbench.execute.existing_results import StartingPoint, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.plan import Plan
 from kbench.execute.prepare import PreparedRun, RunOptions
@@ -64,13 +64,13 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")
     with _locked(executor, path, options, note):
-        existing = ExistingResults(path, plan, plan.tasks)
+        start = StartingPoint(path, plan, plan.tasks)
         if options.continuing and path.exists():
-            existing = read_existing(path, plan, options.continuing, executor.scope)
-        for line in existing.notes:
+            start = read_existing(path, plan, options.continuing, executor.scope)
+        for line in start.notes:
             note(line)
-        with locked_clocks(options.lock_clocks if existing.remaining else None, executor.devices, note) as locked:
-            return _measure(executor, existing, note, locked)
+        with locked_clocks(options.lock_clocks if start.remaining else None, executor.devices, note) as locked:
+            return _measure(executor, start, note, locked)
 
 
 @contextmanager
@@ -84,33 +84,34 @@ def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[
 
 
 def _measure(
-    executor: Executor, existing: ExistingResults, note: Callable[[str], None], locked: Sequence[LockedClock]
+    executor: Executor, start: StartingPoint, note: Callable[[str], None], locked: Sequence[LockedClock]
 ) -> RunResult:
-    """Measure the tasks that `existing` leaves. The caller holds the locks and has `locked` the clocks."""
-    path, plan, earlier = existing.path, existing.plan, existing.rows or []
+    """Measure the tasks that `start` leaves. The caller holds the locks and has `locked` the clocks."""
+    path, plan, earlier = start.path, start.plan, start.rows or []
     entries = describe_run(plan, executor.catalog, executor.scope, locked)
-    if before := existing.environment:
+    if before := start.environment:
         if (were := bool(before.locked_clocks)) != bool(locked):
             now, then = ("locked", "not locked") if not were else ("not locked", "locked")
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(before, entries, plan.sweep.measure.sessions)
     outcome = RunResult(path, plan, rows=list(earlier))
-    if not existing.remaining:
-        if existing.cut:
-            Writer(path, plan.sweep.axes, earlier)
+    if not start.remaining:
+        if start.cut:
+            Writer.cut(path, plan.sweep.axes, earlier)
         note(f"{path}: nothing left to measure")
         return outcome
     measured_on = {row.case: row.device_uuid for row in earlier if row.device_uuid}
     with interrupts.once():
-        writer = Writer(path, plan.sweep.axes, existing.rows)
+        new = start.rows is None
+        writer = Writer.begin(path, plan.sweep.axes) if new else Writer.cut(path, plan.sweep.axes, earlier)
         outcome.moved += writer.moved
-        kernels = KernelsWriter(path, keep=existing.rows is not None)
+        kernels = KernelsWriter(path, keep=not new)
         record = EnvironmentRecord(entries, writer.write_environment)
-        with progress.make_progress(existing.remaining) as display:
+        with progress.make_progress(start.remaining) as display:
             writer.note = display.note
             try:
-                for finished in executor.run(existing.remaining, measured_on, display):
-                    existing.agree(finished.rows)
+                for finished in executor.run(start.remaining, measured_on, display):
+                    start.agree(finished.rows)
                     rows = _completed(finished, record.add_machine(finished.machine), plan.sweep)
                     kernels.write(finished.calls, finished.device.name)
                     writer.write(rows)

@@ -63,22 +63,33 @@ def check_writable(path: Path) -> None:
 class Writer:
     """Appends rows to a CSV, case by case, and waits until they are on the disk. A killed run keeps its finished cases.
 
-    A new file takes the place of an earlier one, which is renamed: `moved` has the new names. To continue a file, give the
-    `rows` of its finished cases: then only they stay. Raises ResultsError when a file cannot be written; what is on the disk
-    stays. `note` receives a line when somebody has removed the file during the run.
+    Make one with `begin` or `cut`. `rows` are those that the file has. `moved` are earlier files, under their new names. `note`
+    receives a line when somebody has removed the file during the run. Raises ResultsError when a file cannot be written; what
+    is on the disk stays.
     """
 
-    def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row] | None = None) -> None:
+    def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row]) -> None:
         self.path = path
         self.moved: list[Path] = []
         self.note: Callable[[str], None] = lambda line: None
         self._header = csv_header(axes)
-        self._rows = list(rows or ())
+        self._rows = list(rows)
+
+    @classmethod
+    def begin(cls, path: Path, axes: Iterable[str]) -> Writer:
+        """Begin a new file. An earlier one is renamed."""
+        writer = cls(path, axes, ())
         check_writable(path)
-        anew = rows is None
-        with files.writing(path), files.replacing(path, self._whole(), follow=not anew):
-            if anew:
-                self.moved = move_aside(path)
+        with files.writing(path), files.replacing(path, writer._whole(), follow=False):
+            writer.moved = move_aside(path)
+        return writer
+
+    @classmethod
+    def cut(cls, path: Path, axes: Iterable[str], rows: Sequence[Row]) -> Writer:
+        """Continue a file with only these rows, those of its finished cases."""
+        writer = cls(path, axes, rows)
+        files.replace(path, writer._whole())
+        return writer
 
     def write(self, rows: Sequence[Row]) -> None:
         """Append the rows of a case. On a full disk none of them is written."""

@@ -13,7 +13,7 @@ import pytest
 from kbench.config import load
 from kbench.contract.tensor import Layout
 from kbench.errors import ResultsError
-from kbench.execute.existing_results import ExistingResults, ResumeMode, read_existing
+from kbench.execute.existing_results import ResumeMode, StartingPoint, read_existing
 from kbench.execute.plan import Plan, make_plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
@@ -73,7 +73,7 @@ def write_finished(plan: Plan, folder: Path) -> tuple[Path, list[int]]:
     """Write a finished results file and its environment file. Returns its path and its sizes,
     before the first case and after each."""
     path = folder / "sweep.csv"
-    writer = Writer(path, plan.sweep.axes)
+    writer = Writer.begin(path, plan.sweep.axes)
     sizes = [path.stat().st_size]
     for rows in rows_of(plan):
         writer.write(rows)
@@ -85,7 +85,7 @@ def write_finished(plan: Plan, folder: Path) -> tuple[Path, list[int]]:
 
 def read(
     path: Path, plan: Plan, machine: Machine = MACHINE, how: ResumeMode = "resume", scope: str = "device"
-) -> ExistingResults:
+) -> StartingPoint:
     plan = dataclasses.replace(plan, catalog=dataclasses.replace(plan.catalog, machine=machine))
     return read_existing(path, plan, how, scope)
 
