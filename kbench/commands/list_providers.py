@@ -13,6 +13,7 @@ from kbench.config import builtin
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 from kbench.text.suggest import unknown
+from kbench.text.table import Table
 
 if TYPE_CHECKING:
     from kbench.protocol import Catalog, OperatorInfo, ProviderInfo
@@ -42,7 +43,8 @@ def list_providers(
     ]
     print(f"{catalog.device.name} ({catalog.device.type})")
     listed = {name: described for name, described in operators.items() if operator in (None, name)}
-    terminal.print_table(*_operator_table(listed))
+    operators_table = _operator_table(listed)
+    terminal.print_table(operators_table.header, operators_table.rows)
     print()
     if shapes := _model_shapes(listed):
         terminal.print_table(("operator", "model axes"), shapes)
@@ -76,8 +78,8 @@ def _model_shapes(operators: Mapping[str, OperatorInfo]) -> list[list[str]]:
     ]
 
 
-def _operator_table(operators: Mapping[str, OperatorInfo]) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows of a table of operators, without columns that are empty for all of them."""
+def _operator_table(operators: Mapping[str, OperatorInfo]) -> Table:
+    """A line for each operator, without columns that are empty for all of them."""
     columns = {
         "operator": list(operators),
         "axes": [" ".join(info.axes) for info in operators.values()],
@@ -89,8 +91,7 @@ def _operator_table(operators: Mapping[str, OperatorInfo]) -> tuple[list[str], l
         "modes": [" ".join(info.choices.get("mode", ())) for info in operators.values()],
         "dtypes": [" ".join(info.dtypes) for info in operators.values()],
     }
-    filled = {head: cells for head, cells in columns.items() if any(cells)}
-    return list(filled), [list(row) for row in zip(*filled.values(), strict=True)]
+    return Table.of(columns.items()).without_empty(list(columns))
 
 
 def _can_run(provider: ProviderInfo) -> str:

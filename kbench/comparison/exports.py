@@ -21,21 +21,15 @@ def csv_text(comparison: Comparison) -> str:
     """A line per row, for pandas and spreadsheets: numbers at full precision. Empty cells are unknown values."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(map(no_formula, column_names(comparison)))
-    for row in comparison.rows:
-        cells = row_cells(row, comparison).values()
+    rows = [row_cells(row, comparison) for row in comparison.rows]
+    for cells in ([*rows[0]], *(row.values() for row in rows)):
         writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in cells])
     return lines.getvalue()
 
 
-def column_names(comparison: Comparison) -> list[str]:
-    """The names of the columns of the CSV: what was compared, then OUTCOME."""
-    axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
-    return ["operator", "provider", "params", *axes, "dtype", *OUTCOME]
-
-
 def row_cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
-    """The cells of a row by column. `old` and `new` are values of the column in `metric`. None stands for an unknown value."""
+    """The cells of a row by column: what was compared, then OUTCOME. `old` and `new` are values of the column in `metric`. None
+    stands for an unknown value."""
     low, high = row.ci or (None, None)
     return {
         **{_column(name): value for name, value in row.key.columns.items()},

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.comparison.environment import environment_properties
-from kbench.comparison.model import Key
+from kbench.comparison.model import Key, Side
 from kbench.errors import ResultsError
 from kbench.history.change_points import LevelChange
 from kbench.history.machine_level import machine_levels
@@ -302,21 +302,17 @@ def _session_levels(keyed: Sequence[Sequence[_Keyed]]) -> dict[_SessionKey, floa
 
 
 def _point(place: int, key: SeriesKey, rows: Sequence[Row], run: Run, levels: Mapping[_SessionKey, float]) -> RunPoint:
+    side = Side.of(rows, "ms")
     timed = [(row, math.log(row.ms)) for row in rows if row.ms is not None]
-    untimed = [row for row in rows if row.ms is None]
-    status, reason = str(Status.OK), ""
-    if untimed:
-        worst = min(untimed, key=lambda row: not row.status.failed)
-        status, reason = str(worst.status), worst.reason
-    suspect = any(Flag.SUSPECT in row.flags for row, _ in timed)
-    if suspect and not Status(status).failed:
+    status, reason = str(side.status), side.reason
+    if side.suspect and not side.status.failed:
         status, reason = str(Flag.SUSPECT), "in at least one session, the time is shorter than is possible"
     logs = [log - levels.get(_session(place, key, row), 0.0) for row, log in timed]
     return RunPoint(
         run=place,
         row=timed[-1][0] if timed else rows[-1],
         started_at=min((row.started_at for row in rows if row.started_at), default=run.started_at),
-        log_ms=statistics.fmean(logs) if logs and not suspect else None,
+        log_ms=statistics.fmean(logs) if logs and not side.suspect else None,
         status=status,
         reason=reason,
         uncorrected=sum(_session(place, key, row) not in levels for row, _ in timed),

@@ -42,15 +42,14 @@ class ComparisonView(Comparison):
         return self._frame(self.rows)
 
     def _frame(self, rows: Iterable[JudgedRow]) -> pd.DataFrame:
-        names = exports.column_names(self)
         cells = [exports.row_cells(row, self) for row in rows]
-        frame: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in names})
-        for name in names:
+        frame: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in cells[0]})
+        for name in cells[0]:
             if name in NUMBER_COLUMNS:
                 frame[name] = frame[name].astype("float64")
             elif name.endswith("_sessions"):
                 frame[name] = frame[name].astype("int64")
-            elif cells and all(type(row[name]) is int for row in cells):
+            elif all(type(row[name]) is int for row in cells):
                 frame[name] = frame[name].astype("Int64")
         return frame
 

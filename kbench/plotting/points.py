@@ -5,7 +5,6 @@ A configuration is drawn as a series. Each of its rows becomes a value or a mark
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -180,7 +179,8 @@ def _point(row: Row, file: str, axes: Sequence[str], metric: Metric, *, is_copy:
     where = where_of(row, file, axes)
     curve = COPY_CURVE if is_copy else row.configuration_name
     value: float | None = getattr(row, metric.column)
-    if value is None or not _drawable(value, row, metric):
+    enough = value is not None and (value > 0 or (metric.may_be_zero and value == 0))
+    if value is None or not enough or row.status not in metric.statuses:
         return Point(row, file, curve, where, KIND_OF_STATUS.get(row.status, ABSENT))
     value *= metric.scale
     flags = set(row.flags) if metric.timed else set()
@@ -203,13 +203,6 @@ def where_of(row: Row, file: str, axes: Iterable[str]) -> dict[str, Any]:
     where.update(dict.fromkeys(axes, ""))
     where.update(row.case.axes)
     return where
-
-
-def _drawable(value: float, row: Row, metric: Metric) -> bool:
-    """Whether a picture shows the value. An edited row can have a speed and no time."""
-    enough = value > 0 or (metric.may_be_zero and value == 0)
-    timed = not metric.timed or (row.ms is not None and 0 < row.ms < math.inf)
-    return enough and value < math.inf and timed and row.status in metric.statuses
 
 
 def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
