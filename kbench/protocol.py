@@ -297,7 +297,6 @@ class DeviceInfo:
 class ProviderInfo:
     """One implementation of an operator.
 
-    label        name in plots
     parameters   names and defaults of the parameters that a config can sweep
     unavailable  why it cannot run on this machine; None where it can
     plugin       the plug-in that registers it; None for a provider of kbench
@@ -306,7 +305,6 @@ class ProviderInfo:
     interpreted  whether Triton's interpreter runs it, so that it can be checked but not timed
     """
 
-    label: str = ""
     parameters: Mapping[str, Value] = field(default_factory=dict)
     unavailable: str | None = None
     plugin: str | None = None

@@ -59,7 +59,7 @@ CATALOG = Catalog(
             {"approximate": ("tanh", "none")},
             ("float32",),
             {"forward": ("inf",), "full": ()},
-            {"triton": ProviderInfo("Triton", {"block": 64}, "no triton", "mine.py", "1a", "mine.py:3", True)},
+            {"triton": ProviderInfo({"block": 64}, "no triton", "mine.py", "1a", "mine.py:3", True)},
             {"eps": 1e-6, "causal": False, "heads": 4},
             {"x": Layout(("M", "2*N")), "labels": Layout(("M",), "int64")},
             {"y": Layout(("M", "N"))},

@@ -221,7 +221,6 @@ class Operator:
         self,
         name: str,
         *,
-        label: str | None = None,
         requires: str | Sequence[str] = (),
         devices: str | Sequence[str] | None = None,
         supports: Callable[[Case], str | None] | None = None,
@@ -239,7 +238,6 @@ class Operator:
         value from the case instead. A function without such an argument gets only cases with the default value, but for
         choices that name the dtype of a tensor: `supports` declines those dtypes that it cannot take.
 
-        label      the name in plots. Default: `name`
         requires   the importable package or packages that the provider needs
         devices    the device type or types that it runs on. Default: any. See `ACCELERATORS`
         supports   `(case) -> str | None`: the reason to decline a case, None to accept it
@@ -258,13 +256,12 @@ class Operator:
         no commas or brackets, as `--only a,b` and `a[block=2]` could not be read otherwise. See also results/row.py.
         """
         where = f"provider {_quoted(name)} of {self.name!r}"
-        for text in (name, label or name):
-            if why := fault(text):
-                raise ValueError(f"provider {_quoted(text)} of {self.name!r}: {why}")
+        if why := fault(name):
+            raise ValueError(f"{where}: {why}")
         if set(name) & set(",[]"):
             raise ValueError(f"{where}: commas and square brackets are not allowed in a name")
         if (here := self._name_here(name)) != name:
-            name = label = here
+            name = here
         if name in self.providers:
             raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
         written, holds = names(out), input_to_output(self.mutates if mutates is None else mutates)
@@ -284,7 +281,6 @@ class Operator:
                 name=name,
                 operator=self.name,
                 function=function,
-                label=label or name,
                 requires=names(requires),
                 devices=None if devices is None else names(devices),
                 supports=supports,

@@ -78,7 +78,6 @@ class Provider:
     name: str
     operator: str
     function: Callable[..., Any]
-    label: str
     requires: tuple[str, ...] = ()
     devices: tuple[str, ...] | None = None
     supports: Callable[[Case], str | None] | None = None

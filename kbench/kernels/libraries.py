@@ -48,7 +48,6 @@ def add_in_place(operator: Operator, name: str) -> None:
     provider = operator.providers[name]
     operator.provider(
         f"{name}-in-place",
-        label=f"{provider.label} (in place)",
         requires=provider.requires,
         devices=provider.devices,
         available=provider.available,

@@ -35,9 +35,7 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
 def add_compiled(operator: Operator, function: Callable[..., Any]) -> None:
     """Register a function, compiled for each case, as the provider `torch-compile`. Its keyword-only arguments are scalars."""
 
-    @operator.provider(
-        "torch-compile", label="torch.compile", factory=True, sources=[Path(function.__code__.co_filename)]
-    )
+    @operator.provider("torch-compile", factory=True, sources=[Path(function.__code__.co_filename)])
     def build(case: Case, **scalars: Any) -> Callable[..., Any]:
         kernel = compiled(function)
         return partial(kernel, **scalars) if scalars else kernel

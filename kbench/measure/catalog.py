@@ -93,7 +93,6 @@ def _providers(operator: Operator, device: Device, running: Running) -> dict[str
         watching = running if provider.plugin and provider.available else unwatched
         with watching(provider.plugin or "", "ask", f"provider {provider.name} of plug-in {provider.plugin}"):
             described[provider.name] = ProviderInfo(
-                label=provider.label,
                 parameters={name: _default(value) for name, value in provider.parameters.items()},
                 unavailable=provider.unavailable(device.type),
                 plugin=provider.plugin,

@@ -54,18 +54,18 @@ attention_decode = Operator(
 )
 
 
-@attention_decode.provider("torch-native", label="torch SDPA")
+@attention_decode.provider("torch-native")
 def torch_native(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, backend: str = "auto") -> torch.Tensor:
     return attended(q[:, :, None], k, v, False, backend)[:, :, 0]
 
 
-@attention_decode.provider("torch-rows", label="torch SDPA (heads as rows)")
+@attention_decode.provider("torch-rows")
 def torch_rows(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, backend: str = "auto") -> torch.Tensor:
     """The query heads that share keys as a sequence: so each key is read once, whether or not the backend knows groups."""
     return attended(q.unflatten(1, (k.shape[1], -1)), k, v, False, backend).flatten(1, 2)
 
 
-@attention_decode.provider("torch-eager", label="torch (eager, naive)")
+@attention_decode.provider("torch-eager")
 def torch_eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     rows = q.unflatten(1, (k.shape[1], -1))
     weights = torch.softmax((rows @ k.mT).float() * k.shape[-1] ** -0.5, -1)
@@ -77,7 +77,6 @@ add_compiled(attention_decode, torch_eager)
 
 @attention_decode.provider(
     "flash-attn",
-    label="FlashAttention-2",
     requires="flash_attn.flash_attn_interface",
     devices=("cuda",),
     supports=only_dtypes("FlashAttention-2", "float16", "bfloat16"),
@@ -91,7 +90,6 @@ def flash_attn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tenso
 
 @attention_decode.provider(
     "flashinfer",
-    label="FlashInfer",
     requires="flashinfer",
     devices=("cuda",),
     factory=True,

@@ -85,7 +85,7 @@ attention_varlen = Operator(
 )
 
 
-@attention_varlen.provider("torch-native", label="torch SDPA per sequence")
+@attention_varlen.provider("torch-native")
 def torch_native(q: Values, k: Values, v: Values, ends: Values, *, causal: bool, backend: str = "auto") -> Values:
     """It waits for the device, to learn the lengths."""
     outputs = [attended(one_q, one_k, one_v, causal, backend) for one_q, one_k, one_v in _sequences(ends, q, k, v)]
@@ -94,7 +94,6 @@ def torch_native(q: Values, k: Values, v: Values, ends: Values, *, causal: bool,
 
 @attention_varlen.provider(
     "torch-varlen",
-    label="torch varlen_attn",
     factory=True,
     devices=("cuda",),
     supports=only_dtypes("varlen_attn", "float16", "bfloat16"),
@@ -130,15 +129,14 @@ def flash_attention(module: str) -> Callable[..., Callable[..., Values]]:
     return build
 
 
-for name, label, module in (
+for name, library, module in (
     ("flash-attn", "FlashAttention-2", "flash_attn.flash_attn_interface"),
     ("flash-attn-cute", "FlashAttention (CuTe)", "flash_attn.cute"),
 ):
     attention_varlen.provider(
         name,
-        label=label,
         requires=module,
         factory=True,
         devices=("cuda",),
-        supports=only_dtypes(label, "float16", "bfloat16"),
+        supports=only_dtypes(library, "float16", "bfloat16"),
     )(flash_attention(module))

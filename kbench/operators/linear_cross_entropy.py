@@ -106,7 +106,7 @@ linear_cross_entropy = Operator(
 )
 
 
-@linear_cross_entropy.provider("torch-native", label="torch (two calls)")
+@linear_cross_entropy.provider("torch-native")
 def torch_native(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """All logits, in the dtype of the case and in float32."""
     return functional.cross_entropy(functional.linear(hidden, weight).float(), labels)
@@ -122,7 +122,7 @@ def _rows(hidden: torch.Tensor, weight: torch.Tensor, chunks: int | None) -> int
     return max(1, math.ceil(len(hidden) / chunks))
 
 
-@linear_cross_entropy.provider("torch-chunks", label="torch (in chunks)", supports=lambda case: _needs_full(case))
+@linear_cross_entropy.provider("torch-chunks", supports=lambda case: _needs_full(case))
 def torch_chunks(
     hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> torch.Tensor:
@@ -167,7 +167,7 @@ def _chunks(
         yield part, logits, labels[part].contiguous(), new_rows(hidden, len(logits))
 
 
-@linear_cross_entropy.provider("triton", label="Triton (in chunks)", requires="triton")
+@linear_cross_entropy.provider("triton", requires="triton")
 def triton(
     hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> torch.Tensor:
@@ -211,7 +211,7 @@ def _needs_full(case: Case) -> str | None:
     return None
 
 
-@linear_cross_entropy.provider("liger", label="Liger", requires="liger_kernel", supports=_needs_full)
+@linear_cross_entropy.provider("liger", requires="liger_kernel", supports=_needs_full)
 def liger(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     from liger_kernel.transformers.functional import liger_fused_linear_cross_entropy
 
@@ -220,7 +220,6 @@ def liger(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> t
 
 @linear_cross_entropy.provider(
     "cut-cross-entropy",
-    label="Cut Cross-Entropy",
     requires="cut_cross_entropy",
     devices=("cuda",),
     supports=only_dtypes("Cut Cross-Entropy", "bfloat16"),
@@ -236,7 +235,6 @@ def cut_cross_entropy(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.
 
 @linear_cross_entropy.provider(
     "quack",
-    label="QuACK",
     requires="quack",
     devices=("cuda",),
     supports=any_of(only_dtypes("QuACK", "bfloat16"), _needs_full),

@@ -54,7 +54,7 @@ matmul = Operator(
 )
 
 
-@matmul.provider("torch-native", label="torch.matmul")
+@matmul.provider("torch-native")
 def torch_native(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """cuBLAS, rocBLAS or the CPU's library, and the same for the gradients."""
     return torch.matmul(a, b)
@@ -83,7 +83,7 @@ if triton:
         tl.store(c + rows * N + columns, total, mask=(rows < M) & (columns < N))
 
 
-@matmul.provider("triton", label="Triton (tiles)", requires="triton")
+@matmul.provider("triton", requires="triton")
 def triton_tiles(
     a: torch.Tensor, b: torch.Tensor, *, block_m: int = 64, block_n: int = 64, block_k: int = 32, num_warps: int = 4
 ) -> torch.Tensor:

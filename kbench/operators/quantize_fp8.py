@@ -47,7 +47,7 @@ quantize_fp8 = Operator(
 )
 
 
-@quantize_fp8.provider("torch-native", label="torch")
+@quantize_fp8.provider("torch-native")
 def torch_native(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Six calls in float32, each a pass over memory. torch has no single call for this."""
     v = x.float()
@@ -98,7 +98,7 @@ def quantize_launch(bits: torch.Tensor, scales: torch.Tensor, x: torch.Tensor) -
 QUANTIZE = Launcher(quantize_launch)
 
 
-@quantize_fp8.provider("triton", label="Triton (row)", requires="triton", supports=long_rows)
+@quantize_fp8.provider("triton", requires="triton", supports=long_rows)
 def triton_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     y, scales = new_rows(x, *x.shape, dtype=torch.float8_e4m3fn), new_rows(x, x.shape[0])
     bits = y.view(torch.uint8)  # an older device cannot store float8_e4m3fn

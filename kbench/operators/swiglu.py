@@ -53,7 +53,7 @@ swiglu = Operator(
 )
 
 
-@swiglu.provider("torch-native", label="torch (silu, mul)")
+@swiglu.provider("torch-native")
 def torch_native(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """Two calls. torch has no function for both. The first result is rounded to the dtype of the inputs."""
     return torch.nn.functional.silu(gate) * up
@@ -65,7 +65,7 @@ def naive(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return (g * torch.sigmoid(g) * up.float()).to(gate.dtype)
 
 
-@swiglu.provider("torch-jit", label="torch.jit.script", factory=True)
+@swiglu.provider("torch-jit", factory=True)
 def torch_jit(case: Case) -> Callable[..., torch.Tensor]:
     return scripted(naive)
 
@@ -79,7 +79,7 @@ def _no_liger(case: Case) -> str | None:
     return liger_rows(case)
 
 
-@swiglu.provider("liger", label="Liger", requires="liger_kernel", supports=_no_liger)
+@swiglu.provider("liger", requires="liger_kernel", supports=_no_liger)
 def liger(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """Liger-Kernel's Triton kernel. Its backward pass is in place: see `liger-in-place`."""
     from liger_kernel.transformers.functional import liger_swiglu
@@ -87,9 +87,7 @@ def liger(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return liger_swiglu(gate, up) if gate.numel() else torch.empty_like(gate)
 
 
-swiglu.provider(
-    "liger-in-place", label="Liger (in place)", requires="liger_kernel", supports=any_of(liger_rows, same_as("liger"))
-)(liger)
+swiglu.provider("liger-in-place", requires="liger_kernel", supports=any_of(liger_rows, same_as("liger")))(liger)
 
 
 @swiglu.backward("liger-in-place", mutates=("gate", "up"))
@@ -141,7 +139,7 @@ def _blocks(kernel: Any, x: torch.Tensor) -> Launch:
 BLOCKS, GRADIENTS = Launcher(forward_launch), Launcher(backward_launch)
 
 
-@swiglu.provider("triton", label="Triton", requires="triton")
+@swiglu.provider("triton", requires="triton")
 def triton_blocks(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     y = dense_like(gate)
     BLOCKS((y,), (gate.contiguous(), up.contiguous()))

@@ -22,14 +22,14 @@ CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 def operator(*axes: str, models: tuple[dict[str, str], ...] = (), **fields: Any) -> OperatorInfo:
     """An operator of matrices with these axes. `models` are the shapes that models have in it."""
     matrix = {"x": Layout(axes)}
-    declared = {"choices": {}, "inputs": matrix, "outputs": matrix, "providers": {"torch": ProviderInfo("torch")}}
+    declared = {"choices": {}, "inputs": matrix, "outputs": matrix, "providers": {"torch": ProviderInfo()}}
     return OperatorInfo(axes, dtypes=("float32", "float16", "bfloat16"), model_axes=models, **(declared | fields))
 
 
 PROVIDERS = {"triton": [], "torch-native": [], "cuda": ["threads"], "triton-row": ["num_warps", "num_stages"]}
 OPERATORS = {
     "softmax": operator(
-        "M", "N", providers={name: ProviderInfo(name, dict.fromkeys(words)) for name, words in PROVIDERS.items()}
+        "M", "N", providers={name: ProviderInfo(dict.fromkeys(words)) for name, words in PROVIDERS.items()}
     ),
     "norm": operator(
         "M", "N", models=({"M": "tokens", "N": "hidden"},), scalars={"eps": 1e-6, "causal": False, "window": -1}

@@ -23,7 +23,7 @@ def catalog() -> Callable[[str], Catalog]:
     operators = {}
     for name in shipped():
         one = registry.operator(name)
-        providers = {p.name: ProviderInfo(p.label, p.parameters) for p in one.providers.values()}
+        providers = {p.name: ProviderInfo(p.parameters) for p in one.providers.values()}
         operators[name] = replace(describe_operator(one), providers=providers)
     return lambda device: Catalog(DeviceInfo(device, ""), (), operators, (), machine_info())
 

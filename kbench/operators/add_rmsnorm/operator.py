@@ -73,13 +73,13 @@ add_rmsnorm = Operator(
 )
 
 
-@add_rmsnorm.provider("torch-native", label="torch (add, rms_norm)")
+@add_rmsnorm.provider("torch-native")
 def torch_native(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
     h = x + residual
     return torch.nn.functional.rms_norm(h, x.shape[-1:], weight, eps), h
 
 
-@add_rmsnorm.provider("torch-in-place", label="torch (add_, rms_norm)", mutates={"residual": "h"})
+@add_rmsnorm.provider("torch-in-place", mutates={"residual": "h"})
 def torch_in_place(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     return torch.nn.functional.rms_norm(residual.add_(x), x.shape[-1:], weight, eps)
 
@@ -94,7 +94,7 @@ def naive(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps:
 add_compiled(add_rmsnorm, naive)
 
 
-@add_rmsnorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
+@add_rmsnorm.provider("liger", requires="liger_kernel", supports=liger_rows)
 def liger(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
     """Liger-Kernel's Triton kernel. It rounds h before it normalises it."""
     from liger_kernel.transformers.functional import liger_fused_add_rms_norm
@@ -144,7 +144,7 @@ def liger_backward_in_place(
     return dweight
 
 
-@add_rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_norm)
+@add_rmsnorm.provider("quack", requires="quack", devices=("cuda",), supports=quack_norm)
 def quack(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import rmsnorm_fwd
@@ -174,7 +174,6 @@ def quack_backward(
 
 @add_rmsnorm.provider(
     "flashinfer",
-    label="FlashInfer (in place)",
     requires="flashinfer",
     devices=("cuda",),
     supports=inference_norm("FlashInfer", NORM_WEIGHT, "float16", "bfloat16"),
@@ -190,7 +189,6 @@ def flashinfer(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *,
 
 @add_rmsnorm.provider(
     "vllm",
-    label="vLLM (in place)",
     requires="vllm",
     devices=("cuda",),
     supports=inference_norm("vLLM", NORM_WEIGHT),

@@ -18,7 +18,7 @@ Two = tuple[Tensor, Tensor]
 SOURCE = CudaSource(Path(__file__).with_name("add_rmsnorm.cu"))
 
 
-@add_rmsnorm.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
+@add_rmsnorm.provider("cuda", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 def cuda(case: Case, *, eps: float) -> Callable[..., tuple[Tensor, Tensor]]:
     """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks."""
     return rowwise(SOURCE.kernel("add_rmsnorm", eps=eps), outputs=2)
@@ -26,7 +26,6 @@ def cuda(case: Case, *, eps: float) -> Callable[..., tuple[Tensor, Tensor]]:
 
 @add_rmsnorm.provider(
     "cuda-in-place",
-    label="CUDA (in place)",
     devices=("cuda",),
     available=SOURCE.missing_tools,
     factory=True,
@@ -44,7 +43,7 @@ def cuda_in_place(case: Case, *, eps: float) -> Callable[..., Tensor]:
     return call
 
 
-@add_rmsnorm.provider("triton", label="Triton", requires="triton")
+@add_rmsnorm.provider("triton", requires="triton")
 def triton(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> Two:
     h = dense_like(x)
     return normalise(x, weight, eps, residual=residual, h=h), h

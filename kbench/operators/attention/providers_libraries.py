@@ -26,7 +26,7 @@ BACKENDS = {
 """The backends of torch by the values of the parameter `backend`. `auto` leaves the choice to torch."""
 
 
-@attention.provider("torch-native", label="torch SDPA")
+@attention.provider("torch-native")
 def torch_native(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, backend: str = "auto"
 ) -> torch.Tensor:
@@ -60,7 +60,7 @@ def _flex(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, grouped:
     return flex_attention(q, k, v, block_mask=mask, enable_gqa=grouped)
 
 
-@attention.provider("flex", label="flex_attention", factory=True, devices=("cuda",), supports=_flex_declines)
+@attention.provider("flex", factory=True, devices=("cuda",), supports=_flex_declines)
 def flex(case: Case, *, causal: bool) -> Callable[..., torch.Tensor]:
     """The mask is a block mask, made once: blocks above the diagonal are not computed."""
     from torch.nn.attention.flex_attention import create_block_mask
@@ -81,11 +81,11 @@ def flash_attention(module: str) -> Callable[..., torch.Tensor]:
     return call
 
 
-for name, label, module in (
+for name, library, module in (
     ("flash-attn", "FlashAttention-2", "flash_attn.flash_attn_interface"),  # flash_attn alone may hold flash_attn.cute
     ("flash-attn-3", "FlashAttention-3", "flash_attn_interface"),
     ("flash-attn-cute", "FlashAttention (CuTe)", "flash_attn.cute"),
 ):
-    attention.provider(
-        name, label=label, requires=module, devices=("cuda",), supports=only_dtypes(label, "float16", "bfloat16")
-    )(flash_attention(module))
+    attention.provider(name, requires=module, devices=("cuda",), supports=only_dtypes(library, "float16", "bfloat16"))(
+        flash_attention(module)
+    )

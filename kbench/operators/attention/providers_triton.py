@@ -111,7 +111,7 @@ def forward_saving(
     return o, (o, log_sums)
 
 
-@attention.provider("triton", label="Triton (ours)", requires="triton", supports=declines)
+@attention.provider("triton", requires="triton", supports=declines)
 def triton_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, forward: str | None = None) -> Tensor:
     return forward_saving(q, k, v, causal=causal, forward=forward)[0]
 

@@ -65,13 +65,13 @@ cross_entropy = Operator(
 )
 
 
-@cross_entropy.provider("torch-native", label="torch.nn.functional.cross_entropy")
+@cross_entropy.provider("torch-native")
 def torch_native(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
     """In float32: torch would round the loss of 16-bit logits to 16 bits."""
     return torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none", label_smoothing=smoothing)
 
 
-@cross_entropy.provider("torch-eager", label="torch (eager, naive)")
+@cross_entropy.provider("torch-eager")
 def torch_eager(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
     """Several calls, each a pass over memory, in float32."""
     x = logits.float()
@@ -91,7 +91,7 @@ def _liger_declines(case: Case) -> str | None:
     return None
 
 
-@cross_entropy.provider("liger", label="Liger", requires="liger_kernel", supports=_liger_declines)
+@cross_entropy.provider("liger", requires="liger_kernel", supports=_liger_declines)
 def liger(logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float) -> torch.Tensor:
     """Liger-Kernel's Triton kernel. It waits for the device in every call, to look at the labels."""
     from liger_kernel.transformers.functional import liger_cross_entropy
@@ -117,7 +117,7 @@ def liger_full(
     return loss.detach(), d_logits
 
 
-@cross_entropy.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_reads("V"))
+@cross_entropy.provider("quack", requires="quack", devices=("cuda",), supports=quack_reads("V"))
 def quack(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """QuACK's CuTe-DSL cross-entropy. Compiles on the first use of each (dtype, V)."""
     from quack.cross_entropy import cross_entropy_fwd

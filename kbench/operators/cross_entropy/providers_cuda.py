@@ -16,7 +16,7 @@ LOSSES = CudaSource(Path(__file__).parent / "cuda/losses.cu")
 GRADIENTS = CudaSource(Path(__file__).parent / "cuda/gradients.cu")
 
 
-@cross_entropy.provider("cuda", label="CUDA", devices=("cuda",), available=LOSSES.missing_tools)
+@cross_entropy.provider("cuda", devices=("cuda",), available=LOSSES.missing_tools)
 def cuda(logits: Tensor, labels: Tensor, *, blocks: int | None = None) -> Tensor:
     """Reads the logits once. `blocks` is a request: so many blocks per row."""
     loss = new_rows(logits, logits.shape[0])

@@ -189,7 +189,7 @@ LOSSES, GRADIENTS = Launcher(losses), Launcher(gradients)
 BOTH = Launcher(both)
 
 
-@cross_entropy.provider("triton", label="Triton", requires="triton")
+@cross_entropy.provider("triton", requires="triton")
 def triton(logits: Tensor, labels: Tensor, *, smoothing: float) -> Tensor:
     """Reads the logits once."""
     return triton_saving(logits, labels, smoothing=smoothing)[0]

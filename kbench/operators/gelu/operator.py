@@ -64,7 +64,7 @@ gelu = Operator(
 )
 
 
-@gelu.provider("torch-native", label="torch.nn.functional.gelu")
+@gelu.provider("torch-native")
 def torch_native(x: torch.Tensor, *, approximate: str = "tanh") -> torch.Tensor:
     return torch.nn.functional.gelu(x, approximate=approximate)
 
@@ -86,11 +86,11 @@ def naive_erf(x: torch.Tensor) -> torch.Tensor:
 NAIVE = {"tanh": naive_tanh, "none": naive_erf}
 
 
-@gelu.provider("torch-jit", label="torch.jit.script", factory=True)
+@gelu.provider("torch-jit", factory=True)
 def torch_jit(case: Case, *, approximate: str = "tanh") -> Callable[[torch.Tensor], torch.Tensor]:
     return torch_fused.scripted(NAIVE[approximate])
 
 
-@gelu.provider("torch-compile", label="torch.compile", factory=True)
+@gelu.provider("torch-compile", factory=True)
 def torch_compile(case: Case, *, approximate: str = "tanh") -> Callable[[torch.Tensor], torch.Tensor]:
     return torch_fused.compiled(NAIVE[approximate])

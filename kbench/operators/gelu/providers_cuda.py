@@ -14,7 +14,7 @@ from kbench.results.case import Case
 SOURCE = CudaSource(Path(__file__).with_name("gelu.cu"))
 
 
-@gelu.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
+@gelu.provider("cuda", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 def cuda(case: Case, *, approximate: str = "tanh") -> Callable[[Tensor], Tensor]:
     """A dense matrix is one run of elements: each thread makes one 16-byte access, in blocks of 128 threads. In a small matrix
     a thread makes half an access, in blocks of 256. For rows with gaps, and for an input that does not begin at a multiple of

@@ -101,7 +101,7 @@ def _shared_constants(x: Tensor, approximate: str) -> dict[str, Any]:
 BLOCKS, WHOLE_ROWS = Launcher(blocks), Launcher(whole_rows)
 
 
-@gelu.provider("triton-row", label="Triton (row)", requires="triton", supports=long_rows)
+@gelu.provider("triton-row", requires="triton", supports=long_rows)
 def triton_row(
     x: Tensor, *, approximate: str = "tanh", BLOCK: int | None = None, num_warps: int | None = None
 ) -> Tensor:
@@ -111,7 +111,7 @@ def triton_row(
     return out
 
 
-@gelu.provider("triton", label="Triton", requires="triton")
+@gelu.provider("triton", requires="triton")
 def triton(x: Tensor, *, approximate: str = "tanh") -> Tensor:
     """A block of elements per program: 16 bytes per thread of 4 warps, or 8 if there are few elements. If x has no gaps in
     memory, in either order, its rows do not matter to the launch."""

@@ -89,7 +89,7 @@ grouped_matmul = Operator(
 )
 
 
-@grouped_matmul.provider("torch-native", label="torch grouped_mm")
+@grouped_matmul.provider("torch-native")
 def torch_native(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     """CUTLASS's grouped kernel on a GPU, in bfloat16."""
     unit = 16 // x.element_size()
@@ -101,7 +101,7 @@ def torch_native(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.
     return y
 
 
-@grouped_matmul.provider("torch-loop", label="torch.matmul per expert")
+@grouped_matmul.provider("torch-loop")
 def torch_loop(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     """It waits for the device, to learn how many tokens each expert has."""
     return by_expert(x, w, ends)

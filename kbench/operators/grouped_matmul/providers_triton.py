@@ -84,7 +84,7 @@ def multiplied(x: Tensor, w: Tensor, ends: Tensor, chosen: str | None, transpose
     return y
 
 
-@grouped_matmul.provider("triton", label="Triton (persistent)", requires="triton")
+@grouped_matmul.provider("triton", requires="triton")
 def triton_products(x: Tensor, w: Tensor, ends: Tensor, *, products: str | None = None) -> Tensor:
     return multiplied(x, w, ends, products, transposed=False)
 

@@ -74,14 +74,13 @@ def _other_weights_on_devices(case: Case) -> str | None:
 
 @layernorm.provider(
     "torch-native",
-    label="torch.nn.functional.layer_norm",
     supports=any_of(_float32_on_host, _other_weights_on_devices),
 )
 def torch_native(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
     return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
 
 
-@layernorm.provider("torch-eager", label="torch (eager, naive)")
+@layernorm.provider("torch-eager")
 def torch_eager(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
     """Several calls, each a pass over memory. They compute in float32, so that the result is rounded once, at the end."""
     v = x.float()
@@ -93,7 +92,7 @@ def torch_eager(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, ep
 add_compiled(layernorm, torch_eager)
 
 
-@layernorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
+@layernorm.provider("liger", requires="liger_kernel", supports=liger_rows)
 def liger(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
     """Liger-Kernel's Triton kernel."""
     from liger_kernel.transformers.functional import liger_layer_norm
@@ -105,7 +104,6 @@ def liger(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: flo
 
 @layernorm.provider(
     "quack",
-    label="QuACK",
     requires="quack",
     devices=("cuda",),
     supports=any_of(weights_in_float32("QuACK", NORM_WEIGHT), quack_norm),
@@ -143,7 +141,6 @@ def quack_backward(
 
 @layernorm.provider(
     "flashinfer",
-    label="FlashInfer",
     requires="flashinfer",
     devices=("cuda",),
     supports=any_of(

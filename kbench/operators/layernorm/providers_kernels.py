@@ -16,13 +16,13 @@ from kbench.results.case import Case
 SOURCE = CudaSource(Path(__file__).with_name("layernorm.cu"))
 
 
-@layernorm.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
+@layernorm.provider("cuda", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 def cuda(case: Case, *, eps: float) -> Callable[..., Tensor]:
     """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks."""
     return rowwise(SOURCE.kernel("layernorm", eps=eps))
 
 
-@layernorm.provider("triton", label="Triton", requires="triton")
+@layernorm.provider("triton", requires="triton")
 def triton(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
     return normalise(x, weight, eps, bias=bias)
 

@@ -54,12 +54,12 @@ rmsnorm = Operator(
 )
 
 
-@rmsnorm.provider("torch-native", label="torch.nn.functional.rms_norm")
+@rmsnorm.provider("torch-native")
 def torch_native(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
 
 
-@rmsnorm.provider("torch-eager", label="torch (eager, naive)")
+@rmsnorm.provider("torch-eager")
 def torch_eager(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     """Several calls, each a pass over memory. They compute in float32, so that the result is rounded once, at the end."""
     v = x.float()
@@ -69,7 +69,7 @@ def torch_eager(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.T
 add_compiled(rmsnorm, torch_eager)
 
 
-@rmsnorm.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
+@rmsnorm.provider("liger", requires="liger_kernel", supports=liger_rows)
 def liger(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     """Liger-Kernel's Triton kernel."""
     from liger_kernel.transformers.functional import liger_rms_norm
@@ -109,7 +109,7 @@ def liger_backward_in_place(
     return dweight
 
 
-@rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_norm)
+@rmsnorm.provider("quack", requires="quack", devices=("cuda",), supports=quack_norm)
 def quack(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import rmsnorm_fwd
@@ -137,7 +137,6 @@ def quack_backward(
 
 @rmsnorm.provider(
     "flashinfer",
-    label="FlashInfer",
     requires="flashinfer",
     devices=("cuda",),
     supports=inference_norm("FlashInfer", NORM_WEIGHT, "float16", "bfloat16"),
@@ -153,7 +152,6 @@ def flashinfer(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Te
 
 @rmsnorm.provider(
     "vllm",
-    label="vLLM",
     requires="vllm",
     devices=("cuda",),
     supports=inference_norm("vLLM", NORM_WEIGHT),

@@ -16,13 +16,13 @@ from kbench.results.case import Case
 SOURCE = CudaSource(Path(__file__).with_name("rmsnorm.cu"))
 
 
-@rmsnorm.provider("cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
+@rmsnorm.provider("cuda", devices=("cuda",), available=SOURCE.missing_tools, factory=True)
 def cuda(case: Case, *, eps: float) -> Callable[..., Tensor]:
     """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks."""
     return rowwise(SOURCE.kernel("rmsnorm", eps=eps))
 
 
-@rmsnorm.provider("triton", label="Triton", requires="triton")
+@rmsnorm.provider("triton", requires="triton")
 def triton(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
     return normalise(x, weight, eps)
 

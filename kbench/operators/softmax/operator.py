@@ -116,7 +116,7 @@ def _five_passes(case: Case) -> int:
     return int((5 * elements + 2 * case.M) + (3 * elements + 2 * case.M)) * case.itemsize
 
 
-@softmax.provider("torch-eager", label="torch (eager, naive)", supports=_float32_only, moved_bytes=_five_passes)
+@softmax.provider("torch-eager", supports=_float32_only, moved_bytes=_five_passes)
 def torch_eager(x: torch.Tensor) -> torch.Tensor:
     """Five calls, each a pass over memory. Shows what fusion saves."""
     if x.numel() == 0:
@@ -128,7 +128,7 @@ def torch_eager(x: torch.Tensor) -> torch.Tensor:
     return numerator / denominator
 
 
-@softmax.provider("torch-native", label="torch.softmax")
+@softmax.provider("torch-native")
 def torch_native(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x, -1)
 
@@ -143,7 +143,7 @@ def naive(x: torch.Tensor) -> torch.Tensor:
     return (e / e.sum(-1, keepdim=True)).to(x.dtype)
 
 
-@softmax.provider("torch-jit", label="torch.jit.script", factory=True)
+@softmax.provider("torch-jit", factory=True)
 def torch_jit(case: Case) -> Callable[[torch.Tensor], torch.Tensor]:
     return scripted(naive)
 
@@ -151,7 +151,7 @@ def torch_jit(case: Case) -> Callable[[torch.Tensor], torch.Tensor]:
 add_compiled(softmax, naive)
 
 
-@softmax.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
+@softmax.provider("liger", requires="liger_kernel", supports=liger_rows)
 def liger(x: torch.Tensor) -> torch.Tensor:
     """Liger-Kernel's Triton softmax. Copies an input that is not contiguous."""
     from liger_kernel.ops.softmax import LigerSoftmaxFunction
@@ -163,7 +163,6 @@ def liger(x: torch.Tensor) -> torch.Tensor:
 
 @softmax.provider(
     "quack",
-    label="QuACK",
     requires="quack",
     devices=("cuda",),
     supports=quack_reads("N", 16),

@@ -24,31 +24,31 @@ def _passes(count: int) -> Callable[[Case], int]:
     return lambda case: count * case.M * case.N * case.itemsize
 
 
-@cuda_provider("cuda-naive", label="CUDA 1: naive", moved_bytes=_passes(4))
+@cuda_provider("cuda-naive", moved_bytes=_passes(4))
 def cuda_naive(case: Case) -> Callable[[Tensor], Tensor]:
     """A thread per row, three passes: maximum, sum, output."""
     return rowwise(SOURCE.kernel("naive"))
 
 
-@cuda_provider("cuda-online", label="CUDA 2: online", moved_bytes=_passes(3))
+@cuda_provider("cuda-online", moved_bytes=_passes(3))
 def cuda_online(case: Case) -> Callable[[Tensor], Tensor]:
     """A thread per row, two passes: the sum is corrected whenever the running maximum grows."""
     return rowwise(SOURCE.kernel("online"))
 
 
-@cuda_provider("cuda-shared", label="CUDA 3: shared memory", moved_bytes=_passes(3))
+@cuda_provider("cuda-shared", moved_bytes=_passes(3))
 def cuda_shared(case: Case) -> Callable[[Tensor], Tensor]:
     """A block of 1024 threads per row, coalesced loads, tree reductions in shared memory."""
     return rowwise(SOURCE.kernel("shared"))
 
 
-@cuda_provider("cuda-shuffle", label="CUDA 4: warp shuffles", moved_bytes=_passes(3))
+@cuda_provider("cuda-shuffle", moved_bytes=_passes(3))
 def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
     """As `cuda-shared`, but reduced by warp shuffles, with one value per warp in shared memory."""
     return rowwise(SOURCE.kernel("shuffle"))
 
 
-@cuda_provider("cuda", label="CUDA")
+@cuda_provider("cuda")
 def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> Callable[[Tensor], Tensor]:
     """The best kernel for the shape. It keeps a row in the registers of a part of a warp, of a block, or of a cluster of
     blocks. Rows that fit into none of these are read twice.

@@ -343,7 +343,7 @@ ROW, PERSISTENT = Launcher(row), Launcher(persistent)
 FORWARD, BACKWARD = Launcher(forward), Launcher(backward)
 
 
-@softmax.provider("triton-row", label="Triton (row)", requires="triton", supports=long_rows)
+@softmax.provider("triton-row", requires="triton", supports=long_rows)
 def triton_row(
     x: Tensor, *, BLOCK: int | None = None, num_warps: int | None = None, num_stages: int | None = None
 ) -> Tensor:
@@ -353,7 +353,7 @@ def triton_row(
     return out
 
 
-@softmax.provider("triton-persistent", label="Triton (persistent)", requires="triton", supports=long_rows)
+@softmax.provider("triton-persistent", requires="triton", supports=long_rows)
 def triton_persistent(
     x: Tensor, *, BLOCK: int | None = None, num_warps: int | None = None, num_stages: int | None = None
 ) -> Tensor:
@@ -363,7 +363,7 @@ def triton_persistent(
     return out
 
 
-@softmax.provider("triton", label="Triton", requires="triton")
+@softmax.provider("triton", requires="triton")
 def triton(x: Tensor) -> Tensor:
     """The best kernel and launch for each shape. Reads x once, unless rows are very long."""
     out = dense_like(x)
