@@ -117,7 +117,12 @@ def _pages_of_winners(
     cells, y = cells_of(sources, x, paired, choices.by)
     noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
     signs = SIGNS if as_text else f"{SIGNS} · {SHADES}"
-    text = caption(sources, points, None, [*noise, signs])  # the ticks show the axes that go with x
+    meaning = [
+        *noise,
+        signs,
+        *(paired.values() if as_text else ()),
+    ]  # the ticks of a picture show the axes that go with x
+    text = caption(sources, points, None, meaning)
     beside = [name for name in fixed_columns(points, axes) if name not in (x, y, *paired)]
     curves = frozenset(cell.curve for cell in cells)
     theme = theme_by_name(choices.theme)
