@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +29,7 @@ if not torch.accelerator.is_available() and find_spec("triton"):
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "promises" not in item.path.parts)  # see the Makefile
+    gc.freeze()  # what is imported is no garbage: no test has to look for some there
     if torch.accelerator.is_available():
         return
     for item in items:

@@ -111,7 +111,7 @@ def judged(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
         (folder / "mine.py").write_text(FILE)
         # two of the shapes of this seed are squares
-        of_seed = ("judge", "mine.py", *JUDGE, "--shapes", 6, "--seed", 9, "--json", "--set", "build_timeout_s=3")
+        of_seed = ("judge", "mine.py", *JUDGE, "--shapes", 3, "--seed", 9, "--json", "--set", "build_timeout_s=3")
         keep(run_kbench(*of_seed, "--out", "all", folder=folder), folder, "all")
         keep(run_kbench(*of_seed, "--provider", "wrong-if-square", folder=folder), folder, "again")
         (folder / "exclusive.py").write_text(EXCLUSIVE)

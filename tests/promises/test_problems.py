@@ -418,5 +418,5 @@ def test_a_file_that_is_no_solution_of_the_problem_is_named(judged: Path, kbench
     other = judged / "other.json"
     other.write_text(solution("something_else", "mine", SOLUTIONS["writes"][2]))
     for file, problem, word in ((writes, model, "ModelNew"), (other, definition, "scale_n8")):
-        ended = kbench(*JUDGE, file, "--against", problem)
+        ended = kbench("check", problem, "--plugin", file)
         assert ended.code == 2 and file.name in ended.err and word in ended.err

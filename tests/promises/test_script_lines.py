@@ -136,7 +136,7 @@ def benchmark(N, provider):
 
 
 frame = benchmark.run(return_df=True)
-print("torch at 8:", frame.iloc[0, 1], "builds at 16:", frame.iloc[1, 2])
+print("torch at 8:", frame.iloc[0, 1], "builds at 16:", frame.iloc[-1, 2])
 """
 
 
@@ -276,13 +276,13 @@ def test_a_baseline_that_dies_when_it_is_timed_once_more_costs_its_own_row(folde
 
 
 def test_exec_measures_the_lines_of_a_plot_beside_each_other(folder: Path) -> None:
-    (folder / "bench.py").write_text(HANGS.replace("1000", "0"))
+    (folder / "bench.py").write_text(HANGS.replace("1000", "0").replace("[8, 16]", "[8]"))
     ended = run_process("exec", "--", sys.executable, "bench.py", folder=folder)
     assert ended.code == 0, ended.err
     rows = rows_of(folder / "results" / "hangs.csv")
-    assert [row["provider"] for row in rows] == ["torch", "builds", "times", "empty", "repeat"] * 2
+    assert [row["provider"] for row in rows] == ["torch", "builds", "times", "empty", "repeat"]
     assert all(row["agreement"] == "agrees" for row in rows if row["provider"] in ("builds", "times"))
-    assert {row["N"] for row in rows} == {"8", "16"}
+    assert {row["N"] for row in rows} == {"8"}
 
 
 @pytest.mark.parametrize("option", ["--resume", "--dry-run", "--only=torch", "--set=N=3"])
