@@ -74,7 +74,7 @@ attention_varlen = Operator(
     output_ulps=3,
     edges={
         EdgeInput.WIDE_RANGE: lambda case, q, k, v, ends: (q * (30 if case.mode == FORWARD else 3), k, v, ends),
-        EdgeInput.LARGE_OFFSET: lambda case, q, k, v, ends: (q, k + 100, v, ends),
+        EdgeInput.LARGE_OFFSET: lambda case, q, k, v, ends: (q, k + (100 if case.mode == FORWARD else 30), v, ends),
         # queries, keys and values of a token beside each other
         EdgeInput.STRIDED_ROWS: lambda case, q, k, v, ends: (
             *torch.cat([q, k, v], 1).split([q.shape[1], k.shape[1], v.shape[1]], 1),
