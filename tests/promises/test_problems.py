@@ -277,13 +277,16 @@ BESIDE = "import torch\n\ndef imported(x):\n    return torch.softmax(x, 1)\n"
 def model_run(made_once: MadeOnce) -> Path:
     """The folder of one `kbench run problem` of a KernelBench problem with its solutions."""
     files = {f"problem/{name}.py": NEW.format(body=body) for name, body in BODIES.items()}
-    files |= {"problem/1_Softmax.py": MODEL, "problem/beside.py": BESIDE}
-    return folder_of(made_once, "model", files, "run", "problem", *RUN)
+    files |= {"problem/1_Softmax.py": MODEL, "problem/beside.py": BESIDE, "problem/typo.py": "class ModelNew(:\n"}
+    files["elsewhere.py"] = "from problem.right import ModelNew\n"
+    return folder_of(made_once, "model", files, "run", "problem", *RUN, "--plugin", "elsewhere.py")
 
 
 def test_each_modelnew_is_a_provider_with_the_weights_of_the_model(model_run: Path) -> None:
-    for provider, status in {"right": "ok", "imports": "ok", "zeros": "wrong", "raises": "error"}.items():
+    statuses = {"right": "ok", "imports": "ok", "elsewhere": "ok", "zeros": "wrong", "raises": "error", "typo": "error"}
+    for provider, status in statuses.items():
         assert [row["status"] for row in rows(model_run, provider)] == [status], provider
+    assert "typo.py:1" in rows(model_run, "typo")[0]["reason"]
 
 
 def test_the_model_is_the_reference_and_the_baseline_and_its_bytes_include_the_weights(model_run: Path) -> None:

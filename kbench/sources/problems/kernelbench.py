@@ -60,7 +60,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 def load(path: Path, solutions: Sequence[Path] = ()) -> SourceSweep:
     """Register the operator of a problem. Raises SourceFault."""
     for file in solutions:
-        if not model_solutions(file):
+        if "ModelNew" not in source_text(file):  # it may also be imported or assigned
             raise SourceFault(str(file), "has no class ModelNew; a solution of a KernelBench problem defines it")
     beside = model_solutions(path)
     files = model_files(path)
@@ -175,7 +175,13 @@ class Problem:
 def _solution(problem: Problem, file: Path) -> Make:
     """Makes the model of a file with a class `ModelNew`, which is run when the first model is made. It has the weights of the
     problem's model where the names and the sizes are the same. The others come from the same seed."""
-    model_class = cache(lambda: run_file(file).ModelNew)
+
+    @cache
+    def model_class() -> Callable[..., Any]:
+        try:
+            return function_of(run_file(file), "ModelNew", str(file))
+        except SourceFault as fault:
+            raise RuntimeError(f"{fault.where}: {fault}") from fault
 
     def make(dtype: str, device: torch.device) -> Callable[..., Any]:
         model: Callable[..., Any] = problem.instance(model_class(), dtype, device)
