@@ -29,9 +29,10 @@ def location(error: BaseException, fallback: str) -> str:
     error = _in_kernel(error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", *_callers()))]
-    frames = [f for f in frames if not in_library(f.filename)] or frames
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback
+    ours = ("<", *_callers())
+    frames = [f for f in reversed(traceback.extract_tb(error.__traceback__)) if not f.filename.startswith(ours)]
+    frame = next((f for f in frames if not in_library(f.filename)), frames[0] if frames else None)
+    return f"{frame.filename}:{frame.lineno}" if frame else fallback
 
 
 def _in_kernel(error: BaseException) -> BaseException:

@@ -29,15 +29,6 @@ def called_by_kbench(function: Callable[..., object]) -> Callable[[], object]:
     return names["call"]
 
 
-def test_an_error_is_where_the_provider_raised_it() -> None:
-    def mine(x: object, *, block: int) -> None:
-        raise ValueError("no")
-
-    assert exception_text.describe_exception(caught(called_by_kbench(mine))).startswith(
-        f"ValueError: no at {Path(__file__).name}:"
-    )
-
-
 def test_a_function_that_takes_other_arguments_does_not_fail_in_a_file_of_kbench() -> None:
     def mine(x: object, y: object, *, block: int) -> None: ...
 
