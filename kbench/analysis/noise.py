@@ -116,7 +116,7 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
     """The noise of the rows of a file. `baseline` is the configuration that the control `repeat` measured again."""
     sides: dict[CaseKey, tuple[list[Row], list[Row]]] = {}
     for row in rows:
-        repeated = row.role == Role.CONTROL and row.provider == Control.REPEAT
+        repeated = row.control is Control.REPEAT
         if timed(row) and (repeated or (row.role == Role.PROVIDER and row.configuration_name == baseline)):
             sides.setdefault(key_of(row), ([], []))[repeated].append(row)
     by_case: dict[CaseKey, TimeDifference] = {}

@@ -79,7 +79,7 @@ def _controls(
     alone = all(row.configuration_name == baseline for row in rows if row.role == Role.PROVIDER)
     for row in rows:
         code: tuple[str, ...] = ()
-        if row.role == Role.CONTROL and row.provider == Control.COPY:
+        if row.control is Control.COPY:
             kind = "copy control"
         elif row.role == Role.PROVIDER and row.configuration_name == baseline and row.source_hash and not alone:
             kind, code = f"unchanged {baseline}", (row.source_hash, row.env_id, row.code)

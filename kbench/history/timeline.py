@@ -97,7 +97,7 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
 
 
 def _belongs(row: Row) -> bool:
-    return row.role is Role.PROVIDER or (row.provider == Control.COPY and row.status is Status.OK)
+    return row.role is Role.PROVIDER or (row.control is Control.COPY and row.status is Status.OK)
 
 
 def _without_repeats(runs: Sequence[Run]) -> list[Run]:
@@ -295,7 +295,7 @@ def _session_levels(keyed: Sequence[Sequence[_Keyed]]) -> dict[_SessionKey, floa
     tables: dict[tuple[str, str, str], dict[_SessionKey, dict[Any, float]]] = defaultdict(lambda: defaultdict(dict))
     for place, rows in enumerate(keyed):
         for key, row in rows:
-            if row.role is Role.CONTROL and row.ms is not None:
+            if row.control is Control.COPY and row.ms is not None:
                 copies = tables[key.machine, key.timer, key.cache][_session(place, key, row)]
                 copies[key.case] = math.log(row.ms)
     return {session: level for copies in tables.values() for session, level in machine_levels(copies).items()}

@@ -27,7 +27,7 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
                 contender.end(Status.CHECKED, f"correct, but {TOO_SHORT}")
     baseline = contenders[context.baseline] if context.baseline is not None else None
     rows = [_row(context, contender, baseline) for contender in contenders]
-    times = {row.provider: row for row in rows if row.role != Role.PROVIDER and row.ms is not None}
+    times = {row.control: row for row in rows if row.ms is not None}
     copy, empty = times.get(Control.COPY), times.get(Control.EMPTY)
     base = rows[context.baseline] if context.baseline is not None else None
     for contender, row in zip(contenders, rows, strict=True):
@@ -35,7 +35,7 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
             continue
         if row.gbps and copy and copy.gbps:
             row.copy_fraction = row.gbps / copy.gbps
-        if base and base.ms and (row.role == Role.PROVIDER or row.provider == Control.REPEAT):
+        if base and base.ms and (row.role == Role.PROVIDER or row.control is Control.REPEAT):
             row.speedup = base.ms / row.ms
         empty_ms = empty.ms if empty and row is not empty else None
         also = {

@@ -145,7 +145,7 @@ def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
     for source in sources:
         lost = suspects(source.rows) | wrongs(source.rows) if metric.timed else set()
         for row in source.rows:
-            is_copy = row.role is Role.CONTROL and row.provider == Control.COPY and metric.has_copy
+            is_copy = row.control is Control.COPY and metric.has_copy
             is_valid = row.status is Status.OK and Flag.SUSPECT not in row.flags
             is_lost = is_valid and (key_of(row), row.configuration_name) in lost
             if is_copy or (row.role is Role.PROVIDER and not is_lost):

@@ -13,7 +13,7 @@ from typing import Any
 from kbench.results.case import FORWARD, Case, configuration_name
 from kbench.results.cells import KINDS, Kind, format_cell
 from kbench.results.timers import timers_in_words
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Control, Role, Status
 
 
 @dataclass(frozen=True)
@@ -261,6 +261,11 @@ class Row:
     @property
     def configuration_name(self) -> str:
         return configuration_name(self.provider, self.params)
+
+    @property
+    def control(self) -> Control | None:
+        """The control that it is the row of; None for the row of a provider."""
+        return next((control for control in Control if self.role is Role.CONTROL and control == self.provider), None)
 
     @property
     def bound_by_arithmetic(self) -> bool:

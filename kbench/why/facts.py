@@ -65,9 +65,7 @@ class RowFacts:
     @property
     def empty_ms(self) -> float | None:
         """What the timer adds, from the control `empty`; None if it is not known."""
-        empty = [
-            row.ms for row in self.of_case if row.provider == Control.EMPTY and row.role == Role.CONTROL and row.ms
-        ]
+        empty = [row.ms for row in self.of_case if row.control is Control.EMPTY and row.ms]
         return median(empty) if empty else None
 
     @property
