@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from kbench.comparison.drift import ControlKey, ControlTimes, estimate_drift
+from kbench.comparison.drift import GaugeKey, GaugeTimes, estimate_drift
 from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import CompareOptions, Key, Pair, Side
 from kbench.comparison.stats import discoveries
@@ -77,10 +77,10 @@ def kbench(old: File, new: File) -> Array:
     """What `kbench compare` says of the kernels: -1 faster, 1 slower, 0 anything else; of shape (cases,). The unchanged
     baselines are rows of the comparison, too."""
     sides = [_medians(old.kernels, new.kernels)]
-    times = _controls("copy control", *_medians(old.copies, new.copies))
+    times = _gauges("copy control", *_medians(old.copies, new.copies))
     if old.baselines is not None and new.baselines is not None:
         sides.append(_medians(old.baselines, new.baselines))
-        times |= _controls("unchanged baseline", *sides[1])
+        times |= _gauges("unchanged baseline", *sides[1])
     pairs = [
         Pair(_key(provider, row), _side(before[:, row]), _side(after[:, row]))
         for provider, (before, after) in enumerate(sides)
@@ -106,9 +106,9 @@ def _side(medians: Array) -> Side:
     return Side.of(rows, "ms")
 
 
-def _controls(kind: str, *medians: Array) -> dict[ControlKey, ControlTimes]:
+def _gauges(kind: str, *medians: Array) -> dict[GaugeKey, GaugeTimes]:
     return {
-        ControlKey(_key(0, row).case, kind): {
+        GaugeKey(_key(0, row).case, kind): {
             (side, session): math.log(ms)
             for side, times in enumerate(medians)
             for session, ms in enumerate(times[:, row])

@@ -1,7 +1,7 @@
 """How the machine changed between two files, measured by code that is the same in both.
 
-Two kinds of rows are controls: the `copy` of every case, and the baseline of every case if its code is the same. A kernel may
-follow the clock of the device more, or less, than the controls do. So the drift explains more than their own changes.
+There are two kinds of such gauges: the `copy` control of every case, and the baseline of every case if its code is the same. A
+kernel may follow the clock of the device more, or less, than the gauges do. So the drift explains more than their own changes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kbench.comparison.model import CONDITIONS, Drift, JoinedCase, Key, SessionS
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 
-SHARE_OF_CONTROLS = 0.5
-"""A session counts for the drift if it has at least this share of the controls of the session with the most controls."""
+SHARE_OF_GAUGES = 0.5
+"""A session counts for the drift if it has at least this share of the gauges of the session with the most gauges."""
 
 TO_DEVIATION = 1.4826
 """The standard deviation of a normal distribution, divided by its median absolute deviation."""
 
-ControlTimes = dict[tuple[int, int], float]
+GaugeTimes = dict[tuple[int, int], float]
 """Log times by side (0 is the old one) and session."""
 
 
-class ControlKey(NamedTuple):
-    """The identity of a control without its session. `code` is equal on both sides if the code is the same."""
+class GaugeKey(NamedTuple):
+    """The identity of a gauge without its session. `code` is equal on both sides if the code is the same."""
 
     case: JoinedCase
     kind: str
@@ -38,11 +38,11 @@ class ControlKey(NamedTuple):
 
 
 def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Collection[str] = ()) -> dict[str, Drift]:
-    """The drift between the rows of two files, over the controls that both have: for each device if `device` is one of the
+    """The drift between the rows of two files, over the gauges that both have: for each device if `device` is one of the
     axes that identify a case, otherwise for the device "".
 
-    Controls with another definition of the case are paired if `vary` has `case_hash`. Another device, timer or cache changes
-    the controls themselves: that is no drift, even if it is in `vary`.
+    Gauges with another definition of the case are paired if `vary` has `case_hash`. Another device, timer or cache changes
+    the gauges themselves: that is no drift, even if it is in `vary`.
     """
     noise = max(old.noise.floor or 0.0, new.noise.floor or 0.0)
     baseline = old.baseline if old.baseline == new.baseline else None
@@ -53,10 +53,10 @@ def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Co
     devices = {row.device for row in old.rows} & {row.device for row in new.rows} if apart else {""}
     drifts = {}
     for device in sorted(devices):
-        times: dict[ControlKey, ControlTimes] = {}
+        times: dict[GaugeKey, GaugeTimes] = {}
         for side, rows in enumerate((old.rows, new.rows)):
             of_device = [row for row in rows if not apart or row.device == device]
-            for key, row in _controls(of_device, axes, conditions, baseline):
+            for key, row in _gauges(of_device, axes, conditions, baseline):
                 times.setdefault(key, {})[side, row.session] = math.log(row.ms or math.nan)
         drifts[device] = estimate_drift(times, noise)
     return drifts or {"": Drift(noise=noise)}
@@ -67,10 +67,10 @@ def drift_of(case: JoinedCase, drifts: Mapping[str, Drift]) -> Drift:
     return drifts[str(dict(case[1]).get("device", ""))]
 
 
-def _controls(
+def _gauges(
     rows: Sequence[Row], axes: Sequence[str], conditions: Sequence[str], baseline: str | None
-) -> Iterator[tuple[ControlKey, Row]]:
-    """The rows of controls that have a time. If only the baseline was measured, its change is what the user looks for.
+) -> Iterator[tuple[GaugeKey, Row]]:
+    """The rows of gauges that have a time. If only the baseline was measured, its change is what the user looks for.
 
     `conditions` are the columns that must be equal on both sides. `baseline` is the configuration that the speed-ups of both
     files refer to; None if they refer to different ones.
@@ -86,21 +86,21 @@ def _controls(
         else:
             continue
         values = tuple(str(getattr(row, name)) for name in conditions)
-        yield ControlKey(Key.of(row, axes).case, kind, values, code), row
+        yield GaugeKey(Key.of(row, axes).case, kind, values, code), row
 
 
-def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) -> Drift:
-    """The drift that controls show. Those that only one side has do not count, nor do those that lack a session: a session that
-    was interrupted has few controls, and must not discard those of the others."""
+def estimate_drift(times: dict[GaugeKey, GaugeTimes], noise: float = 0.0) -> Drift:
+    """The drift that gauges show. Those that only one side has do not count, nor do those that lack a session: a session that
+    was interrupted has few gauges, and must not discard those of the others."""
     times = {key: logs for key, logs in times.items() if {side for side, _ in logs} == {0, 1}}
     counts = Counter(session for logs in times.values() for session in logs)
     most = [max((count for (of, _), count in counts.items() if of == side), default=0) for side in (0, 1)]
-    whole = {session for session, count in counts.items() if count >= SHARE_OF_CONTROLS * most[session[0]]}
+    whole = {session for session, count in counts.items() if count >= SHARE_OF_GAUGES * most[session[0]]}
     times = {key: logs for key, logs in times.items() if whole <= logs.keys()}
     if not times:
         return Drift(noise=noise)
     middles = {key: fmean(logs[session] for session in whole) for key, logs in times.items()}
-    levels: dict[str, ControlTimes] = {}
+    levels: dict[str, GaugeTimes] = {}
     for kind in sorted({key.kind for key in times}):
         moved: dict[tuple[int, int], list[float]] = {}
         for key, logs in times.items():
@@ -111,16 +111,16 @@ def estimate_drift(times: dict[ControlKey, ControlTimes], noise: float = 0.0) ->
     for side, number in counts:
         if logs_of_kinds := [level[side, number] for level in levels.values() if (side, number) in level]:
             shifts[side][number] = fmean(logs_of_kinds)
-    controls = {kind: _change(level, whole) for kind, level in levels.items()}
-    apart = {key: abs(_change(logs, whole) - controls[key.kind]) for key, logs in times.items()}
+    gauges = {kind: _change(level, whole) for kind, level in levels.items()}
+    apart = {key: abs(_change(logs, whole) - gauges[key.kind]) for key, logs in times.items()}
     own: dict[JoinedCase, float] = {}
     for key, distance in apart.items():
         own[key.case] = max(distance, own.get(key.case, 0.0))
     scatter = TO_DEVIATION * median(apart.values())
-    return Drift(shifts, controls, len(own), noise, scatter, own)
+    return Drift(shifts, gauges, len(own), noise, scatter, own)
 
 
-def _change(logs: ControlTimes, whole: Collection[tuple[int, int]]) -> float:
+def _change(logs: GaugeTimes, whole: Collection[tuple[int, int]]) -> float:
     """The mean over the whole sessions of the new side, less that of the old side."""
     old, new = (fmean(logs[session] for session in whole if session[0] == side) for side in (0, 1))
     return new - old

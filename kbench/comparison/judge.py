@@ -135,7 +135,7 @@ def _changes(
 
 def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change:
     """A change with one session on a side. The interval is the floor, or wider where the noise is larger, the rounds vary
-    more, or the controls of the same case changed in another way than those of the others."""
+    more, or the gauges of the same case changed in another way than those of the others."""
     old, new = (statistics.fmean(logs.values()) for logs in _log_times(pair, drift, options))
     floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own.get(pair.key.case, 0.0)))
     scatter = math.hypot(*(uncertainty(list(map(math.log, side.readings[0].round_ms))) for side in pair.sides))

@@ -33,11 +33,11 @@ CONDITIONS = (*CONDITION_COLUMNS, "case_hash")
 """Two times are comparable when these columns agree."""
 
 ENOUGH_CASES = 5
-"""The drift is subtracted from the rows if this many cases have a control. The controls of a few cases may be noisier than the
+"""The drift is subtracted from the rows if this many cases have a gauge. The gauges of a few cases may be noisier than the
 rows."""
 
 ONE_KIND = 1.5
-"""The drift explains this many times as much if there is one kind of control. Nothing then shows how far a kernel and a copy
+"""The drift explains this many times as much if there is one kind of gauge. Nothing then shows how far a kernel and a copy
 can be apart."""
 
 MAX_LOG_RATIO = 700.0
@@ -317,40 +317,40 @@ class JudgedRow(Pair):
 @exported
 @dataclass(frozen=True)
 class Drift:
-    """How much slower or faster the machine became, measured by the copy controls and the unchanged baseline of both files."""
+    """How much slower the machine became, by its gauges: the copy controls and the unchanged baseline of both files."""
 
     shifts: Annotated[tuple[SessionShifts, SessionShifts], Field(exclude=True)] = ({}, {})
-    """For both sides, how far the times of the controls of each session are from their mean over all sessions, in log time by
-    the number of the session: the median over the cases, and the mean over the kinds of controls. Sessions that measured few of
-    the cases have a shift too, but `controls` do not include them."""
-    controls: dict[str, float] = field(default_factory=dict)
-    """For each kind of control, how much slower it became, in log time."""
+    """For both sides, how far the times of the gauges of each session are from their mean over all sessions, in log time by
+    the number of the session: the median over the cases, and the mean over the kinds of gauges. Sessions that measured few of
+    the cases have a shift too, but `gauges` do not include them."""
+    gauges: dict[str, float] = field(default_factory=dict)
+    """For each kind of gauge, how much slower it became, in log time."""
     cases: int = 0
-    """The number of cases that have a control."""
+    """The number of cases that have a gauge."""
     noise: float = 0.0
     """The noise floor, as a share: in 95 % of the cases of a run, two measurements of the baseline differ by at most this.
     It is the larger floor of the two files."""
     scatter: float = 0.0
-    """The standard deviation of the changes of the controls around those of their kind, in log time."""
+    """The standard deviation of the changes of the gauges around those of their kind, in log time."""
     own: Annotated[dict[JoinedCase, float], Field(exclude=True)] = field(default_factory=dict)
-    """For each case, how far the change of its controls is from that of their kind, in log time."""
+    """For each case, how far the change of its gauges is from that of their kind, in log time."""
 
     @property
     def change(self) -> float | None:
-        """How much slower the machine became, in log time; None if the files have no control in common."""
-        return statistics.fmean(self.controls.values()) if self.controls else None
+        """How much slower the machine became, in log time; None if the files have no gauge in common."""
+        return statistics.fmean(self.gauges.values()) if self.gauges else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def ratio(self) -> float | None:
-        """The time of a control on the new side, divided by its time on the old side. Null if the files have no control in
+        """The time of a gauge on the new side, divided by its time on the old side. Null if the files have no gauge in
         common."""
         return None if self.change is None else math.exp(self.change)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def subtracted(self) -> bool:
-        """Whether enough cases have controls to subtract the drift from the rows. A metric that is a ratio to a control of the
+        """Whether enough cases have gauges to subtract the drift from the rows. A metric that is a ratio to a control of the
         same run has no drift."""
         return self.cases >= ENOUGH_CASES
 
@@ -358,11 +358,11 @@ class Drift:
     def explains(self) -> tuple[float, float]:
         """The changes of rows, in log time, that may come from the drift: from the lowest to the highest.
 
-        A kernel may have drifted by more or by less than each kind of control: by as much as the kind that drifted most.
+        A kernel may have drifted by more or by less than each kind of gauge: by as much as the kind that drifted most.
         """
         if self.change is None:
             return 0.0, 0.0
-        changes, taken = self.controls.values(), self.change if self.subtracted else 0.0
+        changes, taken = self.gauges.values(), self.change if self.subtracted else 0.0
         apart = max(map(abs, changes)) * (1.0 if len(changes) > 1 else ONE_KIND)
         return min(changes) - apart - taken, max(changes) + apart - taken
 

@@ -209,8 +209,8 @@ def drifts(comparison: Comparison) -> Iterator[str]:
 def _moved(drift: Drift, options: CompareOptions) -> str:
     if drift.ratio is None:
         return "machine drift unknown: the files have no copy control in common"
-    kinds = [f"{kind} {format_change(math.exp(change))}" for kind, change in drift.controls.items()]
-    shown = ", ".join(kinds if len(kinds) > 1 else drift.controls)
+    kinds = [f"{kind} {format_change(math.exp(change))}" for kind, change in drift.gauges.items()]
+    shown = ", ".join(kinds if len(kinds) > 1 else drift.gauges)
     moved = f"machine drift {format_change(drift.ratio)} ({shown}, {plural(drift.cases, 'case')})"
     if not options.compared.drifts:
         return f"{moved}, which cancels in this metric"
