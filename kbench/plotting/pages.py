@@ -148,7 +148,7 @@ def split_into_pages(
     """
     varying = [name for name in columns if len(_values(shown, name)) > 1]
     if strange := [name for name in by if name not in columns]:
-        if strange[0] in COLUMNS:
+        if strange[0] in COLUMNS or strange[0] in shown[0].where:
             raise UsageError(
                 f'--by: "{strange[0]}" cannot divide the rows into panels; choose from {", ".join(columns)}'
             )

@@ -76,6 +76,7 @@ def pages_of(
     """
     if choices.kind not in PICTURE_KINDS:
         raise UsageError(f"--kind: {unknown('kind', choices.kind, PICTURE_KINDS)}")
+    metric_by_name(choices.metric_of(sources))  # a map of winners has none, but a misspelt one is a mistake there, too
     of_kind = _pages_of_winners if choices.kind == "heatmap" else _pages_of_values
     return of_kind(sources, choices, as_text=as_text)
 

@@ -296,14 +296,16 @@ def test_changes_without_a_sweep_are_a_list_with_the_slowest_first(kbench: Kbenc
         ("--format", "gif", "png, svg, pdf"),
         ("--theme", "blue", "light, dark"),
         ("--x", "K", "M, N"),
-        ("--by", "K", "dtype"),
+        ("--by", "K", "unknown column"),
+        ("--by", "N", "cannot divide the rows into panels; choose from"),
     ],
 )
 def test_an_unknown_choice_is_named_with_the_choices(
     kbench: Kbench, folder: Path, results: Path, option: str, value: str, choices: str
 ) -> None:
-    ended = kbench("plot", results, option, value)
-    assert ended.code == 2 and option in ended.err and value in ended.err and choices in ended.err
+    for options in [(), ("--kind", "heatmap")] if option != "--kind" else [()]:
+        ended = kbench("plot", results, option, value, *options)
+        assert ended.code == 2 and option in ended.err and value in ended.err and choices in ended.err
     assert not list(folder.glob("*.png"))
 
 
