@@ -12,7 +12,6 @@ import secrets
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,7 @@ from kbench.judging.claims import held_against_clock
 from kbench.judging.ledger import Timing, contend
 from kbench.judging.speeds import against, gaps, profile_of
 from kbench.judging.two_workers import TwoWorkers
-from kbench.protocol import Catalog, CatalogRequest, ClockReading
+from kbench.protocol import Catalog, ClockReading
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.sources.source_config import SourceConfig, load_source_or_config
@@ -73,7 +72,6 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     with (
         TwoWorkers(config.plugins, trusted, config.source, note) as workers,
         tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
-        ExitStack() as stack,
     ):
         with interrupts.once():
             catalog = workers.start()
@@ -82,10 +80,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             entrants = _entrants(sweep, catalog, file, options)
             note(f"{sweep.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
             workers.settle(sweep.operator)
-            timing_worker = None
             if workers.apart and entrants.baselines and not options.ledger:
-                timing_worker = Local(CatalogRequest(config.plugins, config.source), note)
-                stack.callback(timing_worker.stop)
+                workers.begin_timing()
             checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note)
         judged = partial(
             judge_provider,
@@ -103,7 +99,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             fresh = replace(timed, config=_load(file, options, secrets.randbelow(SEEDS)))
             timing = contend([timed, fresh], correct[0], entrants.champion, options.ledger, note)
         elif correct and entrants.baselines:
-            timing = _time(timed, options.out or Path(scratch), note, timing_worker)
+            timing = _time(timed, options.out or Path(scratch), note, workers.timing)
         if timing.rows and not timing.interrupted and workers.apart:
             timing = replace(timing, rows=_held(workers, plan, timed.resolve(catalog), timing.rows, correct, note))
         return _answer(file, plan, entrants, checks, timing, judged)

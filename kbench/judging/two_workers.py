@@ -7,10 +7,12 @@ outputs. What a candidate replaces in its own process cannot make wrong outputs 
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from kbench.errors import WorkerLost
+from kbench.execute.devices import Local
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
@@ -37,6 +39,8 @@ class TwoWorkers:
         self._candidates = WorkerSupervisor(self._request, note)
         self._judge = WorkerSupervisor(self._trusted_request, note, candidates=self._candidates)
         self._judge_catalog: Catalog | None = None  # None: the device takes only one process
+        self.timing: Local | None = None
+        """A third worker, which will time. Nobody waits for it before."""
         self.apart = True
         """Whether the second worker judges. Otherwise the worker of the candidates does."""
 
@@ -48,9 +52,18 @@ class TwoWorkers:
         self._folder.cleanup()
 
     def stop(self) -> None:
-        """End both workers."""
-        for worker in (self._candidates, self._judge):
-            worker.stop()
+        """End the workers, all at the same time: the driver may take a while to free what each holds."""
+        stopping = [
+            threading.Thread(target=worker.stop) for worker in (self._candidates, self._judge, self.timing) if worker
+        ]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()
+
+    def begin_timing(self) -> None:
+        """Begin to start the worker that will time, beside the checks."""
+        self.timing = Local(CatalogRequest(self._request.plugins, self._request.source), self._note)
 
     def start(self) -> Catalog:
         """The catalog of the worker that judges, with the providers of the other. The file of the candidates may say nothing of
