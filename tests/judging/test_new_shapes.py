@@ -6,9 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from kbench.contract.tensor import Layout
+from kbench.judging.checks import check_cases
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
-from kbench.protocol import OperatorInfo
+from kbench.protocol import Configuration, Measure, OperatorInfo, Task
 from kbench.results.case import Case
+from kbench.results.row import Row
 
 MATRIX = Layout(("M", "N"))
 INFO = OperatorInfo(("M", "N"), {}, ("float32",), inputs={"x": MATRIX}, outputs={"y": MATRIX})
@@ -36,3 +38,15 @@ def test_one_case_has_more_than_2_to_the_31_elements_where_memory_allows() -> No
     assert 2**31 < prod(MATRIX.shape_in(case)) < 2**31 * 1.01
     assert draw_beyond_int32(INFO, CASES, 24 * 2**30, seed=3) is None
     assert draw_beyond_int32(INFO, CASES, None, seed=3) is None
+
+
+def test_no_more_are_tried_when_a_slow_reference_has_taken_long() -> None:
+    tasks = [Task(case, (Configuration("mine", {}),), None, Measure(), 0) for case in CASES * 3]
+    seconds: list[float] = []
+
+    def check(task: Task, listener: object) -> list[Row]:
+        seconds.append(4.0)
+        return []
+
+    checks = check_cases(tasks[:2], check, tasks[2:], reference_s=lambda: sum(seconds))
+    assert len(seconds) == 4 and checks.slow == 2 and checks.random_shapes == 2 and not checks.left_out_cases
