@@ -172,7 +172,8 @@ def take(path: Path, target: Path) -> None:
 
 def draw(target: Path) -> None:
     """Draw the committed pictures of a results file again. Their names say how: softmax-large_winners_dark.png."""
-    listed = subprocess.run(["git", "ls-files", f"{target.stem}_*"], cwd=target.parent, capture_output=True, text=True)
+    command = ["git", "ls-files", f"{target.stem}_*.png", f"{target.stem}_*.svg"]
+    listed = subprocess.run(command, cwd=target.parent, capture_output=True, text=True)
     pictures = [name for name in listed.stdout.split() if "/" not in name]
     with tempfile.TemporaryDirectory() as scratch:
         for metric, dark in sorted({(_metric(name), "_dark" in name) for name in pictures}):

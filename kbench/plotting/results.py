@@ -91,12 +91,13 @@ def _pages_of_values(
     shown = [point for point in points if point.kind != ABSENT]
     columns = fixed_columns(points, axes)
     paired = {} if only_bars else companions(points, axes, x)
-    text = caption(sources, points, metric, [*paired.values()], bands=not as_text)
     apart = [name for name in columns if name not in paired] + ["file"] * ("file" in choices.by)
     beside = [name for name in apart if name != x]
     panels = [panel for _, panel in groups(shown, beside)]
     of_lines = [point for panel in panels if not only_bars and is_line(panel) for point in panel]
     of_bars = [point for panel in panels if only_bars or not is_line(panel) for point in panel]
+    drawn_pairs = companions(of_lines, [x, *paired], x) or paired
+    text = caption(sources, points, metric, [*drawn_pairs.values()], bands=not as_text)
     # the title of a panel of bars says at which x it is, unless the panel then falls into many, of which one has values
     by_x = only_bars or len(combinations(of_bars, apart)) == len(combinations(of_bars, beside))
     for kind, members, names in (("lines", of_lines, beside), ("bars", of_bars, apart if by_x else beside)):
