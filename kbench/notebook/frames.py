@@ -13,7 +13,7 @@ from kbench.analysis.files import ResultsFile, Source
 from kbench.errors import UsageError
 from kbench.results.cells import format_cell
 from kbench.results.environment import Environment, read_environment
-from kbench.results.reader import Results, results_of
+from kbench.results.reader import Results, check_header, results_of
 from kbench.results.row import LINE, csv_header
 
 ResultsSource = str | Path | pd.DataFrame
@@ -66,6 +66,7 @@ def _results(frame: pd.DataFrame, name: str) -> Results:
     if missing := [column for column in csv_header([]) if column not in frame]:
         few = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
         raise UsageError(f"{name}: the frame has no column {few}; keep all columns of what kbench.load returned")
+    check_header(name, list(frame.columns))
     records = [[_cell(value) for value in row] for row in frame.itertuples(index=False, name=None)]
     return results_of(Path(f"{name}.csv"), list(frame.columns), lines, records)
 

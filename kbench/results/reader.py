@@ -140,7 +140,7 @@ def _records(path: Path) -> tuple[list[str], list[int], list[list[str]], int | N
             continue
         if not header:
             header = cells
-            _check_header(f"{path}:{number}", header)
+            check_header(f"{path}:{number}", header)
         elif len(cells) < len(header) and torn:
             return header, numbers, records, number
         elif len(cells) != len(header):
@@ -166,7 +166,7 @@ def _text(path: Path) -> str:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
 
 
-def _check_header(where: str, header: Sequence[str]) -> None:
+def check_header(where: str, header: Sequence[str]) -> None:
     """Raises ResultsError if a column is missing or repeated, or if the axes are not between `params` and `dtype`."""
     if not is_results_header(header):
         lacks = list_words([name for name in NEEDED_COLUMNS if name not in header], 4)

@@ -138,6 +138,7 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
         (lambda: kb.load("nope.csv"), kb.ResultsError, ("nope.csv",)),
         (lambda: kb.load(Path(__file__)), kb.ResultsError, ("test_python.py:1",)),
         (lambda: kb.compare(pd.concat([kb.load(OLD)] * 2), NEW), kb.ResultsError, ("session 0", "line 2")),
+        (lambda: kb.plot(kb.load(OLD).sort_index(axis="columns")), kb.ResultsError, ("columns", "another order")),
         (lambda: kb.compare(OLD, NEW, metric="mss"), kb.UsageError, ("metric", "mss", "ms")),
         (lambda: kb.plot(OLD, kind="pie"), kb.UsageError, ("pie", "lines")),
     ]
