@@ -3,14 +3,20 @@
 With two or more sessions on each side, `stats` computes the effect and its 95 % interval. With one session, nothing is known
 about how sessions differ: the interval is then a fixed floor, or wider where the rounds vary more.
 
-M is the margin, the smallest change of interest:
+M is the margin, the smallest change of interest, or two ticks of the timer if they are more. For a row whose times can be
+compared, the first rule that applies decides:
 
+    same     both sides are the same measurement
+    unclear  a session has one sample
+    unclear  a side has one session, and the noise floor is above TOO_NOISY
+    unclear  the interval of the change lies within M, but the drift of the machine may explain more than the margin
     same     the interval of the change lies within M, which is stronger than "no difference found"
-    slower   the change is certain (q <= ERROR_RATE over all rows of the report), and its interval does not lie within M
-    unclear  neither; the reason says what would decide it
+    unclear  the drift may explain the change, and the change is certain or the drift may explain more than the margin
+    slower   the change is certain and more than two ticks; certain is q <= ERROR_RATE over all rows of the report, or with one
+             session a change of at least half the width of the interval
+    unclear  otherwise; the reason says what would decide it
 
-`faster` is `slower` with the files swapped. A difference of up to two ticks of the timer is never a change. All bounds are
-factors, so swapping the files swaps the verdicts.
+`faster` is `slower` with the files swapped. All bounds are factors, so swapping the files swaps the verdicts.
 """
 
 from __future__ import annotations
@@ -69,6 +75,15 @@ class Change:
     half_width: float
     p: float | None = None
     sd: float = 0.0
+
+    @property
+    def size(self) -> float:
+        return abs(self.effect)
+
+    @property
+    def ticks(self) -> float:
+        """Two ticks of the timer, in log time."""
+        return math.log1p(2 * self.pair.timer_step)
 
 
 def judge_pairs(
@@ -231,39 +246,41 @@ def _outcome(side: Side | None) -> str:
 
 
 def _judge_change(change: Change, q: float | None, options: CompareOptions) -> Judgement:
-    drift, ticks, margin_limit = change.drift, math.log1p(2 * change.pair.timer_step), math.log1p(options.margin)
-    margin = max(ticks, margin_limit)
-    size = abs(change.effect)
-    shown_same = size + change.half_width <= margin
-    few_sessions = _few_sessions(change)
+    """The rules in the order that this module begins with."""
+    drift, margin = change.drift, math.log1p(options.margin)
     old, new = change.pair.sides
     if old.readings == new.readings and all(row.started_at for row in old.readings):
         return Verdict.SAME, (because(Cause.ONE_MEASUREMENT),)
-    if any((row.samples or math.inf) <= 1 for side in change.pair.sides for row in side.readings):
+    if any((row.samples or math.inf) <= 1 for row in (*old.readings, *new.readings)):
         return Verdict.UNCLEAR, (because(Cause.ONE_SAMPLE),)
     if q is None and drift.noise > TOO_NOISY:
         return Verdict.UNCLEAR, (because(Cause.NOISY_MACHINE, noise_floor=format_share(drift.noise)),)
+    few_sessions, drift_reason = _few_sessions(change), _drift_reason(drift, options)
     low, high = drift.explains
+    drifted = max(-low, high) > margin
+    if change.size + change.half_width <= max(change.ticks, margin):
+        return (Verdict.UNCLEAR, (drift_reason,)) if drifted else (Verdict.SAME, few_sessions)
     half_width = change.half_width * (1 - 1e-9)  # a change of exactly this size counts
+    certain = q <= ERROR_RATE if q is not None else change.size >= half_width
     explained = low - half_width <= change.effect <= high + half_width
-    drifted = max(-low, high) > margin_limit
-    certain = q <= ERROR_RATE if q is not None else size >= half_width
-    if (drifted and (explained or shown_same)) or (certain and explained and not shown_same):
-        return Verdict.UNCLEAR, (_drift_reason(drift, options),)
-    if shown_same:
-        return Verdict.SAME, few_sessions
-    if certain and size > ticks:
+    if explained and (certain or drifted):
+        return Verdict.UNCLEAR, (drift_reason,)
+    if certain and change.size > change.ticks:
         direction = Verdict.SLOWER if change.effect > 0 else Verdict.FASTER
-        return direction, (*few_sessions, *([_drift_reason(drift, options)] if drifted else []))
-    if size <= ticks and ticks > margin_limit:
-        return Verdict.UNCLEAR, (*few_sessions, because(Cause.BELOW_TWO_TICKS))
+        return direction, (*few_sessions, *([drift_reason] if drifted else []))
+    return Verdict.UNCLEAR, _what_would_decide(change, q, margin)
+
+
+def _what_would_decide(change: Change, q: float | None, margin: float) -> tuple[Reason, ...]:
+    """The reasons of a row that is unclear because too little was measured. `margin` is in log time."""
+    if change.size <= change.ticks and change.ticks > margin:
+        return *_few_sessions(change), because(Cause.BELOW_TWO_TICKS)
     if q is None:
-        return Verdict.UNCLEAR, (*few_sessions, because(Cause.ADD_SESSIONS))
-    needed = _sessions_needed(change, margin)
+        return *_few_sessions(change), because(Cause.ADD_SESSIONS)
+    needed = _sessions_needed(change, max(change.ticks, margin))
     if needed > MANY_SESSIONS:
-        count = f"about {needed}" if needed <= 1000 else "more than 1000"
-        return Verdict.UNCLEAR, (because(Cause.TOO_NOISY, sessions=count),)
-    return Verdict.UNCLEAR, (because(Cause.NOISY, sessions=needed),)
+        return (because(Cause.TOO_NOISY, sessions=f"about {needed}" if needed <= 1000 else "more than 1000"),)
+    return (because(Cause.NOISY, sessions=needed),)
 
 
 def _drift_reason(drift: Drift, options: CompareOptions) -> Reason:
