@@ -170,15 +170,15 @@ def _place(case: Case) -> tuple[Any, ...]:
 
 
 def _check_one_operator_and_device(sources: Sequence[ResultsFile]) -> None:
-    where = {row.case.operator: source.path for source in sources for row in source.analysis.rows}
+    paths = {row.case.operator: source.path for source in sources for row in source.analysis.rows}
     devices = sorted({row.device for source in sources for row in source.analysis.rows if row.ms is not None})
     if len(devices) > 1:
         raise UsageError(
             f"the rows are of several devices ({', '.join(devices)}), but a dispatch function serves only "
             "one; choose the device with --where device=NAME"
         )
-    if len(where) > 1:
-        named = ", ".join(f"{operator} in {path}" for operator, path in sorted(where.items()))
+    if len(paths) > 1:
+        named = ", ".join(f"{operator} in {path}" for operator, path in sorted(paths.items()))
         raise UsageError(
             f"the rows are of several operators ({named}), but a dispatch function serves only one; "
             "choose the operator with --where operator=NAME"

@@ -35,7 +35,7 @@ ANSWER_LIMIT_S = 12
 WORKER_LIMIT_S = 3600
 """How long to wait while there is no worker, which a queueing system may start."""
 
-MOST_DEATHS = 3
+MOST_LOST_WORKERS = 3
 """After the deaths of so many workers that measured it, a case is given up."""
 
 
@@ -91,7 +91,7 @@ class Cluster:
                     if worker not in workers:
                         del running[worker]
                         lost.append(job)
-                        if job and lost.count(job) == MOST_DEATHS:
+                        if job and lost.count(job) == MOST_LOST_WORKERS:
                             yield [self._crashed(task) for task in job]
                         else:
                             jobs.insert(0, job)
@@ -123,7 +123,7 @@ class Cluster:
         return self._client.submit(measure, self._processes[worker], self._plugins, job, **options)
 
     def _crashed(self, task: Task) -> Finished:
-        reason = f"{MOST_DEATHS} dask workers died while they measured this case"
+        reason = f"{MOST_LOST_WORKERS} dask workers died while they measured this case"
         rows = [make_failed_row(task, configuration, Status.CRASHED, reason) for configuration in task.configurations]
         return Finished(task, rows, DeviceInfo("", ""), self.catalog.machine)
 

@@ -238,17 +238,17 @@ class WorkerSupervisor:
         declined = random is not None and random.status.declined
         return not declined and not self._not_tried(configuration, task)
 
-    def _add_death(self, configuration: Configuration, where: str, lost: WorkerFailed) -> None:
-        self._deaths.setdefault(configuration.name, []).append((where, lost))
+    def _add_death(self, configuration: Configuration, case: str, lost: WorkerFailed) -> None:
+        self._deaths.setdefault(configuration.name, []).append((case, lost))
 
     def _not_tried(self, configuration: Configuration, task: Task) -> Row | None:
         """The row of a configuration that is not tried again; None if it is."""
         deaths = self._deaths.get(configuration.name, [])[-MOST_DEATHS:]
         if len(deaths) < MOST_DEATHS:
             return None
-        wheres = ", ".join(f"{lost.status.value} on {where}" for where, lost in deaths)
+        cases = ", ".join(f"{lost.status.value} on {case}" for case, lost in deaths)
         last = deaths[-1][1]
-        reason = f"not tried again: {wheres} ({last.reason})"
+        reason = f"not tried again: {cases} ({last.reason})"
         return make_failed_row(task, configuration, last.status, reason, not_tried=True)
 
     def ready(self, task: Task) -> Worker:

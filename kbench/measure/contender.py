@@ -169,7 +169,7 @@ class Contender:
         settings = self.changes.altered if self.changes else ()
         return f"changed {listed(settings)}; the other providers ran with the old values" if settings else ""
 
-    def copies(self, baseline: Contender | None) -> bool:
+    def runs_operators_of(self, baseline: Contender | None) -> bool:
         """Whether its call runs the same operators of torch as that of the baseline, which is another provider. One that
         torch.compile has given up has these operators in common with what it was compiled from."""
         if baseline is None or baseline.name == self.name or self.control or self.compiled.uncompiled:

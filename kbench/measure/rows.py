@@ -41,7 +41,7 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
         also = {
             Flag.WEAK_CHECK: row.role == Role.PROVIDER and bool(_weakness(context, contender)),
             Flag.ALTERED_STATE: bool(contender.altered),
-            Flag.SAME_OPS: contender.copies(baseline),
+            Flag.SAME_OPS: contender.runs_operators_of(baseline),
             Flag.EAGER: bool(contender.compiled.uncompiled),
             Flag.DYNAMIC_SHAPES: contender.compiled.dynamic,
         }
@@ -90,7 +90,7 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
     """What readers should know of a row that has not failed."""
     if contender.altered:
         yield contender.altered
-    if baseline and contender.copies(baseline):
+    if baseline and contender.runs_operators_of(baseline):
         yield f"runs the same torch operators as the baseline {baseline.configuration_name}: {contender.operators}"
     if functions := sorted(contender.compiled.uncompiled):
         yield f"torch.compile reached its recompile limit and runs {', '.join(functions)} uncompiled"

@@ -156,10 +156,10 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
 def _find_row(results: Results, terms: str) -> Row:
     """The first row of the configuration and case that the terms of `--row` choose. Raises UsageError if they choose none, or
     several."""
-    where = RowFilter.parse(terms)
-    rows = where.select(results).provider_rows
+    chosen = RowFilter.parse(terms)
+    rows = chosen.select(results).provider_rows
     if not rows:
-        raise UsageError(where.nothing(results))
+        raise UsageError(chosen.nothing(results))
     if len({(row.case, row.configuration_name) for row in rows}) > 1:
         path = results.path
         message = f"--row {terms!r} chooses more than one row of {path}" if terms else f"{path} has more than one row"
