@@ -13,11 +13,11 @@ from kbench.config.document import WEIGHT, Node
 from kbench.config.models import MODEL, points_of_models
 from kbench.config.values import read_integers, read_scalars, read_words
 from kbench.contract.models import TOKENS
+from kbench.contract.names import value_fault
 from kbench.contract.sizes import SizeError, axes_of, evaluate
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, Measure, OperatorInfo
 from kbench.results.case import DTYPE_ALIASES, Case
-from kbench.results.row import value_fault
 from kbench.text.suggest import as_written, candidates, nearest, unknown
 from kbench.text.words import list_words, split_words
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbench.contract.models import DIMENSIONS, TOKENS
+from kbench.contract.names import fault, taken
 from kbench.contract.origin import current_plugin, import_shipped, shipped
 from kbench.contract.provider import (
     GradientKernel,
@@ -33,7 +34,6 @@ from kbench.results.case import (
     Case,
     Value,
 )
-from kbench.results.row import fault, taken
 from kbench.text.printable import printable
 from kbench.text.suggest import unknown
 
@@ -106,7 +106,7 @@ class Operator:
     providers  the operator's providers by name. `provider` adds to them
     declared_at  the `file:line` of the declaration
 
-    Raises ValueError for a name that is taken or not allowed (see results/row.py), and for declarations that contradict each
+    Raises ValueError for a name that is taken or not allowed (see names.py), and for declarations that contradict each
     other.
     """
 

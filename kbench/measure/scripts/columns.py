@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from kbench.contract.names import fault, taken
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, LIKE_NUMBER, Value
-from kbench.results.row import fault, taken
 from kbench.text.printable import FORMULA_SIGNS
 
 LONGEST_WORD = 60

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
+from kbench.contract.names import fault as name_fault
 from kbench.contract.sizes import SizeError, axes_of
 from kbench.contract.tensor import Tensor, integers
 from kbench.results.case import FLOATING, ITEMSIZE, LIKE_NUMBER, Value
-from kbench.results.row import fault as name_fault
 from kbench.sources import SourceFault
 
 Word = Annotated[str, Field(min_length=1)]
