@@ -270,11 +270,6 @@ class Delivered:
 
 # -- what exists on a machine: the parent imports neither torch nor triton, so it asks a worker
 
-KEPT_CALLS = 5
-"""The least memory that a case takes, in tensors of a call: four sets of inputs, three of outputs and the buffers of the copy
-control. Slices of the float64 reference are small beside them in a large case. Where memory is free, kbench also keeps values
-of the reference."""
-
 
 @dataclass(frozen=True)
 class DeviceInfo:
@@ -352,10 +347,6 @@ class OperatorInfo:
     def tensor_bytes(self, case: Case) -> int:
         """The bytes of all tensors of one call, each once: what it gets and what it returns. Raises SizeError."""
         return total_bytes([*self._received(case), *self._returned(case)], case)
-
-    def needed_bytes(self, case: Case) -> int:
-        """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
-        return KEPT_CALLS * self.tensor_bytes(case)
 
     def _received(self, case: Case) -> list[Layout]:
         """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""

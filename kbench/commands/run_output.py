@@ -28,6 +28,8 @@ ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
+    from kbench.execute.plan import needed_bytes
+
     sweep, several = plan.sweep, places != ("",)
     cases = sweep.cases[:CASES_LISTED]
     columns = {name: [str(case.axes[name]) for case in cases] for name in sweep.axes}
@@ -38,7 +40,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         columns["weight"] = [f"{sweep.weights[case]:g}" for case in cases]
     if sweep.info.inputs:  # a script declares no tensors
         columns["MB per call"] = [_mb(sweep.info.tensor_bytes(case)) for case in cases]
-        columns["MB needed"] = [_mb(sweep.info.needed_bytes(case)) for case in cases]
+        columns["MB needed"] = [_mb(needed_bytes(sweep.info, case)) for case in cases]
     if several:
         columns["expected on"] = [places[number % len(places)] for number in range(len(cases))]
     rows = list(zip(*columns.values(), strict=True))

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import ceil
 
 from kbench.config.resolve import Sweep
-from kbench.protocol import Catalog, Configuration, ProviderInfo, Task
+from kbench.protocol import Catalog, Configuration, OperatorInfo, ProviderInfo, Task
 from kbench.results.case import FORWARD, Case
 from kbench.text.words import plural
 
@@ -21,6 +21,11 @@ CONTROLS, CONTROL_MS = 2, 15.0
 MORE_ROUNDS = 1.5
 """How many rounds a case takes with a `precision` of 0.5 %, divided by the fewest that the config asks for. Estimated from the
 rounds of the softmax sweep on an H200."""
+
+KEPT_CALLS = 5
+"""The least memory that a case takes, in tensors of a call: four sets of inputs, three of outputs and the buffers of the copy
+control. Slices of the float64 reference are small beside them in a large case. Where memory is free, kbench also keeps values
+of the reference."""
 
 CHECK_S = 0.1
 """Seconds to build and check one provider on one case, without compilation."""
@@ -74,7 +79,7 @@ class Plan:
         info, limit = self.sweep.info, self.catalog.memory_bytes
         if limit is None or not info.inputs:  # a script declares no tensors
             return []
-        return [case for case in self.sweep.cases if info.needed_bytes(case) > limit]
+        return [case for case in self.sweep.cases if needed_bytes(info, case) > limit]
 
     @property
     def task_s(self) -> float:
@@ -108,6 +113,11 @@ def make_plan(sweep: Sweep, catalog: Catalog) -> Plan:
         for case in sweep.cases
     )
     return Plan(sweep, catalog, tuple(tasks))
+
+
+def needed_bytes(info: OperatorInfo, case: Case) -> int:
+    """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
+    return KEPT_CALLS * info.tensor_bytes(case)
 
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
