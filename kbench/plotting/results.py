@@ -96,7 +96,7 @@ def _pages_of_values(
     panels = [panel for _, panel in groups(shown, beside)]
     of_lines = [point for panel in panels if not only_bars and is_line(panel) for point in panel]
     of_bars = [point for panel in panels if only_bars or not is_line(panel) for point in panel]
-    drawn_pairs = (companions(of_lines, [x, *paired], x) if paired else {}) or paired
+    drawn_pairs = paired and (companions(of_lines, [x, *paired], x) or paired)
     text = caption(sources, points, metric, [*drawn_pairs.values()], bands=not as_text)
     # the title of a panel of bars says at which x it is, unless the panel then falls into many, of which one has values
     by_x = only_bars or len(combinations(of_bars, apart)) == len(combinations(of_bars, beside))
