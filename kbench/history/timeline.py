@@ -151,7 +151,7 @@ class RunPoint:
     started_at   when the first session measured the row
     log_ms       the logarithm of the time in ms, less the machine's level; None if no session has a time
     status       `ok` if every session has a time, else the status of the first that failed, else of the first without a time;
-                 `suspect` if a session is faster than it can be. It then has no time.
+                 `suspect` if a session is faster than it can be. A point that is suspect or wrong in a session has no time.
     uncorrected  how many of its rows with a time have no copy control in their session
     """
 
@@ -307,12 +307,13 @@ def _point(place: int, key: SeriesKey, rows: Sequence[Row], run: Run, levels: Ma
     status, reason = str(side.status), side.reason
     if side.suspect and not side.status.failed:
         status, reason = str(Flag.SUSPECT), "in at least one session, the time is shorter than is possible"
+    wrong = any(row.status in (Status.WRONG, Status.TAMPERED) for row in rows)
     logs = [log - levels.get(_session(place, key, row), 0.0) for row, log in timed]
     return RunPoint(
         run=place,
         row=timed[-1][0] if timed else rows[-1],
         started_at=min((row.started_at for row in rows if row.started_at), default=run.started_at),
-        log_ms=statistics.fmean(logs) if logs and not side.suspect else None,
+        log_ms=statistics.fmean(logs) if logs and not side.suspect and not wrong else None,
         status=status,
         reason=reason,
         uncorrected=sum(_session(place, key, row) not in levels for row, _ in timed),

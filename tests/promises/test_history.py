@@ -222,10 +222,15 @@ UNKNOWN = dict.fromkeys(("timer", "cache", "device", "device_uuid", "case_hash")
 
 
 def test_a_provider_that_fails_is_failed_on_that_day(kbench: Kbench, folder: Path) -> None:
-    history = make_history(folder, statuses(OK, OK, OK, lost("wrong", "every element NaN")))
-    ended = kbench("history", "check", history, "--fail-on", "failed")
-    assert ended.code == 1 and "2026-09-04" in ended.out and "every element NaN" in ended.out
-    assert "still failing" in ended.out
+    *before, wrong = statuses(OK, OK, OK, lost("wrong", "every element NaN"))
+    second_session = [{**row, "session": 1} for row in wrong.rows]
+    for name, rows in {"all": wrong.rows, "one-session": [*night(3).rows, *second_session]}.items():
+        history = make_history(folder / name, [*before, Run(rows)])
+        ended = kbench("history", "check", history, "--fail-on", "failed")
+        assert ended.code == 1 and "2026-09-04" in ended.out and "every element NaN" in ended.out
+        assert "still failing" in ended.out
+        document = found(kbench("history", "check", history, "--json", "-", "--where", "provider=mine"))
+        assert [series["points"][-1]["ms"] for series in document["series"]] == [None] * 2  # wrong: no time
 
 
 @pytest.mark.parametrize(
