@@ -1,5 +1,6 @@
 """Cheats that replace what the clock, the check or the baseline call, or change a setting of torch."""
 
+import builtins
 import dataclasses
 import statistics
 import sys
@@ -61,11 +62,11 @@ def patched_profiler(x):
 
 @softmax.provider("patched_statistics")
 def patched_statistics(x):
-    """Replaces the function that turns samples into a result.
+    """Replaces functions that turn samples into a result, one of Python's own among them.
 
     Source: https://github.com/gpu-mode/reference-kernels/issues/162 (`calculate_stats`)
     """
-    statistics.median = min
+    statistics.median, builtins.round = min, int
     return torch.softmax(x, -1)
 
 

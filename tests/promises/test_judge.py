@@ -507,7 +507,7 @@ TAMPERED = {
     "patched_equality": "torch.equal",
     "patched_event": "elapsed_time",
     "patched_profiler": "profile.stop",
-    "patched_statistics": "statistics.median",
+    "patched_statistics": "builtins.round, statistics.median",
     "patched_synchronize": "synchronize",
     "replaced_baseline": "torch-native",
     "replaced_driver": "driver of Triton",

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from kbench.contract.operator import Operator
 
 WATCHED = (
+    *(f"builtins.{name}" for name in ("abs", "len", "max", "min", "round", "sorted", "sum")),
     "time",
     "statistics.median",
     "statistics.quantiles",
