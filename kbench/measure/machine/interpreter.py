@@ -96,8 +96,9 @@ def _correct_bfloat16() -> None:
 
 def _skip_needless_work() -> None:
     """Spare the interpreter some of its time. By itself, it checks each sum of integers for an overflow, and drops the result;
-    makes a table of numpy's dtypes to look up one; and replaces the functions of `triton.language` again at every call of a
-    function from a kernel, although the launch of the kernel has replaced them."""
+    makes a table of numpy's dtypes to look up one; replaces the functions of `triton.language` again at every call of a
+    function from a kernel, although the launch of the kernel has replaced them; and makes objects for each size of each
+    tensor."""
     import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter
@@ -123,3 +124,38 @@ def _skip_needless_work() -> None:
 
     interpreter._get_np_dtype = dtype_in_numpy
     interpreter._patch_lang = replace_once
+    _make_shapes_once(tl.core)
+
+
+def _make_shapes_once(core: Any) -> None:
+    """Let blocks of the same sizes share the objects that say so."""
+    make_type, make_tensor = core.block_type.__init__, core.tensor.__init__
+    block = core.block_type(core.float32, [2])
+    fields = {*vars(block), *vars(core.tensor(None, block))}
+    if fields != {"element_ty", "name", "shape", "numel", "handle", "type", "dtype"}:
+        return  # another version of Triton
+
+    @functools.cache
+    def of_sizes(*sizes: int) -> tuple[Any, str, Any]:
+        """The type of a block of these sizes, its shape as text, and a tensor of it. Without sizes, of a number."""
+        kind, tensor = core.float32, core.tensor.__new__(core.tensor)
+        if sizes:
+            kind = core.block_type.__new__(core.block_type)
+            make_type(kind, core.float32, list(sizes))
+        make_tensor(tensor, None, kind)
+        return kind, str(kind.shape) if sizes else "", tensor
+
+    def block_type(self: Any, element_ty: Any, shape: Any) -> None:
+        sizes = [size.value if isinstance(size, core.constexpr) else size for size in shape]
+        if not sizes or not all(type(size) is int for size in sizes):
+            make_type(self, element_ty, shape)  # it says what is wrong
+            return
+        kind, text, _ = of_sizes(*sizes)
+        self.element_ty, self.shape, self.numel = element_ty, kind.shape, kind.numel
+        self.name = f"<{text}, {element_ty}>"
+
+    def tensor(self: Any, handle: Any, kind: Any) -> None:
+        *_, alike = of_sizes(*(kind.shape if kind.is_block() else ()))
+        self.handle, self.type, self.dtype, self.shape, self.numel = handle, kind, kind.scalar, alike.shape, alike.numel
+
+    core.block_type.__init__, core.tensor.__init__ = block_type, tensor
