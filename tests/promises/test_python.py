@@ -139,6 +139,9 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
         (lambda: kb.load(Path(__file__)), kb.ResultsError, ("test_python.py:1",)),
         (lambda: kb.compare(pd.concat([kb.load(OLD)] * 2), NEW), kb.ResultsError, ("session 0", "line 2")),
         (lambda: kb.plot(kb.load(OLD).sort_index(axis="columns")), kb.ResultsError, ("columns", "another order")),
+        (lambda: kb.compare(OLD, kb.load(NEW).drop(columns="ms")), kb.UsageError, ("softmax", "no column ms")),
+        (lambda: kb.compare(OLD, kb.load(NEW).assign(ms="fast")), kb.ResultsError, ("softmax.csv:2", "ms is 'fast'")),
+        (lambda: kb.compare({"a=b": kb.load(OLD)}), kb.UsageError, ("a=b", "equals sign")),
         (lambda: kb.compare(OLD, NEW, metric="mss"), kb.UsageError, ("metric", "mss", "ms")),
         (lambda: kb.plot(OLD, kind="pie"), kb.UsageError, ("pie", "lines")),
     ]
