@@ -221,9 +221,9 @@ def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[s
 
 
 def _changes(sets: Sequence[str], sessions: int | None) -> tuple[list[Node], list[ConfigIssue]]:
-    """What `--sessions` and each `--set` lay over a document, and what is wrong with them."""
-    arguments = [] if sessions is None else [(f"--sessions={sessions}", f"sessions={sessions}")]
-    arguments += [(f"--set {argument}", argument) for argument in sets]
+    """What each `--set` and `--sessions` lay over a document, and what is wrong with them."""
+    arguments = [(f"--set {argument}", argument) for argument in sets]
+    arguments += [] if sessions is None else [(f"--sessions={sessions}", f"sessions={sessions}")]
     changes: list[Node] = []
     issues: list[ConfigIssue] = []
     for option, argument in arguments:

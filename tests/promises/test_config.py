@@ -105,7 +105,8 @@ def test_set_replaces_values_and_keys_of_measure_and_only_keeps_the_configuratio
     planned = plan(*OPTIONS)
     assert len(cases(planned, 3, 6, 0.0001, 5, "True", "squared", "full", "bfloat16")) == len(cases(planned, 3, 8)) == 1
     assert lines_with(planned.out, 2, "cases", 8, "rounds", 1, "session")
-    out = plan(*OPTIONS).out
+    out = plan(*OPTIONS, "--sessions", "3").out
+    assert lines_with(out, 2, "cases", 8, "rounds", 3, "sessions"), "an option of its own counts more than --set"
     assert lines_with(out, "torch") and lines_with(out, "mine[block=2,warps=3]") and "block=1" not in out
 
 
