@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -219,7 +218,7 @@ report("abs", ms, "float")
 triton.testing.do_bench(lambda: torch.abs(x), quantile=[0.5])
 """
 
-PROGRAMS = {"torch": TORCH, "others": FLASHINFER + TILELANG + OTHERS}
+PROGRAMS = {"torch": TORCH, "flashinfer": FLASHINFER + TILELANG, "others": OTHERS}
 
 
 def made(made_once: MadeOnce, name: str) -> Path:
@@ -233,16 +232,18 @@ def rows_of_program(folder: Path) -> Rows:
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"), [("torch", {"Measurement": 7}), ("others", {"list": 5, "float": 12})], ids=PROGRAMS
+    ("name", "kinds"),
+    [("torch", {"Measurement"}), ("flashinfer", {"list", "float"}), ("others", {"float"})],
+    ids=PROGRAMS,
 )
 def test_each_call_of_a_timer_is_a_row_whose_time_the_script_gets_in_the_type_of_its_timer(
-    made_once: MadeOnce, name: str, kinds: dict[str, int]
+    made_once: MadeOnce, name: str, kinds: set[str]
 ) -> None:
     folder = made(made_once, name)
     reports = [ast.literal_eval(line[7:]) for line in kept(folder).out.splitlines() if line.startswith("REPORT ")]
     rows = [row for row in rows_of_program(folder) if row["status"] == "ok"]
-    assert len(reports) == len(rows), kept(folder).text
-    assert Counter(type_ for _, _, type_ in reports) == kinds
+    assert len(reports) == len(rows) >= 5, kept(folder).text
+    assert {type_ for _, _, type_ in reports} == kinds
     for provider, ms, _ in reports:
         assert any(provider in row["provider"] and float(row["ms"]) == pytest.approx(ms) for row in rows), (
             provider,
@@ -265,7 +266,7 @@ def test_the_words_of_a_torch_timer_are_the_provider_and_its_case_and_its_table_
 
 
 def test_a_tuner_of_the_package_of_a_timer_keeps_its_own_times(made_once: MadeOnce) -> None:
-    assert "TUNER [12345.0, 12345.0, 12345.0]" in kept(made(made_once, "others")).out
+    assert "TUNER [12345.0, 12345.0, 12345.0]" in kept(made(made_once, "flashinfer")).out
 
 
 def test_the_time_of_a_graph_of_one_call_is_not_compared_with_calls_that_the_host_launches(made_once: MadeOnce) -> None:
