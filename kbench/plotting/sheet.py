@@ -26,6 +26,9 @@ PAGE_WIDTHS = {1: 8.0, 2: 10.5, 3: 13.0}
 
 POINTS_PER_INCH = 72
 
+SMALL_LEGEND = 10.5
+"""The size of the letters of a legend below the panels, in points."""
+
 BESIDE_PANEL = 1.1
 """What the labels of an axis take of the width of a panel, in inches, about."""
 
@@ -103,12 +106,13 @@ def _legend(figure: Figure, entries: Sequence[LegendEntry]) -> Legend:
 
     def legend(columns: int) -> Legend:
         return figure.legend(
-            handles, names, loc="upper left", ncols=columns, fontsize=10.5, borderaxespad=0.1, handlelength=1.6,
+            handles, names, loc="upper left", ncols=columns, fontsize=SMALL_LEGEND, borderaxespad=0.1, handlelength=1.6,
             handletextpad=0.5, columnspacing=1.6,
         )  # fmt: skip
 
     single = legend(1)
-    columns = int(figure.bbox.width // single.get_window_extent().width)
+    gap = single.columnspacing * SMALL_LEGEND / POINTS_PER_INCH * figure.dpi
+    columns = int((figure.bbox.width + gap) // (single.get_window_extent().width + gap))
     if columns <= 1:
         return single
     single.remove()

@@ -83,9 +83,9 @@ def test_panels_without_a_sweep_are_bars_in_a_picture_of_their_own(draw: Draw) -
         assert min(axes.get_position().width for axes in figure.axes) > 0.2
 
 
-@pytest.mark.parametrize("curves", [18, 40])
-def test_a_legend_of_many_curves_is_inside_the_picture(draw: Draw, curves: int) -> None:
-    [figure] = draw(*sweep(*(f"provider{number}" for number in range(curves))))
+@pytest.mark.parametrize(("name", "curves"), [("provider", 18), ("provider", 40), ("p", 40)])
+def test_a_legend_of_many_curves_is_inside_the_picture(draw: Draw, name: str, curves: int) -> None:
+    [figure] = draw(*sweep(*(f"{name}{number}" for number in range(curves))))
     assert_tidy(figure)
     assert len(legend(figure)) == curves
 
