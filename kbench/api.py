@@ -79,14 +79,14 @@ def run(
         "plugins": _several(plugins),
         "shapes": None if shapes is None else Path(shapes),
     }
-    loaded, executor = (
+    loaded, in_process = (
         _in_this_process(config, providers, choices) if providers else (load_config(config, **choices), None)
     )
-    with prepare(loaded, options, lambda line: None, executor) as prepared:
-        several = prepared.plan.sweep.measure.sessions > 1 or continuing == "append"
-        if executor and (devices or scheduler or several):
+    with prepare(loaded, options, lambda line: None, in_process) as (executor, plan):
+        several = plan.sweep.measure.sessions > 1 or continuing == "append"
+        if in_process and (devices or scheduler or several):
             raise UsageError(f"devices, scheduler and several sessions need processes of their own: {IN_A_FILE}")
-        outcome = execute(prepared, options)
+        outcome = execute(executor, plan, options)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
     return load(outcome.csv)

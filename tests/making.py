@@ -30,7 +30,7 @@ def sessions(*ms: float, n: int = 256) -> list[Row]:
 
 def write_rows(path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:
     """Write rows into a new results file."""
-    Writer.begin(path, axes).write(list(rows))
+    Writer(path, axes).begin().write(list(rows))
     return path
 
 

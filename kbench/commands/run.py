@@ -29,7 +29,8 @@ from kbench.text.words import list_words
 
 if TYPE_CHECKING:
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.prepare import PreparedRun, Resolvable, RunOptions
+    from kbench.execute.plan import Plan
+    from kbench.execute.prepare import Resolvable, RunOptions
 
 PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
 """What to name instead of a folder that is no problem."""
@@ -188,11 +189,11 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
     from kbench.execute.prepare import prepare
     from kbench.execute.run import execute
 
-    with prepare(config, options, terminal.note) as prepared:
-        _announce(prepared, options)
+    with prepare(config, options, terminal.note) as (executor, plan):
+        _announce(plan, executor.places, options)
         if dry_run:
-            print_plan(prepared.plan, prepared.executor.places, spread=options.spread)
-        result = None if dry_run else execute(prepared, options, terminal.note)
+            print_plan(plan, executor.places, spread=options.spread)
+        result = None if dry_run else execute(executor, plan, options, terminal.note)
     if result:
         print_results(result)
         if result.interrupted:
@@ -204,9 +205,8 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
     return result.exit_status if result else ExitStatus.OK
 
 
-def _announce(prepared: PreparedRun, options: RunOptions) -> None:
+def _announce(plan: Plan, places: Sequence[str], options: RunOptions) -> None:
     """Say what is measured and where."""
-    plan, places = prepared.plan, prepared.executor.places
     sweep = plan.sweep
     if sweep.path.parent == builtin.folder():
         terminal.note(f"the built-in config {sweep.path.stem}: {sweep.path}")

@@ -277,7 +277,10 @@ def _what_would_decide(change: Change, q: float | None, margin: float) -> tuple[
         return *_few_sessions(change), because(Cause.BELOW_TWO_TICKS)
     if q is None:
         return *_few_sessions(change), because(Cause.ADD_SESSIONS)
-    needed = _sessions_needed(change, max(change.ticks, margin))
+    # With n sessions a side, half the width of the interval is T_OF_MANY times sd times the root of 2 / n, if the noise stays
+    # the same. With `needed` sessions it is half of the margin.
+    sessions = 2 * (2 * T_OF_MANY * change.sd / max(change.ticks, margin)) ** 2
+    needed = max(change.pair.sessions + 1, math.ceil(sessions))
     if needed > MANY_SESSIONS:
         return (because(Cause.TOO_NOISY, sessions=f"about {needed}" if needed <= 1000 else "more than 1000"),)
     return (because(Cause.NOISY, sessions=needed),)
@@ -302,9 +305,3 @@ def _few_sessions(change: Change) -> tuple[Reason, ...]:
     if count == 2:
         return (because(Cause.TWO_SESSIONS),)
     return (because(Cause.ONE_SESSION, smallest=math.expm1(change.half_width)),)
-
-
-def _sessions_needed(change: Change, margin: float) -> int:
-    """The number of sessions per side for which half the width of the interval is half of the margin, if the noise stays the
-    same. With n sessions a side, half the width is `T_OF_MANY` times sd times the root of 2 / n."""
-    return max(change.pair.sessions + 1, math.ceil(2 * (2 * T_OF_MANY * change.sd / margin) ** 2))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kbench.config.load import Config
 from kbench.config.resolve import Sweep
@@ -62,13 +62,6 @@ class RunOptions:
             raise UsageError("--lock-clocks locks devices of this host; it cannot be combined with --scheduler")
 
 
-class PreparedRun(NamedTuple):
-    """A plan, and the executor that will measure it."""
-
-    executor: Executor
-    plan: Plan
-
-
 class Resolvable(Protocol):
     """What can be measured: a config file, or the config of a folder."""
 
@@ -89,7 +82,7 @@ def prepare(
     executor: Executor | None = None,
     *,
     tried: bool = False,
-) -> Iterator[PreparedRun]:
+) -> Iterator[tuple[Executor, Plan]]:
     """Start the executor that the options ask for, unless one is given, and make the plan; try the operator unless that is
     done. The executor is stopped at the end.
 
@@ -101,7 +94,7 @@ def prepare(
             note(f"warning: {failure}")
         if plan.tasks and plan.runnable and not tried:
             try_operator(executor.try_operator, plan.tasks, plan.sweep)
-        yield PreparedRun(executor, plan)
+        yield executor, plan
     finally:
         executor.stop()
 

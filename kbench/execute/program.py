@@ -119,7 +119,7 @@ class ProgramRun:
         key = operator, *((name, type(value)) for name, value in axes.items())
         if key not in self._writers:
             path = self._free_path(operator)
-            writer = Writer.begin(path, tuple(axes))
+            writer = Writer(path, tuple(axes)).begin()
             writer.note = self.note
             entries = self._entries | ({"baseline": baseline} if baseline else {})
             described = describe_command(process.machine, self._out, **entries)

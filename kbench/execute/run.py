@@ -17,7 +17,7 @@ from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import StartingPoint, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.plan import Plan
-from kbench.execute.prepare import PreparedRun, RunOptions
+from kbench.execute.prepare import RunOptions
 from kbench.execute.writer import KernelsWriter, Writer, check_writable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
@@ -51,14 +51,15 @@ class RunResult:
         return ExitStatus.OK if measured else ExitStatus.NOTHING
 
 
-def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> RunResult:
+def execute(
+    executor: Executor, plan: Plan, options: RunOptions, note: Callable[[str], None] = lambda line: None
+) -> RunResult:
     """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
     Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError
     when results cannot be written or continued, Busy when another run uses a device and `options.wait` is off,
     UsageError when clocks cannot be locked, and ExecutionError when no device is left to measure on.
     """
-    plan, executor = prepared.plan, prepared.executor
     path = options.out / f"{options.name or plan.sweep.path.stem}.csv"
     check_writable(path)
     if options.continuing == "append" and not path.exists():
@@ -95,17 +96,19 @@ def _measure(
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(before, entries, plan.sweep.measure.sessions)
     outcome = RunResult(path, plan, rows=list(earlier))
+    writer = Writer(path, plan.sweep.axes, earlier)
     if not start.remaining:
         if start.cut:
-            Writer.cut(path, plan.sweep.axes, earlier)
+            writer.cut()
         note(f"{path}: nothing left to measure")
         return outcome
     measured_on = {row.case: row.device_uuid for row in earlier if row.device_uuid}
     with interrupts.once():
-        new = start.rows is None
-        writer = Writer.begin(path, plan.sweep.axes) if new else Writer.cut(path, plan.sweep.axes, earlier)
-        outcome.moved += writer.moved
-        kernels = KernelsWriter(path, keep=not new)
+        if start.rows is None:
+            outcome.moved += writer.begin().moved
+        else:
+            writer.cut()
+        kernels = KernelsWriter(path, keep=start.rows is not None)
         record = EnvironmentRecord(entries, writer.write_environment)
         with progress.make_progress(start.remaining) as display:
             writer.note = display.note

@@ -63,33 +63,27 @@ def check_writable(path: Path) -> None:
 class Writer:
     """Appends rows to a CSV, case by case, and waits until they are on the disk. A killed run keeps its finished cases.
 
-    Make one with `begin` or `cut`. `rows` are those that the file has. `moved` are earlier files, under their new names. `note`
-    receives a line when somebody has removed the file during the run. Raises ResultsError when a file cannot be written; what
-    is on the disk stays.
+    Call `begin` or `cut` first. `moved` are earlier files, under their new names. `note` receives a line when somebody has
+    removed the file during the run. Raises ResultsError when a file cannot be written; what is on the disk stays.
     """
 
-    def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row]) -> None:
+    def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row] = ()) -> None:
         self.path = path
         self.moved: list[Path] = []
         self.note: Callable[[str], None] = lambda line: None
         self._header = csv_header(axes)
         self._rows = list(rows)
 
-    @classmethod
-    def begin(cls, path: Path, axes: Iterable[str]) -> Writer:
+    def begin(self) -> Writer:
         """Begin a new file. An earlier one is renamed."""
-        writer = cls(path, axes, ())
-        check_writable(path)
-        with files.writing(path), files.replacing(path, writer._whole(), follow=False):
-            writer.moved = move_aside(path)
-        return writer
+        check_writable(self.path)
+        with files.writing(self.path), files.replacing(self.path, self._whole(), follow=False):
+            self.moved = move_aside(self.path)
+        return self
 
-    @classmethod
-    def cut(cls, path: Path, axes: Iterable[str], rows: Sequence[Row]) -> Writer:
-        """Continue a file with only these rows, those of its finished cases."""
-        writer = cls(path, axes, rows)
-        files.replace(path, writer._whole())
-        return writer
+    def cut(self) -> None:
+        """Leave only `rows` in the file, those of its finished cases."""
+        files.replace(self.path, self._whole())
 
     def write(self, rows: Sequence[Row]) -> None:
         """Append the rows of a case. On a full disk none of them is written."""

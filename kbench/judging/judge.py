@@ -282,9 +282,9 @@ class TimedConfig:
 def _time(config: TimedConfig, out: Path, note: Note, worker: Local | None) -> Timing:
     """Measure as `kbench run` does, in a worker that has begun to start if there is one."""
     options = RunOptions(out)
-    with prepare(config, options, note, worker, tried=True) as prepared:
-        note(f"timing {plural(len(prepared.plan.sweep.cases), 'case')} of the config")
-        result = execute(prepared, options, note)
+    with prepare(config, options, note, worker, tried=True) as (executor, plan):
+        note(f"timing {plural(len(plan.sweep.cases), 'case')} of the config")
+        result = execute(executor, plan, options, note)
     return Timing(result.rows, result.csv, interrupted=result.interrupted)
 
 

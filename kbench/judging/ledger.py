@@ -50,8 +50,8 @@ class Stage:
         """Add a session. Returns False if the candidate has failed or cannot be trusted in a case, or if no case has a time of
         both that counts. Raises KeyboardInterrupt after Ctrl-C."""
         options = RunOptions(self.folder, name=self.name, continuing="append" if self.rows else None)
-        with prepare(self.config, options, self.note, tried=True) as prepared:
-            result = execute(prepared, options, self.note)
+        with prepare(self.config, options, self.note, tried=True) as (executor, plan):
+            result = execute(executor, plan, options, self.note)
         self.rows = result.rows
         if result.interrupted:
             raise KeyboardInterrupt

@@ -73,7 +73,7 @@ def write_finished(plan: Plan, folder: Path) -> tuple[Path, list[int]]:
     """Write a finished results file and its environment file. Returns its path and its sizes,
     before the first case and after each."""
     path = folder / "sweep.csv"
-    writer = Writer.begin(path, plan.sweep.axes)
+    writer = Writer(path, plan.sweep.axes).begin()
     sizes = [path.stat().st_size]
     for rows in rows_of(plan):
         writer.write(rows)

@@ -25,7 +25,7 @@ def row(n: int) -> Row:
 def begun(folder: Path) -> tuple[Writer, list[str]]:
     """A writer that has written two cases, and a list of its notes from here on."""
     notes: list[str] = []
-    writer = Writer.begin(folder / "results" / "s.csv", ("M", "N"))
+    writer = Writer(folder / "results" / "s.csv", ("M", "N")).begin()
     writer.note = notes.append
     writer.write_environment(Environment(env_id="e"))
     writer.write([row(1)])

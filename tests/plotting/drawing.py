@@ -53,7 +53,7 @@ def sweep(*providers: str, ns: Iterable[int] = NS, **fields: object) -> list[Row
 def save(
     path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N"), environment: dict[str, Any] | None = None
 ) -> Path:
-    Writer.begin(path, axes).write(list(rows))
+    Writer(path, axes).begin().write(list(rows))
     if environment:
         path.with_suffix(".env.json").write_text(json.dumps(environment))
     return path

@@ -22,7 +22,7 @@ def gelu_row(n: int = 1024, **fields: object) -> Row:
 
 
 def write_gelu_rows(path: Path, *rows: Row) -> Path:
-    writer = Writer.begin(path, AXES)
+    writer = Writer(path, AXES).begin()
     writer.write(list(rows))
     return path
 
@@ -78,7 +78,7 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
 )
 def test_no_value_and_no_type_of_a_scalar_is_lost(tmp_path: Path, name: str, values: list[Value]) -> None:
     cases = [Case("norm", {"M": 64, name: value}, "float32") for value in values]
-    Writer.begin(tmp_path / "a.csv", ("M", name)).write([Row(case, "mine", ms=1.0) for case in cases])
+    Writer(tmp_path / "a.csv", ("M", name)).begin().write([Row(case, "mine", ms=1.0) for case in cases])
     rows = read_results(tmp_path / "a.csv").rows
     assert [row.case for row in rows] == cases
     assert [type(row.case.axes[name]) for row in rows] == [type(value) for value in values]

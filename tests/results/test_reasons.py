@@ -35,7 +35,7 @@ def test_a_reason_is_one_line_that_files_and_tables_can_hold(reason: str, tmp_pa
     [row] = message.rows
     assert row.reason and row.reason.isprintable() and len(row.reason) < REASON_LIMIT + 50
 
-    writer = Writer.begin(tmp_path / "s.csv", ("M", "N"))
+    writer = Writer(tmp_path / "s.csv", ("M", "N")).begin()
     writer.write([row, Row(CASE, "other", ms=0.1)])
     assert (tmp_path / "s.csv").read_text().count("\n") == 3
     first, second = read_results(tmp_path / "s.csv").rows

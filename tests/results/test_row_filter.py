@@ -34,7 +34,7 @@ def results(tmp_path: Path) -> Results:
     rows[0].flags = ("noisy", "throttled")
     rows[1].session = 1
     rows[2] = Row(rows[2].case, *CONFIGURATIONS[2], status="oom", reason="out of memory")  # type: ignore[arg-type]
-    Writer.begin(tmp_path / "a.csv", ("M", "N", "approximate")).write(rows)
+    Writer(tmp_path / "a.csv", ("M", "N", "approximate")).begin().write(rows)
     return read_results(tmp_path / "a.csv")
 
 
@@ -127,7 +127,7 @@ def test_brackets_in_the_value_of_a_parameter_belong_to_the_name(tmp_path: Path)
     params = ("tile=[8,8],warps=4", "tile=[8,16],warps=4")
     case = Case("gelu", {"M": 64, "N": 256}, "float32")
     where = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200"}
-    Writer.begin(tmp_path / "b.csv", ("M", "N")).write([Row(case, "t", each, ms=1.0, **where) for each in params])  # type: ignore[arg-type]
+    Writer(tmp_path / "b.csv", ("M", "N")).begin().write([Row(case, "t", each, ms=1.0, **where) for each in params])  # type: ignore[arg-type]
     results = read_results(tmp_path / "b.csv")
     assert [row.params for row in chosen(results, f"provider=t[{params[0]}],N=256")] == [params[0]]
     assert [row.params for row in chosen(results, f"N=256,provider=t[{params[0]}],t[{params[1]}],M=64")] == [*params]
