@@ -80,10 +80,8 @@ class Executor(Protocol):
         """End all workers. May be called at any time, and more than once."""
 
 
-def make_failed_row(
-    task: Task, configuration: Configuration, status: Status, reason: str | None, *, not_tried: bool = False
-) -> Row:
-    """The row of a configuration for which no worker made one. `not_tried`: it was given up in the cases before."""
+def make_failed_row(task: Task, configuration: Configuration, status: Status, reason: str | None) -> Row:
+    """The row of a configuration for which no worker made one."""
     return Row(
         case=task.case,
         provider=configuration.provider,
@@ -94,5 +92,4 @@ def make_failed_row(
         timer=task.settings.timer,
         cache=task.settings.cache,
         started_at=now(),
-        not_tried=not_tried,
     )

@@ -7,6 +7,7 @@ a configuration is not tried again.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -73,7 +74,7 @@ class WorkerSupervisor:
         self._catalog: Catalog | None = None  # of the last worker
         self.reference_s = 0.0
         """How long the reference has taken."""
-        self._deaths: dict[str, list[tuple[str, WorkerFailed]]] = {}
+        self._deaths = defaultdict[str, list[tuple[str, WorkerFailed]]](list)
         """The deaths in a row of each configuration, by its name, and on which case or edge input."""
 
     def __enter__(self) -> WorkerSupervisor:
@@ -167,7 +168,7 @@ class WorkerSupervisor:
                     guilty, edge = left[lost.step.index], lost.step.edge
                     if (guilty.name, edge) in rows:
                         raise  # not caused by an edge input: it would happen again and again
-                    self._add_death(guilty, f"{edge} of {task.case.label}", lost)
+                    self._deaths[guilty.name].append((f"{edge} of {task.case.label}", lost))
                     row = replace(make_failed_row(task, guilty, lost.status, lost.reason), edge=edge)
                     rows[guilty.name, edge] = row
                     yield row
@@ -228,7 +229,7 @@ class WorkerSupervisor:
                     delivered = event
         except WorkerFailed as lost:
             self._end_worker()
-            self._add_death(configuration, f"{request.edge} of {task.case.label}", lost)
+            self._deaths[configuration.name].append((f"{request.edge} of {task.case.label}", lost))
             return Delivered(lost.status, lost.reason)
         self._deaths.pop(configuration.name, None)
         return delivered
@@ -238,18 +239,15 @@ class WorkerSupervisor:
         declined = random is not None and random.status.declined
         return not declined and not self._not_tried(configuration, task)
 
-    def _add_death(self, configuration: Configuration, case: str, lost: WorkerFailed) -> None:
-        self._deaths.setdefault(configuration.name, []).append((case, lost))
-
     def _not_tried(self, configuration: Configuration, task: Task) -> Row | None:
         """The row of a configuration that is not tried again; None if it is."""
-        deaths = self._deaths.get(configuration.name, [])[-MOST_DEATHS:]
+        deaths = self._deaths[configuration.name][-MOST_DEATHS:]
         if len(deaths) < MOST_DEATHS:
             return None
         cases = ", ".join(f"{lost.status.value} on {case}" for case, lost in deaths)
         last = deaths[-1][1]
         reason = f"not tried again: {cases} ({last.reason})"
-        return make_failed_row(task, configuration, last.status, reason, not_tried=True)
+        return replace(make_failed_row(task, configuration, last.status, reason), not_tried=True)
 
     def ready(self, task: Task) -> Worker:
         """A worker that fits the plan of the task; started if necessary. Raises DeviceGone."""
@@ -300,7 +298,7 @@ class WorkerSupervisor:
                 reason = lost.reason if guilty else f"{lost.reason} while no provider was running"
                 for configuration in left if unblamed == MOST_UNBLAMED else guilty:
                     failed[configuration.name] = make_failed_row(task, configuration, lost.status, reason)
-                    self._add_death(configuration, task.case.label, lost)
+                    self._deaths[configuration.name].append((task.case.label, lost))
         if stateful:
             self._end_worker()
         for configuration in left:
