@@ -236,7 +236,7 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
 def _traffic(rows: Sequence[Row]) -> tuple[str, str]:
     copies = [row.copy_fraction for row in rows if row.copy_fraction]
     speeds = [row.gbps for row in rows if row.gbps is not None]
-    return f"{median(speeds):.1f}" if speeds else NO_VALUE, copy_share(copies)
+    return speed(median(speeds)) if speeds else NO_VALUE, copy_share(copies)
 
 
 def _arithmetic(rows: Sequence[Row], scale: float) -> tuple[str, str]:
