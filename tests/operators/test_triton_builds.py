@@ -86,9 +86,9 @@ class Build(NamedTuple):
     @property
     def held(self) -> float:
         """Elements of a row that a warp holds at once."""
-        pieces = max(self.keywords.get(name, 1) for name in ("PIECES", "HELD"))
-        elements = self.keywords["BLOCK"] * max(1, pieces) * self.keywords.get("ROWS", 1)
-        return elements / self.keywords.get("num_warps", 4)
+        settings = {"PIECES": 1, "HELD": 1, "ROWS": 1, "num_warps": 4} | self.keywords
+        pieces = max(settings["PIECES"], settings["HELD"])
+        return settings["BLOCK"] * pieces * settings["ROWS"] / settings["num_warps"]
 
 
 def tensor(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:

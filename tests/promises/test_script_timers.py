@@ -232,9 +232,7 @@ def rows_of_program(folder: Path) -> Rows:
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"),
-    [("torch", {"Measurement"}), ("flashinfer", {"list", "float"}), ("others", {"float"})],
-    ids=PROGRAMS,
+    ("name", "kinds"), [("torch", {"Measurement"}), ("flashinfer", {"list", "float"}), ("others", {"float"})]
 )
 def test_each_call_of_a_timer_is_a_row_whose_time_the_script_gets_in_the_type_of_its_timer(
     made_once: MadeOnce, name: str, kinds: set[str]
