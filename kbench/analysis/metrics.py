@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,10 @@ class Metric:
     def sign(self) -> int:
         """1 where more is better, -1 where less is."""
         return -1 if self.lower_is_better else 1
+
+    def log_time(self, value: float) -> float:
+        """The log of the time that a value stands for, up to a constant: more is slower in every metric."""
+        return -self.sign * math.log(value)
 
     def written(self, value: float) -> str:
         """A value of the column in the unit, without naming the unit."""

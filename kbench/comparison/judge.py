@@ -161,10 +161,7 @@ def _log_times(pair: Pair, drift: Drift, options: CompareOptions) -> list[dict[i
     """Log times of both sides by session, less the machine's drift if the metric contains it."""
     shifts = drift.shifts if drift.subtracted and options.compared.drifts else ({}, {})
     return [
-        {
-            session: -options.compared.sign * math.log(value) - shift.get(session, 0.0)
-            for session, value in side.values.items()
-        }
+        {session: options.compared.log_time(value) - shift.get(session, 0.0) for session, value in side.values.items()}
         for side, shift in zip(pair.sides, shifts, strict=True)
     ]
 

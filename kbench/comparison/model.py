@@ -52,7 +52,7 @@ JoinedCase = tuple[str, tuple[tuple[str, Value], ...], str]
 axis if a file has several."""
 
 SessionShifts = dict[int, float]
-"""Log times by the number of the session."""
+"""By the number of the session, how much slower the machine was than on the average of both sides, in log time."""
 
 _SHORT_DTYPES = {dtype: alias for alias, dtype in DTYPE_ALIASES.items() if alias.startswith(("fp", "bf"))}
 
@@ -350,8 +350,7 @@ class Drift:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def subtracted(self) -> bool:
-        """Whether enough cases have gauges to subtract the drift from the rows. A metric that is a ratio to a control of the
-        same run has no drift."""
+        """Whether enough cases have gauges to subtract the drift from the rows of a metric that contains it."""
         return self.cases >= ENOUGH_CASES
 
     @property

@@ -64,7 +64,8 @@ WORDS = {
     "drift": """How much slower or faster the machine itself became between two files. The `copy` controls show it, and the
         baseline if its code is the same on both sides. `kbench compare` subtracts the drift from the changes if at least 5
         cases show it. A change is slower or faster only if its whole interval lies beyond what the drift may explain: a
-        kernel may drift by more or by less than these two, by as much as they did.""",
+        kernel may drift by more or by less than these two, by as much as they did. If that is more than the margin, no row
+        is `same`.""",
     "q": """The lowest false discovery rate at which the row still counts as changed. A small q means that chance alone rarely
         makes such a change. q is corrected for the number of rows. `kbench compare` calls a row slower or faster if
         q is 0.01 or less.""",
