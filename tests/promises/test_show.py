@@ -90,8 +90,12 @@ def test_a_machine_that_is_too_noisy_ranks_no_provider(kbench: Kbench, folder: P
         {**each, "ms": 2.6 * float(str(each["ms"])), "round_ms": ""} if each["provider"] == "repeat" else each
         for each in planted()
     ]
-    out = kbench("show", write_results(folder / "noisy.csv", rows)).out
+    path = write_results(folder / "noisy.csv", rows)
+    out = kbench("show", path).out
     assert "too noisy to rank providers" in out and not re.search(r"\d[*~]", out)
+    kbench("report", path)
+    page = (folder / "report.html").read_text()
+    assert "too noisy to rank providers" in page and "Speed-ups are relative" not in page
 
 
 def test_of_several_sessions_the_median_counts_and_the_table_says_so(kbench: Kbench, folder: Path) -> None:
