@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 # pip compiles nothing: the tests import a tenth of what is installed.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c $(CONSTRAINTS)
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile -c $(CONSTRAINTS)
 
 # Tests start Python dozens of times: it may keep what it compiles, whatever the environment says. With threads of torch's own,
 # several test processes on two cores get into each other's way.
@@ -43,10 +43,10 @@ pytest: $(VENV)/.installed-test
 quick: checks
 	$(PYTEST) --ignore tests/promises --numprocesses 2 --dist worksteal -m "not slow"
 
-# The stamps make a second call install nothing again.
+# The stamps make a second call install nothing again. The pip of Python 3.11 takes 5 s longer to choose wheels than a new one.
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --upgrade pip # one of Python 3.11 takes 5 s longer to choose the wheels
+	$(INSTALL) --upgrade pip
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 	$(INSTALL) -e .
