@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kbench.analysis import Analysis, analyse
 from kbench.analysis.cases import baseline_of, key_of, wrongs
+from kbench.analysis.noise import noise_of
 from kbench.errors import ResultsError, UsageError
 from kbench.results.environment import Environment, environment_path, read_environment
 from kbench.results.reader import Results, parse_source, read_results
@@ -67,8 +68,15 @@ class ResultsFile:
 
     @cached_property
     def analysis(self) -> Analysis:
-        """The winners, the standings and the noise of the chosen rows."""
-        return analyse(self.rows, self.environment.baseline)
+        """The winners and the standings of the chosen rows, and the noise of their cases: also where `where` leaves out the
+        baseline, the noise is that of its rows."""
+        analysis = analyse(self.rows, self.environment.baseline)
+        if self.where.terms:
+            chosen = {(key_of(row), row.session) for row in self.rows}
+            rows = [row for row in self.whole.rows if (key_of(row), row.session) in chosen]
+            baseline = baseline_of(self.whole.rows, self.environment.baseline)
+            return replace(analysis, noise=noise_of(rows, baseline))
+        return analysis
 
 
 Source = str | Path | ResultsFile

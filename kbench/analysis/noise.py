@@ -22,7 +22,6 @@ from statistics import NormalDist, median
 
 from kbench.analysis.cases import CaseKey, key_of, timed
 from kbench.analysis.pairwise import TimeDifference, difference, standard_error
-from kbench.results.cells import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 from kbench.text.numbers import MEANINGLESS, format_share
@@ -84,18 +83,15 @@ class Noise:
             return "noise floor: unknown, because no baseline was timed twice"
         count = len({key.case for key in self.pairs})
         cases = f"{plural(count, 'case')}"
-        medians = f"(medians of their {'sessions' if self.sessions > 1 else 'rounds'})"
+        ratios = f"(median of the {'sessions' if self.sessions > 1 else 'rounds'}' ratios){self.load}"
         if self.too_noisy:
             return (
-                f"this machine is too noisy to rank providers: two timings of {baseline} {medians} differed by "
-                f"{_up_to(self.worst, count)} {cases}{self.load}"
+                f"this machine is too noisy to rank providers: two timings of {baseline} differed by "
+                f"{_up_to(self.worst, count)} {cases} {ratios}"
             )
         every = {1: cases, 2: "both cases"}.get(count, f"all {cases}")
         where = f"in {every}" if count < ALL_WITHIN else f"in 95 % of {cases}"
-        return (
-            f"noise floor: two timings of {baseline} {medians} differed by at most {format_share(self.floor)} {where}"
-            f"{self.load}"
-        )
+        return f"noise floor: two timings of {baseline} differed by at most {format_share(self.floor)} {where} {ratios}"
 
     @property
     def load(self) -> str:
@@ -119,11 +115,11 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
         repeated = row.control is Control.REPEAT
         if timed(row) and (repeated or (row.role == Role.PROVIDER and row.configuration_name == baseline)):
             sides.setdefault(key_of(row), ([], []))[repeated].append(row)
-    by_case: dict[CaseKey, TimeDifference] = {}
-    for key, (baseline_rows, repeats) in sides.items():
-        measured_again = _repeat_difference(baseline_rows, repeats)
-        if measured_again:
-            by_case[key] = measured_again
+    by_case = {
+        key: difference(baseline_rows, repeats)
+        for key, (baseline_rows, repeats) in sides.items()
+        if {row.session for row in baseline_rows} & {row.session for row in repeats}
+    }
     differences = list(by_case.values())
     effects = {key: abs(case_difference.effect) for key, case_difference in by_case.items()}
     ordered = sorted(effects.values())
@@ -137,18 +133,6 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
         max(cores, default=None),
         max((case_difference.sessions for case_difference in differences), default=1),
     )
-
-
-def _repeat_difference(baseline: Sequence[Row], repeats: Sequence[Row]) -> TimeDifference | None:
-    """The difference between the baseline of a case and its repeat; None if it is unknown.
-
-    If no session has rows of both, for example because `--where` removed the baseline, the speed-up of the repeat tells the
-    difference.
-    """
-    if {row.session for row in baseline} & {row.session for row in repeats}:
-        return difference(baseline, repeats)
-    logs = tuple(-math.log(row.speedup) for row in repeats if row.speedup and is_plausible(row.speedup))
-    return TimeDifference(median(logs), 0.0, True, len(logs), logs) if logs else None
 
 
 def _floor(effects: Sequence[float]) -> float:

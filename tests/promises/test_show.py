@@ -186,6 +186,12 @@ def test_a_star_in_where_stands_for_any_letters(kbench: Kbench, results: Path) -
     assert "torch" in out and "fast " in out and "even" not in out and "broken" not in out
 
 
+def test_where_leaves_the_noise_floor_as_it_is(kbench: Kbench, folder: Path) -> None:
+    rows = [{**each, "speedup": ""} if each["provider"] == "repeat" else each for each in planted()]
+    out = kbench("show", write_results(folder / "planted.csv", rows), "--where", "provider=fast").out
+    assert f"at most {NOISE}" in out and "torch " not in out
+
+
 # -- mistakes
 
 
