@@ -70,7 +70,8 @@ def check(
         for failure in catalog.plugin_errors:
             terminal.warn(str(failure))
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
-        tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
+        all_tasks = [task for task in plan.tasks if task.session == 0]
+        tasks = [task for task in all_tasks if task.case in cases]
         if tasks and plan.runnable:
             try_operator(supervisor.try_operator, tasks, plan.sweep)
         checks = check_cases(tasks, supervisor.check)
@@ -92,8 +93,13 @@ def check(
         terminal.write_text(answer.model_dump_json(by_alias=True, indent=1) + "\n")
         return status
     print_checks(checks.rows, plan)
+    for provider in providers:
+        if provider.failures:
+            print(f"repeat: {provider.failures[0].reproduce}")
     if checks.interrupted:
         print(f"Interrupted after {len(tasks) - left_out_cases} of {len(tasks)} cases.")
+    if len(tasks) < len(all_tasks):
+        print(f"not checked: {len(all_tasks) - len(tasks)} of {len(all_tasks)} cases; --all checks them")
     return status
 
 

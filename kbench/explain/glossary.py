@@ -82,7 +82,8 @@ WORDS = {
         of `--metric`.""",
     "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge
         inputs, such as `tail of -inf`, `one NaN`, `strided rows` or `no rows`. `M=1` is an input whose axis M has the size 1.
-        Each cell says `ok` with the largest error, or says what went wrong.""",
+        With `M=odd` it has an odd size, about half of that of the case. Each cell says `ok` with the largest error, or says
+        what went wrong.""",
     "can run": """Whether a provider can run on this machine, or what is missing. `checked only` stands for a Triton
         kernel on a machine without an accelerator: Triton's interpreter shows whether it is right, but not how fast
         it is.""",
@@ -200,7 +201,7 @@ ALIASES = {
 """Synonyms, in small letters, and the word whose paragraph explains them."""
 
 HEADS = (
-    (re.compile(r"\w+=[01]"), "input"),  # `M=1`
+    (re.compile(r"\w+=([01]|odd)"), "input"),  # `M=1`
     (re.compile(r"vs .+"), "speedup"),  # `vs torch-native`
     (re.compile(r"(old|new) (us|gb/s|tflop/s|%)"), "old"),
     (

@@ -51,7 +51,7 @@ def check_edges(
     elsewhere: DeliverElsewhere | None = None,
 ) -> None:
     """Run the configurations of a task on random inputs and then, unless `without_edges`, on every edge case: the operator's
-    own, or the common ones if it has none.
+    own, and the common ones that it has.
 
     Emits a row for each. `skip` has the configurations and edge cases that are done. A configuration that declines random
     inputs is tried on no others. The configurations run here, or `elsewhere`.
@@ -122,6 +122,7 @@ class Trials:
         self._seed, self._limit_s = task.settings.seed, task.settings.timeout_s
         self._common = common_edges(operator, task.case.mode)
         self._random: Expected | None = None
+        self._too_large = ""  # why the first trial did not fit into memory: the others share its line
         self.reference_s = 0.0
 
     def trial(self, name: str) -> EdgeTrial | str | None:
@@ -139,7 +140,9 @@ class Trials:
             except (RuntimeError, MemoryError) as error:
                 if not out_of_memory(error):
                     raise
-                trial = f"the case's inputs and reference do not fit into memory: {message(error)}"
+                if not self._too_large:
+                    self._too_large = f"the case's inputs and reference do not fit into memory: {message(error)}"
+                trial = self._too_large
             self._steps.device.synchronize()  # whatever its kernels have broken is no fault of a provider
         self.reference_s += time.monotonic() - begun
         if name == RANDOM and isinstance(trial, EdgeTrial):

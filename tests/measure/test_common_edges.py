@@ -63,9 +63,9 @@ loss.provider("cuts-the-last-column")(
 def test_torch_is_right_on_all_of_them(mode: str, dtype: str) -> None:
     values = [name for name in VALUES if name != "large values" or dtype == "float16"] if mode == "forward" else []
     gradients = [] if mode == "forward" else GRADIENTS
-    of_norm = [*LAYOUTS, *values, "N=1", "M=1", "M=0", *gradients]
+    of_norm = [*LAYOUTS, *values, "N=1", "M=1", "M=0", "N=odd", "M=odd", *gradients]
     assert checked_edges(norm, "torch", dtype=dtype, mode=mode, M=8, N=32) == dict.fromkeys(of_norm, "checked")
-    of_loss = [*LAYOUTS, *values, *INTEGERS, "M=1", "V=1", "M=0", *gradients]
+    of_loss = [*LAYOUTS, *values, *INTEGERS, "M=1", "V=1", "M=0", "M=odd", "V=odd", *gradients]
     assert checked_edges(loss, "torch", dtype=dtype, mode=mode, M=8, V=32) == dict.fromkeys(of_loss, "checked")
 
 
@@ -107,8 +107,8 @@ def test_received_gradients_have_gaps_and_odd_offsets_and_are_not_expanded_for_a
         assert dy.data_ptr() % 16 == 0, "misaligned address"
         return dy / 2
 
-    assert edge_names(half, "forward") == ["gaps", "odd offset", "huge stride"]
-    assert edge_names(half, "full") == ["gaps", "odd offset", "huge stride", *GRADIENTS]
+    assert edge_names(half, "forward") == ["gaps", "M=odd", "N=odd", "odd offset", "huge stride"]
+    assert edge_names(half, "full") == ["gaps", "M=odd", "N=odd", "odd offset", "huge stride", *GRADIENTS]
     size = {"mode": "backward", "M": 8, "N": 32}
     assert failing(half, "torch", **size) == set()
     assert failing(half, "strides-of-x", **size) == {"gaps", *GRADIENTS}
@@ -121,8 +121,8 @@ def test_received_gradients_have_gaps_and_odd_offsets_and_are_not_expanded_for_a
 @pytest.mark.parametrize(
     ("declared", "edges"),
     [
-        (Declared("N", dtype="int32", fill=integers(9)), [*INTEGERS, "N=1", "N=0"]),
-        (Declared("N", "N", dtype="int8", fill=integers(5, low=-5)), ["strided rows", "transposed", *INTEGERS, "N=1", "N=0"]),
+        (Declared("N", dtype="int32", fill=integers(9)), [*INTEGERS, "N=1", "N=0", "N=odd"]),
+        (Declared("N", "N", dtype="int8", fill=integers(5, low=-5)), [*LAYOUTS[1:], *INTEGERS, "N=1", "N=0", "N=odd"]),
         (Declared("N/2"), ["large offset", "zeros", "tiny", "one NaN", "N=0"]),
     ],
 )  # fmt: skip

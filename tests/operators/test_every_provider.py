@@ -101,7 +101,7 @@ def test_right_in_every_mode_and_dtype(name: str, provider: str) -> None:
 
 @every_provider
 def test_right_on_edge_inputs(name: str, provider: str) -> None:
-    """The operator's own edge inputs, or the common ones if it has none."""
+    """The operator's own edge inputs, and the common ones that it has."""
     for mode in modes(name)[:2]:  # mode full makes the calls of both others
         rows = outcomes(case_of_sizes(name, "float32", sizes_of(name)[1], mode), provider)
         assert {edge: row for edge, row in rows.items() if row.status.failed} == {}, mode

@@ -1,10 +1,12 @@
 """Common edge cases, for `kbench check` of an operator that declares none.
 
 They are the inputs that authors of kernels most often forget: rows with gaps in memory, zeros, tiny and large values, NaN, the
-smallest and the largest label, axes of size one, and empty inputs. Which of them an operator has follows from the tensors that
-it declares. An edge case that the operator's own functions do not accept (an axis that must be even) is skipped.
+smallest and the largest label, axes of size one and of an odd size, and empty inputs. Which of them an operator has follows
+from the tensors that it declares. An edge case that the operator's own functions do not accept (an axis that must be even) is
+skipped.
 
-Every operator has edges with inputs that are not aligned, and with rows far apart, also one that declares edges of its own.
+Every operator has edges with odd sizes, with inputs that are not aligned, and with rows far apart, also one that declares edges
+of its own.
 
 Special values are for the forward pass alone. Kernels that compute gradients may treat them in other ways than the reference
 and be right: a NaN times a weight of 0 is NaN, and a mask makes it 0.
@@ -60,10 +62,11 @@ class Edge:
 
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
-    """The common edge cases of a mode by name. An operator that declares its own has only those of alignment, of rows far apart
-    and of received gradients. A problem of another benchmark has none of memory: that benchmark makes no inputs with gaps, so
-    its solutions need not expect them."""
+    """The common edge cases of a mode by name. An operator that declares its own has only those of odd sizes, of alignment, of
+    rows far apart and of received gradients. A problem of another benchmark has none of memory: that benchmark makes no inputs
+    with gaps, so its solutions need not expect them."""
     edges = {} if operator.edges else _edges_of_inputs(operator, mode)
+    edges |= {f"{axis}=odd": Edge(case=partial(_odd, axis)) for axis in operator.axes}
     edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
     if any(len(tensor.sizes) > 1 for tensor in operator.inputs.values()):
         edges[EdgeInput.HUGE_STRIDE] = Edge(inputs=_far_apart)
@@ -141,6 +144,11 @@ def _end(integers: Integers, largest: bool, case: Case) -> int:
 
 def _resized(axis: str, size: int, case: Case) -> Case:
     return replace(case, axes={**case.axes, axis: size})
+
+
+def _odd(axis: str, case: Case) -> Case:
+    """About half as large an axis: almost half of a block that is rounded up to a power of two lies behind the end."""
+    return _resized(axis, int(getattr(case, axis)) // 2 | 1, case)
 
 
 def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
