@@ -67,6 +67,8 @@ def check(
     ):
         catalog = supervisor.start()
         plan = make_plan(loaded.resolve(catalog), catalog)
+        if applies := plan.sweep.profile_note():
+            terminal.note(applies)
         for failure in catalog.plugin_errors:
             terminal.warn(str(failure))
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)

@@ -212,9 +212,10 @@ def _announce(plan: Plan, places: Sequence[str], options: RunOptions) -> None:
         terminal.note(f"the built-in config {sweep.path.stem}: {sweep.path}")
     side_by_side = f": {list_words(places)}" if places != ("",) else ""
     terminal.note(f"{sweep.operator} on {plan.catalog.device.name}{side_by_side}")
-    if sweep.profile_automatic:
-        applies = f"profile {sweep.profile} of {sweep.path.name} applies"
-        of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
-        terminal.note(of_cluster if options.scheduler else f"no accelerator here: {applies}")
+    if options.scheduler and sweep.profile_automatic:
+        applies = sweep.profile_note("the first worker of the cluster has no accelerator")
+        terminal.note(f"{applies}; choose another with --profile")
+    elif sweep.profile_automatic:
+        terminal.note(sweep.profile_note())
     if plan.interpreted:
         terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")

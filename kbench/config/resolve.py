@@ -63,6 +63,10 @@ class Sweep:
         """The names of the axis columns: the operator's axes, then its scalars, its choices and `mode`."""
         return self.info.columns
 
+    def profile_note(self, where: str = "no accelerator here") -> str:
+        """That a profile applies which the user did not choose, and why: `where` has no accelerator. Empty if none does."""
+        return f"{where}: profile {self.profile} of {self.path.name} applies" if self.profile_automatic else ""
+
 
 class Resolver:
     """Resolves the parts of a config against one operator. It collects in `issues` what is wrong with them, and the cases with

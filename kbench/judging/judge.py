@@ -79,6 +79,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             sweep = plan.sweep
             entrants = _entrants(sweep, catalog, file, options)
             note(f"{sweep.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
+            if applies := sweep.profile_note():
+                note(applies)
             workers.settle(sweep.operator)
             if workers.apart and entrants.baselines and not options.ledger:
                 workers.begin_timing()
