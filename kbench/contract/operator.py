@@ -274,7 +274,7 @@ class Operator:
 
         def register(function: _Function) -> _Function:
             keywords = {k: v for k, v in keyword_only(function).items() if k not in written}
-            defaults = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
+            defaults = self._defaults
             named = named_after(1 if factory else len(self.inputs), function)
             from_case = tuple(k for k in defaults if k in named or (takes_any(function) and k not in self.of_inputs))
             self.providers[name] = Provider(
@@ -368,13 +368,20 @@ class Operator:
         def register(function: _Function) -> _Function:
             keywords, named = keyword_only(function), named_after(1 + len(self.inputs), function)
             by_name = sorted(name for name in named & {*self.scalars, *self.choices} if name not in keywords)
-            kernel = GradientKernel(function, (*keywords, *by_name), holds, saved)
+            taken = {*keywords, *by_name, *self.of_inputs}
+            fixed = {} if saved else {k: v for k, v in self._defaults.items() if k not in taken}
+            kernel = GradientKernel(function, (*keywords, *by_name), holds, saved, fixed)
             registered_provider = self.providers[provider]
             parameters = {**self._parameters(where, keywords), **registered_provider.parameters}
             self.providers[provider] = replace(registered_provider, parameters=parameters, **{method: kernel})  # type: ignore[arg-type]
             return function
 
         return register
+
+    @property
+    def _defaults(self) -> dict[str, Value]:
+        """The scalars and the choices with their defaults."""
+        return {**self.scalars, **{choice: values[0] for choice, values in self.choices.items()}}
 
     def _name_here(self, name: str) -> str:
         """The name of a provider of the file that is being imported: `mine@new` if another file has a provider `mine`, as two

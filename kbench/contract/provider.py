@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.contract.origin import code_files
 from kbench.files import source_text
-from kbench.results.case import Case, Value
+from kbench.results.case import FORWARD, FULL, Case, Value
 from kbench.results.stamps import digest
 from kbench.text.exception_text import describe_exception
 
@@ -53,12 +53,15 @@ class GradientKernel:
                afterwards
     saves      names of outputs of the forward function, or a forward function that returns `(outputs, saved)`; None if it
                saves nothing
+    fixed      scalars and choices that the function knows neither from an argument nor from what is saved, with the operator's
+               defaults
     """
 
     function: Callable[..., Any]
     keywords: tuple[str, ...]
     mutates: Mapping[str, str]
     saves: tuple[str, ...] | Callable[..., Any] | None = None
+    fixed: Mapping[str, Value] = field(default_factory=dict)
 
     def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:
         """The function with its keyword arguments: `params` are those of a configuration, the others come from the case."""
@@ -108,9 +111,12 @@ class Provider:
 
     def declines(self, case: Case) -> str | None:
         """Why this provider declines this case, or None when it accepts it."""
-        for name, value in self.fixed.items():
-            if case.axes.get(name, value) != value:
-                return f"has no argument {name}, so it computes {name}={value} only"
+        kernel = self.full if case.mode == FULL and self.full else self.backward
+        of_kernel = kernel.fixed if kernel and case.mode != FORWARD else {}
+        for function, fixed in (("", self.fixed), ("its function for gradients ", of_kernel)):
+            for name, value in fixed.items():
+                if case.axes.get(name, value) != value:
+                    return f"{function}has no argument {name}, so it computes {name}={value} only"
         return _reason("supports", self.supports(case)) if self.supports else None
 
     def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:

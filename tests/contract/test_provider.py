@@ -10,6 +10,7 @@ import pytest
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
+from kbench.results.case import MODES
 
 MATRIX = Tensor("M", "N")
 
@@ -50,6 +51,16 @@ def test_a_scalar_needs_no_star_before_it(mine: Operator) -> None:
     saves = provider.bind_saves(case, {})
     assert callable(saves)
     assert saves(1, 2) == ((1, 2), 0.5) and backward(3, 4, 1, 2, 5) == (5, 0.5) and full(3, 4, 1, 2) == (0.5, "none")
+
+
+def test_a_backward_kernel_without_a_choice_declines_all_but_its_first_word_as_a_forward_function_does(
+    mine: Operator,
+) -> None:
+    mine.provider("p")(lambda x, w, *, eps, form: (x, x))
+    mine.backward("p")(lambda d_y, d_h, x, w, *, eps: (x, w))
+    declines = {mode: mine.providers["p"].declines(mine.case(M=1, N=2, form="none", mode=mode)) for mode in MODES}
+    assert declines["forward"] is None and mine.providers["p"].declines(mine.case(M=1, N=2, mode="backward")) is None
+    assert "no argument form" in str(declines["backward"]) and "no argument form" in str(declines["full"])
 
 
 WHERE = "provider 'p' of 'mine'"
