@@ -123,7 +123,7 @@ def test_a_wrong_output_counts_in_full_only(rows: dict[str, Row]) -> None:
 
 product = matrices("modes-product", lambda x, w: x * x * w, "x w", gradients=("x", "w"), rows="M")
 KERNELS = ("over-x", "over-dy", "saving", "undeclared", "swapped", "one-tensor")
-BOTH = ("both-over-x", "both-undeclared", "wrong-output", "one-value", "too-few")
+BOTH = ("both-over-x", "both-undeclared", "wrong-output", "one-value", "too-few", "named")
 for name in KERNELS + BOTH:
     product.provider(name)(lambda x, w: x * x * w)
 product.backward("swapped")(lambda dy, x, w: (x * x * dy, 2 * x * w * dy))
@@ -175,6 +175,7 @@ def both_over_x(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 product.full("wrong-output")(lambda dy, x, w: (x * w, (2 * x * w * dy, x * x * dy)))
 product.full("one-value")(lambda dy, x, w: x * x * w)
 product.full("too-few")(lambda dy, x, w: (x * x * w, 2 * x * w * dy))
+product.full("named")(lambda dy, x, w: (x * x * w, {"x": 2 * x * w * dy, "w": x * x * dy}))
 
 
 def test_one_call_for_both_passes() -> None:
@@ -183,6 +184,7 @@ def test_one_call_for_both_passes() -> None:
     assert reasons["wrong-output"].startswith("wrong y: ")
     assert reasons["one-value"] == "wrong returned Tensor, expected (outputs, gradients)"
     assert reasons["too-few"] == "wrong returned 1 value, expected 2: gradient of x, gradient of w"
+    assert reasons["named"] == "wrong returned a dict; return a tuple (gradient of x, gradient of w)"
     assert reasons["both-undeclared"].startswith("wrong ")
 
 

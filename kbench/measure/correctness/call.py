@@ -321,6 +321,8 @@ def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) ->
     values = values_of(returned)
     if len(values) == len(names):
         return values
+    if isinstance(returned, dict) and len(names) > 1:
+        raise Misdelivery(f"returned a dict; return a tuple ({', '.join(names)})")
     is_ = f"{plural(len(values), 'value')}"
     must = f"{len(names)}: {', '.join(names)}" if names else "none"
     also = f"; do not return what a buffer or an input holds: {', '.join(placed)}" if placed else ""
