@@ -118,20 +118,22 @@ def is_line(points: Iterable[Point]) -> bool:
 def wants_log(panel: Sequence[Series], look: Look) -> bool:
     """Whether a linear axis would press most of a panel flat.
 
-    Times do so if they span more than SPAN_OF_TIMES, speeds if the best at each x span more than SPAN_OF_SPEEDS. A slow
-    curve beside fast ones is no reason: the picture should show that it is slow.
+    Times do so if they span more than SPAN_OF_TIMES, speeds if the largest is more than SPAN_OF_SPEEDS times the best that a
+    provider reaches at some x: the copy control may be far above all of them. A slow curve beside fast ones is no reason: the
+    picture should show that it is slow.
     """
     if look.metric.ratio:
         return False
+    everything = [value.value for series in panel for value in series.values.values()] or [0.0]
+    if look.metric.lower_is_better:
+        return max(everything) > SPAN_OF_TIMES * min(everything) > 0
     values: dict[float, list[float]] = defaultdict(list)
     for series in panel:
-        for x, value in series.values.items():
-            values[x].append(value.value)
-    if look.metric.lower_is_better:
-        everything = [value for of_x in values.values() for value in of_x] or [0.0]
-        return max(everything) > SPAN_OF_TIMES * min(everything) > 0
+        if series.curve != COPY_CURVE:
+            for x, value in series.values.items():
+                values[x].append(value.value)
     best = [max(of_x) for of_x in values.values()] or [0.0]
-    return max(best) > SPAN_OF_SPEEDS * min(best) > 0
+    return max(everything) > SPAN_OF_SPEEDS * min(best) > 0
 
 
 def extent_of(panel: Sequence[Series], look: Look, cache_edge: float | None, *, log: bool) -> Extent:
