@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from kbench.analysis import Analysis
+from kbench.analysis import Analysis, Standing
+from kbench.analysis.cases import wrongs
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
 from kbench.text.numbers import percent
@@ -43,7 +44,7 @@ def _ranking(analysis: Analysis) -> str:
         return f"{text[0].upper()}{text[1:]}."
     if len(lines) == 1:
         [only] = lines
-        timed = f"{only.configuration_name} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
+        timed = f"{_subject(analysis, only, cases)} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
         if only.suspect:
             timed += f", but the times of {plural(only.suspect, 'case')} are suspect"
         return f"{timed}; there is no provider to compare it with."
@@ -55,11 +56,12 @@ def _ranking(analysis: Analysis) -> str:
     best = max(lines, key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
     only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
+    subject = _subject(analysis, best, cases)
     if best.sole:
-        text = f"{best.configuration_name} is fastest in {best.sole} of {plural(cases, 'case')}"
+        text = f"{subject} is fastest in {best.sole} of {plural(cases, 'case')}"
         text += f" and tied in {best.shared} more" if best.shared else ""
     elif best.shared:
-        text = f"{best.configuration_name} is tied for fastest in {best.shared} of {plural(cases, 'case')}"
+        text = f"{subject} is tied for fastest in {best.shared} of {plural(cases, 'case')}"
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
@@ -75,6 +77,13 @@ def _ranking(analysis: Analysis) -> str:
         text += f"; {mean:.2f}x as fast as {analysis.baseline} (geomean{extent})"
     text += f"; {plural(open_, 'case')} unclear" if open_ else ""
     return f"{text}{only_one}."
+
+
+def _subject(analysis: Analysis, line: Standing, cases: int) -> str:
+    """The provider, as the subject of a sentence on its speed, which begins with the cases in which it is wrong."""
+    name = line.configuration_name
+    lost = sum(wrong == name for _, wrong in wrongs(analysis.rows))
+    return f"{name} is wrong in {lost} of {plural(cases, 'case')}; it" if lost else name
 
 
 def caveats(analysis: Analysis) -> list[str]:

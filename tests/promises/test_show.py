@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from promises.outside import ROOT, Kbench, lines_with, providers_of, write_results
-from promises.planted import NOISE, REASON, SIZES, planted, row, write_planted
+from promises.planted import NOISE, REASON, SIZES, case, lost, planted, row, write_planted
 
 H200 = ROOT / "results" / "h200"
 
@@ -35,6 +35,19 @@ def test_the_first_sentence_names_the_fastest_provider_and_its_speed_up(kbench: 
     for words in ("fast is fastest in 2 of 4 cases", "tied in 1 more", "1 case unclear", "2.00x as fast as torch"):
         assert words in headline
     assert f"at most {NOISE}" in ended.out, "the noise floor: how far two timings of the baseline differ"
+
+
+def test_the_first_sentence_says_where_the_fastest_is_wrong_and_in_which_mode_it_is_faster(
+    kbench: Kbench, folder: Path
+) -> None:
+    rows = []
+    for mode, us in {"forward": 4.0, "backward": 20.0}.items():
+        for n in (256, 512):
+            rows += case(n, {"torch": 10.0, "mixed": us, "even": 15.0}, {}, mode=mode)
+        rows += [*case(1001, {"torch": 10.0}, {}, mode=mode), lost("mixed", 1001, "wrong", f"{mode} is off", mode=mode)]
+    out = kbench("show", write_results(folder / "modes.csv", rows)).out
+    headline = out.strip().splitlines()[0]
+    assert headline.startswith("mixed is wrong in 2 of 6 cases")
 
 
 def test_every_provider_has_a_line_with_its_speed_up_and_its_record(kbench: Kbench, results: Path) -> None:
