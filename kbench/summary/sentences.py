@@ -139,12 +139,31 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     for (configuration, status), members in groups.items():
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
         others = len(reasons) - 1
-        more = f"; {plural(others, 'more reason')}: see the CSV" if others > 0 else ""
+        more = f"; {plural(others, 'more reason')} in the column reason of the CSV" if others > 0 else ""
         cases = len({row.case for row in members})
+        where = _shared_values(members, rows) if status.failed else ""
         here = "these cases" if cases > 1 else "this case"
         why = reasons[0] if reasons else f"right in {here}, but {NOT_TIMED}; kbench check tries edge inputs"
-        lines.append(f"{configuration}: {status.value} ({plural(cases, 'case')}): {why}{more}")
+        lines.append(f"{configuration}: {status.value} ({plural(cases, 'case')}{where}): {why}{more}")
     return lines
+
+
+def _shared_values(lost: Sequence[Row], rows: Sequence[Row]) -> str:
+    """`, all at N=1001`: what all cases of the lost rows of a configuration share, and no case shares in which it is right: the
+    value of an axis, a scalar, a choice, the mode or the dtype. Empty if there is nothing."""
+    name = lost[0].configuration_name
+    right = [row for row in rows if row.configuration_name == name and row.status in (Status.OK, Status.CHECKED)]
+    of_lost, of_right = ([{"dtype": row.case.dtype, **row.case.axes} for row in group] for group in (lost, right))
+    shared = {
+        column: value
+        for column, value in of_lost[0].items()
+        if {values.get(column) for values in of_lost} == {value}
+        and value not in {values.get(column) for values in of_right}
+    }
+    if not (right and shared):
+        return ""
+    every = "all " if len({row.case for row in lost}) > 1 else ""
+    return f", {every}at {', '.join(f'{column}={value}' for column, value in shared.items())}"
 
 
 def counts(rows: Sequence[Row]) -> str:

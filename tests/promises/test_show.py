@@ -48,6 +48,7 @@ def test_the_first_sentence_says_where_the_fastest_is_wrong_and_in_which_mode_it
     out = kbench("show", write_results(folder / "modes.csv", rows)).out
     headline = out.strip().splitlines()[0]
     assert headline.startswith("mixed is wrong in 2 of 6 cases")
+    assert re.search(r"mixed: wrong .*all at N=1001\).*column reason", out)
 
 
 def test_every_provider_has_a_line_with_its_speed_up_and_its_record(kbench: Kbench, results: Path) -> None:
