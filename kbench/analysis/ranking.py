@@ -57,6 +57,7 @@ class Standing:
 
     over_baseline   the comparison with the baseline, by case; empty for the baseline itself
     geomean         the geometric mean of its speed-ups over the baseline, weighted if there are weights: 2.0 is twice as fast
+    by_mode         the same for each mode
     sole            cases in which all others are slower
     shared          cases in which it ties for the first place
     undecided       cases in which it may be the fastest, but the measurements do not tell
@@ -72,6 +73,7 @@ class Standing:
     configuration_name: str
     over_baseline: Mapping[CaseKey, TimeDifference]
     geomean: float | None
+    by_mode: Mapping[str, float]
     sole: int
     shared: int
     undecided: int
@@ -86,6 +88,14 @@ class Standing:
     def count(self, outcome: Outcome) -> int:
         """The number of cases with this outcome against the baseline."""
         return sum(pair.outcome is outcome for pair in self.over_baseline.values())
+
+    @property
+    def varies_by_mode(self) -> bool:
+        """Whether it is faster more often than slower in some modes, but not in all."""
+        counts: dict[str, Counter[Outcome]] = {}
+        for key, pair in self.over_baseline.items():
+            counts.setdefault(key.case.mode, Counter())[pair.outcome] += 1
+        return len({outcomes[Outcome.FASTER] > outcomes[Outcome.SLOWER] for outcomes in counts.values()}) > 1
 
 
 @dataclass(frozen=True)
@@ -156,6 +166,7 @@ class Analysis:
                     name,
                     over_baseline,
                     self._geomean(over_baseline),
+                    self._by_mode(over_baseline),
                     sole[name],
                     shared[name],
                     undecided[name],
@@ -175,6 +186,12 @@ class Analysis:
             return None
         logs = [math.log(pair.ratio) for pair in over_baseline.values()]
         return math.exp(-weighted_mean(logs, [self.weights.get(key, 1.0) for key in over_baseline]))
+
+    def _by_mode(self, over_baseline: Mapping[CaseKey, TimeDifference]) -> dict[str, float]:
+        modes: dict[str, dict[CaseKey, TimeDifference]] = {}
+        for key, pair in over_baseline.items():
+            modes.setdefault(key.case.mode, {})[key] = pair
+        return {mode: mean for mode, pairs in modes.items() if (mean := self._geomean(pairs)) is not None}
 
     def _rank(self, line: Standing) -> float:
         if line.configuration_name == self.baseline and line.timed:

@@ -10,7 +10,7 @@ from kbench.analysis.cases import wrongs
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
 from kbench.text.numbers import percent
-from kbench.text.words import plural
+from kbench.text.words import list_words, plural
 
 COMPILED: dict[str, str] = {
     Flag.EAGER: "torch.compile reached its recompile limit and runs uncompiled",
@@ -68,13 +68,15 @@ def _ranking(analysis: Analysis) -> str:
         of_script = any(Flag.UNCHECKED in row.flags for row in analysis.rows)  # whose results take no more sessions
         again = "--sessions 3" if of_script else "--append --sessions 2"
         return f"{text}{noise.load}{only_one}. More sessions may tell: run it again with {again}."
-    mean = best.geomean
-    if mean is not None:
+    if best.geomean is not None:
+        means = [f"{best.geomean:.2f}x"]
+        if best.varies_by_mode:
+            means = [f"mode={mode} {mean:.2f}x" for mode, mean in best.by_mode.items()]
         shared = len(best.over_baseline)
         extent = (f" of {plural(shared, 'case')}" if shared < cases else "") + (
             ", weighted" if analysis.weights else ""
         )
-        text += f"; {mean:.2f}x as fast as {analysis.baseline} (geomean{extent})"
+        text += f"; {list_words(means)} as fast as {analysis.baseline} (geomean{extent})"
     text += f"; {plural(open_, 'case')} unclear" if open_ else ""
     return f"{text}{only_one}."
 

@@ -41,15 +41,18 @@ MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
 
 
 def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bool = False) -> Table:
-    """A line for each provider: its mean speed-up over the baseline, the numbers of cases in which it is faster, ties and is
-    slower, the number of cases in which it is the fastest, its share of the copy control (if arithmetic bounds a
-    case: the largest TFLOP/s and the share of the speed of light), the largest memory of a call if that differs much, and its
-    largest error. The least important columns are left out if the table is wider than `width`. `untimed`: providers without a
-    time have a line, too."""
+    """A line for each provider: its mean speed-up over the baseline (also in each mode, if a provider is faster in some only),
+    the numbers of cases in which it is faster, ties and is slower, the number of cases in which it is the fastest, its share of
+    the copy control (if arithmetic bounds a case: the largest TFLOP/s and the share of the speed of light), the largest memory
+    of a call if that differs much, and its largest error. The least important columns are left out if the table is wider than
+    `width`. `untimed`: providers without a time have a line, too."""
     lines = [line for line in analysis.standings if line.timed or untimed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
     if analysis.baseline is not None and not analysis.noise.too_noisy:
         columns[f"vs {analysis.baseline}"] = lambda line: _mean(line, analysis)
+        if any(line.varies_by_mode for line in lines):
+            for mode in dict.fromkeys(mode for line in lines for mode in line.by_mode):
+                columns[f"mode={mode}"] = partial(_mean_of_mode, mode=mode)
         with_unclear = any(line.count(Outcome.UNCLEAR) for line in lines)
         columns["faster/tie/slower" + "/?" * with_unclear] = lambda line: record(line, with_unclear=with_unclear)
     if not analysis.noise.too_noisy:
@@ -83,6 +86,13 @@ def _mean(line: Standing, analysis: Analysis) -> str:
         return NO_VALUE
     unclear = line.count(Outcome.UNCLEAR) == len(line.over_baseline)
     return f"{line.geomean:.2f}x{UNCLEAR * unclear}"
+
+
+def _mean_of_mode(line: Standing, mode: str) -> str:
+    if mode not in line.by_mode:
+        return NO_VALUE
+    unclear = {pair.outcome for key, pair in line.over_baseline.items() if key.case.mode == mode} == {Outcome.UNCLEAR}
+    return f"{line.by_mode[mode]:.2f}x{UNCLEAR * unclear}"
 
 
 def record(line: Standing, *, with_unclear: bool) -> str:

@@ -48,6 +48,8 @@ def test_the_first_sentence_says_where_the_fastest_is_wrong_and_in_which_mode_it
     out = kbench("show", write_results(folder / "modes.csv", rows)).out
     headline = out.strip().splitlines()[0]
     assert headline.startswith("mixed is wrong in 2 of 6 cases")
+    assert "mode=forward 2.50x" in headline and "mode=backward 0.50x" in headline
+    assert re.search(r"^even +0.67x +0.67x +0.67x ", out, re.MULTILINE)
     assert re.search(r"mixed: wrong .*all at N=1001\).*column reason", out)
 
 
