@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import queue
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from kbench.contract import registry
 from kbench.contract.operator import Operator
@@ -26,8 +27,10 @@ from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
 from kbench.protocol import (
     CallRequest,
+    Catalog,
     CatalogRequest,
     CheckRequest,
+    ClockReading,
     ClockRequest,
     Delivered,
     DeviceFailed,
@@ -58,124 +61,138 @@ SOURCE_LIMIT_S = 3600.0
 """How long a benchmark problem may take to be loaded."""
 
 
-def serve(requests: queue.Queue[bytes], pipe: int) -> None:
-    """Answer the lines of requests on a pipe to the parent, given by its descriptor. Returns when the device is lost."""
-    process, secret = os.getpid(), ""
-    device = Device()
-    device.set_up()
-    if not device.accelerated:
-        _limit_host_memory(device.free_bytes())
-    shipped = [registry.operator(name) for name in registry.operator_names()]
-    guard = Guard()  # after all modules that these import, and before any plug-in
-    for operator in shipped:
-        guard.watch(operator)
-    recorder = LaunchRecorder(device)
-    instruments = Instruments(device)
+class Worker:
+    """Answers the lines of requests in a queue, on a pipe to the parent, given by its descriptor."""
 
-    def answers(message: Message) -> None:
-        if os.getpid() != process:
-            os._exit(1)  # a child that a provider has forked, and that has returned to kbench's code
-        unsent = memoryview(encode(message, secret))
-        while unsent:
-            unsent = unsent[os.write(pipe, unsent) :]
+    def __init__(self, requests: queue.Queue[bytes], pipe: int) -> None:
+        self._requests, self._pipe = requests, pipe
+        self._process, self._secret, self._folder = os.getpid(), "", ""
+        self._on_sets: CallsOnSets | None = None  # of the last CallRequest
+        self._device = Device()
+        self._device.set_up()
+        if not self._device.accelerated:
+            _limit_host_memory(self._device.free_bytes())
+        registered = [registry.operator(name) for name in registry.operator_names()]
+        self._guard = Guard()  # after all modules that these import, and before any plug-in
+        for operator in registered:
+            self._guard.watch(operator)
+        self._recorder = LaunchRecorder(self._device)
+        self._instruments = Instruments(self._device)
+        self._steps = Steps(self._device, self._send, self._guard)
 
-    steps = Steps(device, answers, guard)
+    def serve(self) -> None:
+        """Answer requests. Returns when the device is lost."""
+        device = self._device
+        answers: dict[type[Request], Callable[[Any], Message | None]] = {
+            CatalogRequest: self._catalog,
+            Task: self._measure,
+            TrialRequest: self._try_operator,
+            CheckRequest: self._check,
+            ClockRequest: self._clock,
+            CallRequest: self._call,
+        }
+        while True:
+            self._secret, request = decode_request(self._requests.get())
+            try:
+                if answer := answers[type(request)](request):
+                    self._send(answer)
+                if self._on_sets is None and not isinstance(request, CatalogRequest):
+                    device.release_case()
+            except OperatorFault as fault:
+                if not device.healthy():
+                    self._send(DeviceFailed(Status.ERROR, fault.what))
+                    return
+                self._send(Fault(fault.where, fault.what))
+                device.release_case()
+            except DeviceLost as lost:
+                assert lost.contender.status is not None
+                self._send(DeviceFailed(lost.contender.status, lost.contender.reason))
+                return
+            except RuntimeError as error:
+                if device.healthy():
+                    raise
+                self._send(DeviceFailed(Status.ERROR, describe_exception(error)))  # a kernel still ran after its step
+                return
+            self._send(RequestDone())
 
-    @contextmanager
-    def running(plugin: str, step: str, name: str) -> Iterator[None]:
-        """Tell the parent which plug-in, or which of its providers, runs inside: it may hang or end the process."""
-        with steps.announced(name, step, SOURCE_LIMIT_S if step == "load" else IMPORT_LIMIT_S):
-            guard.begin_plugin(plugin)
-            yield
-            guard.end()
+    def _catalog(self, request: CatalogRequest) -> Catalog:
+        self._folder = request.folder
+        if request.needed_bytes:
+            self._device.try_out(request.needed_bytes)
+            self._device.release()
+        failures = load_plugins(() if request.source else request.plugins, self._running)
+        sweep: SourceSweep | None = None
+        if request.source:
+            with self._running("", "load", request.source):
+                loaded = load_source(request.source, request.plugins)
+            if isinstance(loaded, PluginError):
+                failures.append(loaded)
+            else:
+                sweep = loaded
+        for name in registry.operator_names():
+            self._guard.watch(registry.operator(name))
+        catalog = make_catalog(self._device, self._instruments.telemetry, failures, self._running)
+        return replace(catalog, sweep=sweep)
 
-    def ask_other(request: CallRequest) -> Delivered:
-        """Send a request to another worker, through the parent, which limits its steps and answers in any case."""
-        answers(request)
-        _, delivered = decode_request(requests.get())
-        assert isinstance(delivered, Delivered)
-        return delivered
+    def _measure(self, task: Task) -> Rows:
+        run = CaseRun(self._begin(task), task, self._instruments, self._steps, self._recorder)
+        return Rows(tuple(run.run()), run.stateful)
 
-    folder = ""
-    on_sets: CallsOnSets | None = None
+    def _try_operator(self, request: TrialRequest) -> Fault | None:
+        task = request.task
+        fault = attempt(self._begin(task), task.case, self._device, task.settings.seed)
+        return Fault(fault.where, fault.what) if fault else None
 
-    def call(operator: Operator, request: CallRequest) -> Delivered:
-        """Call a configuration on inputs of another worker."""
-        nonlocal on_sets
-        if on_sets is None or on_sets.request != request:
-            on_sets = None
+    def _check(self, request: CheckRequest) -> None:
+        operator, skip, without_edges = self._begin(request.task), request.skip, request.without_edges
+        elsewhere = self._other_worker(request.task).deliver if self._folder else None
+        check_edges(operator, request.task, self._steps, skip=skip, without_edges=without_edges, elsewhere=elsewhere)
+
+    def _clock(self, request: ClockRequest) -> ClockReading:
+        return read_clock(self._begin(request.task), request, self._other_worker(request.task), self._steps)
+
+    def _call(self, request: CallRequest) -> Delivered:
+        operator = self._begin(request.task)
+        if self._on_sets is None or self._on_sets.request != request:
+            self._on_sets = None
             try:
                 memory = opened(request.memory)
             except (OSError, RuntimeError) as error:
                 return Delivered(Status.ERROR, describe_exception(error), opened=False)
             if not request.sets:
-                return call_for_other(operator, request, memory, steps)
-            on_sets = CallsOnSets(operator, request, memory, steps)
-        return on_sets.deliver()
+                return call_for_other(operator, request, memory, self._steps)
+            self._on_sets = CallsOnSets(operator, request, memory, self._steps)
+        return self._on_sets.deliver()
 
-    def answer(request: Request) -> None:
-        nonlocal folder
-        if isinstance(request, CatalogRequest):
-            folder = request.folder
-            if request.needed_bytes:
-                device.try_out(request.needed_bytes)
-                device.release()
-            failures = load_plugins(() if request.source else request.plugins, running)
-            sweep: SourceSweep | None = None
-            if request.source:
-                with running("", "load", request.source):
-                    loaded = load_source(request.source, request.plugins)
-                if isinstance(loaded, PluginError):
-                    failures.append(loaded)
-                else:
-                    sweep = loaded
-            for name in registry.operator_names():
-                guard.watch(registry.operator(name))
-            answers(replace(make_catalog(device, instruments.telemetry, failures, running), sweep=sweep))
-            return
-        assert not isinstance(request, Delivered)
-        task = request if isinstance(request, Task) else request.task
-        operator, settings = registry.operator(task.case.operator), task.settings
-        device.use_threads(settings.threads)
-        if isinstance(request, TrialRequest):
-            if fault := attempt(operator, task.case, device, settings.seed):
-                answers(Fault(fault.where, fault.what))
-            return
-        other = OtherWorker(task, folder, ask_other, device)
-        if isinstance(request, CallRequest):
-            answers(call(operator, request))
-        elif isinstance(request, ClockRequest):
-            answers(read_clock(operator, request, other, steps))
-        elif isinstance(request, CheckRequest):
-            elsewhere = other.deliver if folder else None
-            skip, without_edges = request.skip, request.without_edges
-            check_edges(operator, task, steps, skip=skip, without_edges=without_edges, elsewhere=elsewhere)
-        else:
-            run = CaseRun(operator, task, instruments, steps, recorder)
-            answers(Rows(tuple(run.run()), run.stateful))
+    def _send(self, message: Message) -> None:
+        if os.getpid() != self._process:
+            os._exit(1)  # a child that a provider has forked, and that has returned to kbench's code
+        unsent = memoryview(encode(message, self._secret))
+        while unsent:
+            unsent = unsent[os.write(self._pipe, unsent) :]
 
-    while True:
-        secret, request = decode_request(requests.get())
-        try:
-            answer(request)
-            if on_sets is None and not isinstance(request, CatalogRequest):
-                device.release_case()
-        except OperatorFault as fault:
-            if not device.healthy():
-                answers(DeviceFailed(Status.ERROR, fault.what))
-                return
-            answers(Fault(fault.where, fault.what))
-            device.release_case()
-        except DeviceLost as lost:
-            assert lost.contender.status is not None
-            answers(DeviceFailed(lost.contender.status, lost.contender.reason))
-            return
-        except RuntimeError as error:
-            if device.healthy():
-                raise
-            answers(DeviceFailed(Status.ERROR, describe_exception(error)))  # a kernel that still ran after its step
-            return
-        answers(RequestDone())
+    @contextmanager
+    def _running(self, plugin: str, step: str, name: str) -> Iterator[None]:
+        """Tell the parent which plug-in, or which of its providers, runs inside: it may hang or end the process."""
+        with self._steps.announced(name, step, SOURCE_LIMIT_S if step == "load" else IMPORT_LIMIT_S):
+            self._guard.begin_plugin(plugin)
+            yield
+            self._guard.end()
+
+    def _begin(self, task: Task) -> Operator:
+        """Use the threads of a task from now on. Returns its operator."""
+        self._device.use_threads(task.settings.threads)
+        return registry.operator(task.case.operator)
+
+    def _other_worker(self, task: Task) -> OtherWorker:
+        return OtherWorker(task, self._folder, self._ask_other, self._device)
+
+    def _ask_other(self, request: CallRequest) -> Delivered:
+        """Send a request to another worker, through the parent, which limits its steps and answers in any case."""
+        self._send(request)
+        _, delivered = decode_request(self._requests.get())
+        assert isinstance(delivered, Delivered)
+        return delivered
 
 
 def _limit_host_memory(free_bytes: int | None) -> None:
