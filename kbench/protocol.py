@@ -177,12 +177,6 @@ class Task:
     session: int
     requirements: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def baseline_index(self) -> int | None:
-        """The index of the baseline among the configurations."""
-        names = [configuration.name for configuration in self.configurations]
-        return names.index(self.baseline) if self.baseline in names else None
-
 
 @dataclass(frozen=True)
 class TrialRequest:

@@ -56,11 +56,13 @@ class CaseRun(Experiment):
         recorder: LaunchRecorder | None = None,
     ) -> None:
         super().__init__(instruments, steps, task.settings, task.session)
-        self.operator, self.case, self.baseline = operator, task.case, task.baseline_index
+        self.operator, self.case = operator, task.case
         self.recorder = recorder if recorder and recorder.works and self.settings.kernels else None
         self.contenders = [
             Contender.of(index, configuration, operator) for index, configuration in enumerate(task.configurations)
         ]
+        named = [contender for contender in self.contenders if contender.configuration_name == task.baseline]
+        self.baseline = named[0] if named else None
         self.definition = Definition(operator, task.case)
         self.work = Work(0, None)
         self.case_hash = ""
@@ -97,8 +99,7 @@ class CaseRun(Experiment):
             self.measure_ceilings(self.case, self.work.flops)
             timed += [control for control in self.add_controls() if not control.rounds]
             self.make_ready(timed)
-            baseline = None if self.baseline is None else self.contenders[self.baseline]
-            self.time(timed, self.case, baseline=baseline, inputs=self.shared)
+            self.time(timed, self.case, baseline=self.baseline, inputs=self.shared)
             self.shared.keep_first()
             for contender in timed:
                 self.check_again(contender)
@@ -175,8 +176,8 @@ class CaseRun(Experiment):
     def add_controls(self) -> list[Contender]:
         count = len(self.contenders)
         added = [self.copy(count, self.case, self.work.call_bytes), self.empty(count + 1)]
-        if self.baseline is not None and self.contenders[self.baseline].preparer:
-            added.append(repeat(count + 2, self.contenders[self.baseline]))
+        if self.baseline and self.baseline.preparer:
+            added.append(repeat(count + 2, self.baseline))
         self.contenders += added
         return added
 

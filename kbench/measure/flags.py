@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.measure.contender import Contender
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.timer import Timer
 from kbench.results.case import Case
@@ -83,7 +84,7 @@ class CaseContext:
     ceiling_tflops: float | None
     peak_gbps: float | None
     shorter: bool
-    baseline: int | None
+    baseline: Contender | None
     common: Mapping[str, Any]
     unchecked: bool = False
     weakness: str = ""

@@ -25,18 +25,18 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
                 contender.end(Status.UNSUPPORTED, TOO_SHORT)
             else:
                 contender.end(Status.CHECKED, f"correct, but {TOO_SHORT}")
-    baseline = contenders[context.baseline] if context.baseline is not None else None
-    rows = [_row(context, contender, baseline) for contender in contenders]
+    baseline = context.baseline
+    rows = [_row(context, contender) for contender in contenders]
     times = {row.control: row for row in rows if row.ms is not None}
     copy, empty = times.get(Control.COPY), times.get(Control.EMPTY)
-    base = rows[context.baseline] if context.baseline is not None else None
+    baseline_ms = time_of(baseline) if baseline and baseline.rounds else None
     for contender, row in zip(contenders, rows, strict=True):
         if row.ms is None:
             continue
         if row.gbps and copy and copy.gbps:
             row.copy_fraction = row.gbps / copy.gbps
-        if base and base.ms and (row.role == Role.PROVIDER or row.control is Control.REPEAT):
-            row.speedup = base.ms / row.ms
+        if baseline_ms and (row.role == Role.PROVIDER or row.control is Control.REPEAT):
+            row.speedup = baseline_ms / row.ms
         empty_ms = empty.ms if empty and row is not empty else None
         also = {
             Flag.WEAK_CHECK: row.role == Role.PROVIDER and bool(_weakness(context, contender)),
@@ -57,7 +57,7 @@ def _weakness(context: CaseContext, contender: Contender) -> str:
     return context.weakness or contender.accuracy.remark
 
 
-def _row(context: CaseContext, contender: Contender, baseline: Contender | None) -> Row:
+def _row(context: CaseContext, contender: Contender) -> Row:
     launched = contender.recorded.launched
     row = Row(
         case=context.case,
@@ -65,7 +65,7 @@ def _row(context: CaseContext, contender: Contender, baseline: Contender | None)
         params=format_params(contender.params),
         role=contender.role,
         status=contender.status or Status.OK,
-        reason=contender.reason or "; ".join(_remarks(contender, baseline)),
+        reason=contender.reason or "; ".join(_remarks(contender, context.baseline)),
         build_ms=contender.build_ms,
         launch_ms=contender.launch_ms,
         ceiling_gbps=context.ceiling_gbps,
@@ -78,7 +78,7 @@ def _row(context: CaseContext, contender: Contender, baseline: Contender | None)
         timer=context.timer.name,
         device=context.device.name,
         **context.common,
-        **_numbers(context, contender, baseline),
+        **_numbers(context, contender),
         **telemetry_columns(contender.readings),
     )
     if not contender.control and row.status in (Status.OK, Status.CHECKED, Status.WRONG):
@@ -100,14 +100,14 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
         yield f"{KERNELS_NOT_KNOWN}{contender.recorded.fault}"
 
 
-def _numbers(context: CaseContext, contender: Contender, baseline: Contender | None) -> dict[str, Any]:
+def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
     """Times and speeds. `ms` is the median of the rounds' medians; p20, p80 and min are over all samples."""
     if not contender.rounds:
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
     round_ms = tuple(map(_picoseconds, contender.round_ms))
     ms = time_of(contender)
-    precision = contender.precision(baseline, timer_kind(context.timer.name).resolution_ms)
+    precision = contender.precision(context.baseline, timer_kind(context.timer.name).resolution_ms)
     ms_p20, ms_p80 = map(_picoseconds, _p20_p80(samples))
     moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT

@@ -35,7 +35,7 @@ def context(
     timer = SimpleNamespace(cold=lambda call_bytes: cold, prefill_ms=prefill_ms, name="do_bench")
     h200 = {"flops": None, "ceiling_gbps": 4150.0, "ceiling_tflops": None, "peak_gbps": 4917.0, "shorter": False}
     case = Case("softmax", {"M": 4096, "N": 256}, "float32")
-    return CaseContext(case, device, timer, baseline=0, common={}, **h200 | fields)  # type: ignore[arg-type]
+    return CaseContext(case, device, timer, baseline=None, common={}, **h200 | fields)  # type: ignore[arg-type]
 
 
 OF_CASE = {"accelerated", "cache_bytes", "cold", "prefill_ms", *CaseContext.__dataclass_fields__}

@@ -261,7 +261,7 @@ class ClosureGroup(Experiment):
             call_bytes=call_bytes,
             flops=flops,
             shorter=True,  # nobody knows the dtypes of all inputs
-            baseline=0 if baseline else None,
+            baseline=baseline,
             unchecked=True,
         )
         if not call_bytes:  # the script does not say how many
