@@ -97,7 +97,7 @@ class CaseRun(Experiment):
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
             self.measure_ceilings(self.case, self.work.flops)
-            timed += [control for control in self.add_controls() if not control.rounds]
+            timed += self.add_controls()
             self.make_ready(timed)
             self.time(timed, self.case, baseline=self.baseline, inputs=self.shared)
             self.shared.keep_first()
@@ -174,12 +174,12 @@ class CaseRun(Experiment):
         return not judge_call(self.first, second_call).wrong
 
     def add_controls(self) -> list[Contender]:
-        count = len(self.contenders)
-        added = [self.copy(count, self.case, self.work.call_bytes), self.empty(count + 1)]
-        if self.baseline and self.baseline.preparer:
-            added.append(repeat(count + 2, self.baseline))
-        self.contenders += added
-        return added
+        """Returns those that take part in the rounds."""
+        count, baseline = len(self.contenders), self.baseline
+        copy, empty = self.copy(count, self.case, self.work.call_bytes), self.empty(count + 1)
+        repeats = [repeat(count + 2, baseline)] if baseline and baseline.preparer else []
+        self.contenders += [copy, empty, *repeats]
+        return [copy, *repeats]
 
     def make_ready(self, contenders: Sequence[Contender]) -> None:
         """Give every contender its calls and its sampler. A contender that the timer cannot time ends with a reason."""
