@@ -1,14 +1,13 @@
 """Flags: reasons to distrust a row that is otherwise ok. `kbench explain FLAG` says what to do about each.
 
-Pure arithmetic on the numbers of a row and of its case. Every threshold has its reason beside it; `kbench explain` has them for
-readers.
+Every threshold has its reason beside it; `kbench explain` has them for readers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.measure.contender import Contender
@@ -17,7 +16,7 @@ from kbench.measure.timing.timer import Timer
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.timers import TICK_MS, timer_kind
-from kbench.results.vocabulary import Flag, Role
+from kbench.results.vocabulary import Control, Flag, Role
 
 OVERHEAD_SHARE = 0.20
 """If the `empty` control takes more than this share of a time, the time depends too much on the timer: a kernel that is twice
@@ -110,22 +109,34 @@ class CaseContext:
         )
 
 
-def flags(row: Row, context: CaseContext, empty_ms: float | None, also: Collection[Flag] = ()) -> tuple[Flag, ...]:
-    """The flags of a row with a time, in the order of `Flag`. What is not known raises no flag.
+def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: float | None) -> Row:
+    """The row with its flags, in the order of `Flag`, if it has a time. The reason of a provider then also says why it is
+    suspect, or its check weak. What is not known raises no flag.
 
-    `empty_ms` is the time of the case's `empty` control; None if it is not known, and for that control itself. `also` are
-    flags that do not follow from numbers.
+    `empty_ms` is the time of the case's `empty` control; None if it is not known.
     """
+    if row.ms is None:
+        return row
+    if row.control is Control.EMPTY:
+        empty_ms = None
+    provider, suspect = row.role == Role.PROVIDER, suspicion(row, context, empty_ms)
+    weakness = (context.weakness or contender.accuracy.remark) if provider else ""
     raised = {
-        Flag.SUSPECT: bool(suspicion(row, context, empty_ms)),
+        Flag.SUSPECT: suspect,
         Flag.UNCHECKED: _unchecked(row, context),
+        Flag.SAME_OPS: contender.runs_operators_of(context.baseline),
+        Flag.WEAK_CHECK: weakness,
+        Flag.EAGER: contender.compiled.uncompiled,
+        Flag.DYNAMIC_SHAPES: contender.compiled.dynamic,
         Flag.HOST_BOUND: host_bound(row, context),
         Flag.OVERHEAD_BOUND: overhead_bound(row, empty_ms),
         Flag.L2_RESIDENT: l2_resident(row, context),
         Flag.THROTTLED: throttled(row),
         Flag.NOISY: noisy(row),
+        Flag.ALTERED_STATE: contender.altered,
     }
-    return tuple(flag for flag in Flag if flag in also or raised.get(flag))
+    reason = "; ".join(filter(None, (suspect, weakness, row.reason))) if provider else row.reason
+    return replace(row, flags=tuple(flag for flag in Flag if raised[flag]), reason=reason)
 
 
 def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:

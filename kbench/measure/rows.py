@@ -7,12 +7,12 @@ from statistics import median, quantiles
 from typing import Any
 
 from kbench.measure.contender import Contender
-from kbench.measure.flags import CaseContext, flags, suspicion
+from kbench.measure.flags import CaseContext, flagged
 from kbench.measure.machine.telemetry import telemetry_columns
 from kbench.results.case import format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Flag, Role, Status
+from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Status
 
 TOO_SHORT = "not timed: a call takes less than a step of the timer's clock, so it seems to do nothing"
 
@@ -25,39 +25,14 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
                 contender.end(Status.UNSUPPORTED, TOO_SHORT)
             else:
                 contender.end(Status.CHECKED, f"correct, but {TOO_SHORT}")
-    baseline = context.baseline
-    rows = [_row(context, contender) for contender in contenders]
-    times = {row.control: row for row in rows if row.ms is not None}
-    copy, empty = times.get(Control.COPY), times.get(Control.EMPTY)
-    baseline_ms = time_of(baseline) if baseline and baseline.rounds else None
-    for contender, row in zip(contenders, rows, strict=True):
-        if row.ms is None:
-            continue
-        if row.gbps and copy and copy.gbps:
-            row.copy_fraction = row.gbps / copy.gbps
-        if baseline_ms and (row.role == Role.PROVIDER or row.control is Control.REPEAT):
-            row.speedup = baseline_ms / row.ms
-        empty_ms = empty.ms if empty and row is not empty else None
-        also = {
-            Flag.WEAK_CHECK: row.role == Role.PROVIDER and bool(_weakness(context, contender)),
-            Flag.ALTERED_STATE: bool(contender.altered),
-            Flag.SAME_OPS: contender.runs_operators_of(baseline),
-            Flag.EAGER: bool(contender.compiled.uncompiled),
-            Flag.DYNAMIC_SHAPES: contender.compiled.dynamic,
-        }
-        row.flags = flags(row, context, empty_ms, [flag for flag, raised in also.items() if raised])
-        if row.role == Role.PROVIDER:
-            reasons = (suspicion(row, context, empty_ms), _weakness(context, contender), row.reason)
-            row.reason = "; ".join(filter(None, reasons))
-    return rows
+    controls = [contender for contender in contenders if contender.control and contender.rounds]
+    times_ms = {control.name: time_of(control) for control in controls}
+    copy_ms, empty_ms = times_ms.get(Control.COPY), times_ms.get(Control.EMPTY)
+    rows = [_row(context, contender, copy_ms) for contender in contenders]
+    return [flagged(row, contender, context, empty_ms) for row, contender in zip(rows, contenders, strict=True)]
 
 
-def _weakness(context: CaseContext, contender: Contender) -> str:
-    """Why a check that a provider passed shows little; empty if it shows enough."""
-    return context.weakness or contender.accuracy.remark
-
-
-def _row(context: CaseContext, contender: Contender) -> Row:
+def _row(context: CaseContext, contender: Contender, copy_ms: float | None) -> Row:
     launched = contender.recorded.launched
     row = Row(
         case=context.case,
@@ -78,7 +53,7 @@ def _row(context: CaseContext, contender: Contender) -> Row:
         timer=context.timer.name,
         device=context.device.name,
         **context.common,
-        **_numbers(context, contender),
+        **_numbers(context, contender, copy_ms),
         **telemetry_columns(contender.readings),
     )
     if not contender.control and row.status in (Status.OK, Status.CHECKED, Status.WRONG):
@@ -100,18 +75,21 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
         yield f"{KERNELS_NOT_KNOWN}{contender.recorded.fault}"
 
 
-def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
+def _numbers(context: CaseContext, contender: Contender, copy_ms: float | None) -> dict[str, Any]:
     """Times and speeds. `ms` is the median of the rounds' medians; p20, p80 and min are over all samples."""
     if not contender.rounds:
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
     round_ms = tuple(map(_picoseconds, contender.round_ms))
     ms = time_of(contender)
-    precision = contender.precision(context.baseline, timer_kind(context.timer.name).resolution_ms)
+    baseline = context.baseline
+    precision = contender.precision(baseline, timer_kind(context.timer.name).resolution_ms)
     ms_p20, ms_p80 = map(_picoseconds, _p20_p80(samples))
     moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
     light_ms = context.light_ms if computes else None
+    copy_gbps = gbps(context.call_bytes, copy_ms) if copy_ms and moves else None
+    baseline_ms = time_of(baseline) if baseline and baseline.rounds and computes else None
     return {
         "ms": ms,
         "ms_p20": ms_p20,
@@ -124,8 +102,10 @@ def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
         "gbps": gbps(moves, ms),
         "gbps_p20": gbps(moves, ms_p80),
         "gbps_p80": gbps(moves, ms_p20),
+        "copy_fraction": gbps(moves, ms) / copy_gbps if copy_gbps else None,
         "achieved_gbps": None if contender.moved_bytes is None else gbps(contender.moved_bytes, ms),
         "tflops": None if context.flops is None or not computes else context.flops / ms * 1e-9,
+        "speedup": baseline_ms / ms if baseline_ms else None,
         "sol": None if light_ms is None else light_ms / ms,
         **({**contender.stages, "kernel_ms": ms} if contender.stages else {}),
     }

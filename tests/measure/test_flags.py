@@ -10,7 +10,7 @@ import making
 import pytest
 
 from kbench.measure.contender import Contender
-from kbench.measure.flags import CaseContext, flags
+from kbench.measure.flags import CaseContext, flagged
 from kbench.measure.rows import make_rows
 from kbench.results.case import Case
 from kbench.results.reader import read_results
@@ -49,6 +49,10 @@ def evidence(ms: float, mb: float, empty_ms: float | None = 0.0036, **more: Any)
     tflops = of_case["flops"] / ms * 1e-9 if of_case.get("flops") else None
     row = making.row(ms=ms, gbps=count / ms * 1e-6, tflops=tflops, **{**quiet, **more})
     return row, context(call_bytes=count, **of_case), empty_ms
+
+
+def flags(row: Row, of_case: CaseContext, empty_ms: float | None) -> tuple[str, ...]:
+    return flagged(row, Contender(0, row.provider, {}), of_case, empty_ms).flags
 
 
 def test_a_quiet_row_has_no_flags() -> None:
