@@ -22,7 +22,7 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.correctness.memory import INTEGERS, marked_inputs, overlaps_itself
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Steps
-from kbench.protocol import COMPUTE, RANDOM, Configuration, Rows, Task
+from kbench.protocol import COMPUTE, RANDOM, CheckRequest, Configuration, Rows, Task
 from kbench.results.case import FORWARD, FULL, Case, format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
@@ -42,28 +42,20 @@ STORED = "; its output is the right one of an earlier input, bit for bit, as if 
 
 
 def check_edges(
-    operator: Operator,
-    task: Task,
-    steps: Steps,
-    *,
-    skip: Collection[tuple[str, str]] = (),
-    without_edges: bool = False,
-    elsewhere: DeliverElsewhere | None = None,
+    operator: Operator, request: CheckRequest, steps: Steps, elsewhere: DeliverElsewhere | None = None
 ) -> None:
-    """Run the configurations of a task on random inputs and then, unless `without_edges`, on every edge case: the operator's
-    own, and the common ones that it has.
-
-    Emits a row for each. `skip` has the configurations and edge cases that are done. A configuration that declines random
-    inputs is tried on no others. The configurations run here, or `elsewhere`.
+    """Answer a request: emit a row for each configuration and its inputs. The edge cases are the operator's own, and the common
+    ones that it has. A configuration that declines random inputs is tried on no others. Providers run here, or `elsewhere`.
 
     Raises OperatorFault, and DeviceLost as measuring a case does.
     """
+    task, without_edges = request.task, request.without_edges
     case, configurations = task.case, task.configurations
     candidates = dict(enumerate(configurations))
     right: dict[int, set[Digest]] = {index: set() for index in candidates}
     trials = Trials(operator, task, steps)
     for edge_name in (RANDOM, *(() if without_edges else edge_names(operator, case.mode))):
-        members = [index for index, tried in candidates.items() if (tried.name, edge_name) not in skip]
+        members = [index for index, tried in candidates.items() if (tried.name, edge_name) not in request.skip]
         if not members:
             continue
         if operator.source and trials.reference_s > REFERENCE_S:

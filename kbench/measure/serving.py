@@ -144,9 +144,8 @@ class Worker:
         return Fault(fault.where, fault.what) if fault else None
 
     def _check(self, request: CheckRequest) -> None:
-        operator, skip, without_edges = self._begin(request.task), request.skip, request.without_edges
         elsewhere = self._other_worker(request.task).deliver if self._folder else None
-        check_edges(operator, request.task, self._steps, skip=skip, without_edges=without_edges, elsewhere=elsewhere)
+        check_edges(self._begin(request.task), request, self._steps, elsewhere)
 
     def _clock(self, request: ClockRequest) -> ClockReading:
         return read_clock(self._begin(request.task), request, self._other_worker(request.task), self._steps)

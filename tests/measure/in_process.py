@@ -14,7 +14,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import Guard
-from kbench.protocol import Configuration, Measure, Rows, Task
+from kbench.protocol import CheckRequest, Configuration, Measure, Rows, Task
 from kbench.results.case import Value
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -98,5 +98,5 @@ def checked_together(
 
     configurations = tuple(Configuration(name, {}) for name in providers)
     task = Task(operator.case(dtype, **axes), configurations, None, Measure(build_timeout_s=60), 0)
-    check_edges(operator, task, steps(operator, note))
+    check_edges(operator, CheckRequest(task), steps(operator, note))
     return found
