@@ -135,11 +135,9 @@ def test_overhead_bound_is_a_fifth_of_the_time() -> None:
 
 
 def test_l2_resident_is_what_fits_and_was_not_displaced() -> None:
-    def resident(mb: float, **more: object) -> bool:
-        return "l2-resident" in flags(*evidence(0.1, mb, **more))
-
-    assert resident(60, cold=False) and not resident(70, cold=False)
-    assert not resident(60)
+    assert "l2-resident" in flags(*evidence(0.1, 60, cold=False))
+    assert "l2-resident" not in flags(*evidence(0.1, 70, cold=False))
+    assert "l2-resident" not in flags(*evidence(0.1, 60))
 
 
 def test_throttled_is_any_reason_but_idleness() -> None:
