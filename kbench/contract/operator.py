@@ -99,7 +99,7 @@ class Operator:
                value may be arithmetic on dimensions, such as `(heads + 2*kv_heads)*head_dim`. For an operator that a model
                uses with several shapes, such as a matrix product, it is a list of such mappings with the same axes. A model
                that lacks a dimension of a mapping has no such shape
-    edges      name -> `(case, *inputs) -> tuple of tensors`: edge inputs for `kbench check`. An operator without edges gets
+    edges      name -> `(case, *inputs) -> tuple of tensors`: edge inputs for `kbench check`. They take the place of some of
                those of measure/correctness/common_edges.py
     dtypes     the dtypes that the operator is defined for. The first is the default
     source     the text that defines it, if that is no Python file. kbench compares no rows of different texts
