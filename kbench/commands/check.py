@@ -118,7 +118,7 @@ def print_checks(rows: Sequence[Row], plan: Plan) -> None:
     ]
     for kind, members in kinds.items():
         _print_table(members, names, kind, plan)
-    for line in _explain(rows):
+    for line in [*_explain(rows), *_all_wrong(rows, plan)]:
         print(line)
     for name, why in plan.unavailable.items():
         print(f"{name}: unavailable: {why}")
@@ -183,3 +183,24 @@ def _explain(rows: Sequence[Row]) -> list[str]:
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
         lines.append(f"{name}: {word} on {', '.join(inputs)} ({where}): {why}")
     return lines
+
+
+def _all_wrong(rows: Sequence[Row], plan: Plan) -> list[str]:
+    """A line for the inputs on which all providers are wrong, the baseline among them."""
+    from kbench.results.vocabulary import Status
+
+    tried: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if not row.status.declined:
+            tried.setdefault((row.case.label, row.edge), []).append(row)
+    all_wrong = [
+        place
+        for place, members in tried.items()
+        if {plan.sweep.baseline} < {row.configuration_name for row in members}
+        and all(row.status is Status.WRONG for row in members)
+    ]
+    if not all_wrong:
+        return []
+    cases, edges = (list(dict.fromkeys(words)) for words in zip(*all_wrong, strict=True))
+    where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
+    return [f"all providers are wrong on {', '.join(edges)} ({where}): look at the reference"]

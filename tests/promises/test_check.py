@@ -107,34 +107,37 @@ def says_so(x, weight, *, eps):
 """
 
 STATISTICS = """
-import torch
 import kbench
 
-statistics = kbench.Operator(
-    "statistics", axes=("M", "N"), inputs={"x": kbench.Tensor("M", "N")}, rows="M",
-    outputs={"mean": kbench.Tensor("M"), "variance": kbench.Tensor("M")},
-    reference=lambda x: (x.mean(-1), (x - x.mean(-1, keepdim=True)).square().mean(-1)),
-)
 
-
-@statistics.provider("without-a-mask")
-def without_a_mask(x):
+def statistics(x):
     mean = x.mean(-1)
-    outside = 2 ** max(x.shape[1] - 1, 0).bit_length() - x.shape[1]
-    return mean, ((x - mean[:, None]).square().sum(-1) + outside * mean.square()) / x.shape[1]
+    return mean, (x - mean[:, None]).square().mean(-1)
+
+
+vector = kbench.Tensor("M")
+own = kbench.Operator(
+    "statistics", axes=("M", "N"), inputs={"x": kbench.Tensor("M", "N")}, reference=statistics,
+    outputs={"mean": vector, "variance": vector},
+)
+own.provider("swapped")(lambda x: statistics(x)[::-1])
+
+
+@own.provider("without-a-mask")
+def without_a_mask(x):
+    (mean, variance), columns = statistics(x), x.shape[1]
+    return mean, variance + (2 ** (columns - 1).bit_length() - columns) * mean.square() / columns
 """
 
 SWEEP = "operator: {}\nplugins: [mine.py]\nsweep: {{M: 4, N: 16, dtype: {}}}\nproviders: [{}]\n"
 SWEEP += "profiles: {{cpu: {{measure: {{rounds: 2}}}}}}\n"
 TOO_LARGE = SWEEP.replace("N: 16", "N: [16, 1000000000000]")
+POWERS_OF_TWO = SWEEP.replace("N: 16", "N: [16, 32, 64]")
 NAMES = "right, odd, strided, empty, inf, large, imprecise, halved, crash"
 CHECKS = {
     "softmax": (FAULTY, SWEEP.format("softmax", "float32", NAMES)),
     "own": (OWN, TOO_LARGE.format("own", "float32", "even-only, a-little-off, one-row-off")),
-    "statistics": (
-        STATISTICS,
-        SWEEP.replace("N: 16", "N: [16, 32, 64]").format("statistics", "float32", "without-a-mask"),
-    ),
+    "statistics": (STATISTICS, POWERS_OF_TWO.format("statistics", "float32", "swapped, without-a-mask")),
     "rmsnorm": (ALIGNED, SWEEP.format("rmsnorm", "bfloat16", "torch-native, reads-16-bytes, says-so")),
 }
 
@@ -183,8 +186,14 @@ def test_a_failure_names_the_shape_of_the_input_on_which_it_failed_or_all_inputs
 def test_a_mask_that_is_missing_on_the_tail_of_a_row_is_found_in_a_sweep_of_powers_of_two(checked: Path) -> None:
     ended = kept(checked, "statistics")
     assert line_of(ended, "without-a-mask: wrong on N=odd (x 4x9)", "variance: ") and "ok" in cells_of(ended, "random")
-    assert "--only without-a-mask" in line_of(ended, "repeat: kbench check statistics.yaml", "N=16", "seed=")
+    assert "N=16" in line_of(ended, "repeat: kbench check statistics.yaml --only without-a-mask")
     assert ended.out.splitlines()[-1] == "not checked: 1 of 3 cases; --all checks them"
+
+
+def test_swapped_outputs_are_named_and_so_is_an_input_on_which_all_providers_are_wrong(checked: Path) -> None:
+    line = line_of(kept(checked, "statistics"), "swapped: wrong on random", "N=16")
+    assert line.endswith("mean holds the expected values of variance; return the outputs in the order mean, variance")
+    assert "on N=odd (2 cases)" in line_of(kept(checked, "statistics"), "all providers are wrong")
 
 
 def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_line_of_each_case_says_who_failed(checked: Path) -> None:

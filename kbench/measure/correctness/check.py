@@ -363,5 +363,28 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     first = failed[0]
     prefix = f"{first.output.name}: " if len(outputs) > 1 or first.output.gradient else ""
     near = all(wrong.near for wrong in failed)
-    reason = f"{prefix}{first.describe()}"
+    reason = f"{prefix}{first.describe()}{_out_of_order(expected, outputs, first)}"
     return Accuracy(result.max_ulp, result.max_rel_err, reason, off=True, near=near, element=first.first)
+
+
+def _out_of_order(expected: Expected, outputs: Sequence[Tensor | None], wrong: WrongElements) -> str:
+    """What to say of a wrong output that has the expected values of another one. Zeros are right for many outputs."""
+    definition, output = expected.definition, wrong.output
+    mine = outputs[definition.outputs.index(output)]
+    others = {
+        position: WrongElements(mine, definition.operator, other)
+        for position, (other, x) in enumerate(zip(definition.outputs, outputs, strict=True))
+        if mine is not None and x is not None and other is not output and other.gradient == output.gradient
+        if (x.shape, x.dtype) == (mine.shape, mine.dtype)
+    }
+    if mine is None or not others or wrong.zeros:
+        return ""
+    for part in expected.parts():
+        if part.position in others:
+            for piece in expected.pieces(part):
+                compare_elements(piece, piece.of(mine), others[part.position], expected)
+    name = next((other.output.name for other in others.values() if not other.count), None)
+    if name is None:
+        return ""
+    order = ", ".join(other.name for other in definition.outputs if other.gradient == output.gradient)
+    return f"; {output.name} holds the expected values of {name}; return the outputs in the order {order}"

@@ -117,7 +117,7 @@ class WrongElements:
         self.first: WrongElement | None = None
         self._words = self._knob = ""
         self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
-        self._zeros = self._nans = self._close = True
+        self.zeros = self._nans = self._close = True
         self._relative = 0.0  # the sum of the relative errors
         self._above = 0  # wrong elements with too large a magnitude: a wrong factor makes all of them so, or none
 
@@ -145,7 +145,7 @@ class WrongElements:
             self._above += int((errors.values.abs() > part.reference.abs())[bad].sum())
         self.count += int(bad.sum())
         values = output.double()[bad]
-        self._zeros &= bool((values == 0).all())
+        self.zeros &= bool((values == 0).all())
         self._nans &= bool(values.isnan().all())
         if len(self.shape) > 1:
             self._widen_bounds(part, bad.any(0))
@@ -168,7 +168,7 @@ class WrongElements:
         self._bounds = [(min(a, low), max(b, high)) for (a, b), (low, high) in zip(before, bounds, strict=True)]
 
     def describe(self) -> str:
-        kind = "zero" if self._zeros else "NaN" if self._nans else "wrong"
+        kind = "zero" if self.zeros else "NaN" if self._nans else "wrong"
         many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
         where = self._where() if self.count < self.total else ""
         index = self.first.index if self.first else ()
