@@ -11,7 +11,7 @@ compared, the first rule that applies decides:
     unclear  a side has one session, and the noise floor is above TOO_NOISY
     unclear  the interval of the change lies within M, but the drift of the machine may explain more than the margin
     same     the interval of the change lies within M, which is stronger than "no difference found"
-    unclear  the drift may explain the change, and the change is certain or the drift may explain more than the margin
+    unclear  the change is certain, but the drift may explain it
     slower   the change is certain and more than two ticks; certain is q <= ERROR_RATE over all rows of the report, or with one
              session a change of at least half the width of the interval
     unclear  otherwise; the reason says what would decide it
@@ -259,13 +259,14 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
         return (Verdict.UNCLEAR, (drift_reason,)) if drifted else (Verdict.SAME, few_sessions)
     half_width = change.half_width * (1 - 1e-9)  # a change of exactly this size counts
     certain = q <= ERROR_RATE if q is not None else change.size >= half_width
-    explained = low - half_width <= change.effect <= high + half_width
-    if explained and (certain or drifted):
+    explained = certain and low - half_width <= change.effect <= high + half_width
+    if certain and not explained and change.size > change.ticks:
+        return Verdict.SLOWER if change.effect > 0 else Verdict.FASTER, few_sessions
+    by_drift = explained or (drifted and low <= change.effect <= high)
+    if by_drift and (certain or change.half_width <= max(-low, high)):
         return Verdict.UNCLEAR, (drift_reason,)
-    if certain and change.size > change.ticks:
-        direction = Verdict.SLOWER if change.effect > 0 else Verdict.FASTER
-        return direction, (*few_sessions, *([drift_reason] if drifted else []))
-    return Verdict.UNCLEAR, _what_would_decide(change, q, margin)
+    decides = _what_would_decide(change, q, margin)
+    return Verdict.UNCLEAR, (*decides, drift_reason) if by_drift else decides
 
 
 def _what_would_decide(change: Change, q: float | None, margin: float) -> tuple[Reason, ...]:

@@ -153,6 +153,20 @@ def test_a_row_alone_has_the_interval_of_a_two_sample_t_test(write: Write) -> No
     assert "about 36 sessions per side" in only.reason, "2 (2 x 2.1 x 0.02 / log 1.02)^2"
 
 
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        ((0.3, 0.6, 3.0), "too noisy: more than 1000 sessions per side would be needed"),
+    ],
+)
+def test_noise_beyond_the_drift_asks_for_the_sessions_that_decide(
+    verdict: Judge, new: tuple[float, ...], reason: str
+) -> None:
+    drifted = with_copies(sessions(*new), 1.02, 1.02, 1.02)
+    word, why = verdict(with_copies(sessions(0.9, 1.0, 1.1), 1, 1, 1), drifted)
+    assert word == "unclear" and why.startswith(reason) and "drift" not in why
+
+
 # ---- the drift of the machine
 
 
@@ -176,7 +190,7 @@ def test_the_drift_explains_what_lies_near_it_and_nothing_else(write: Write) -> 
     expected = ["slower", "faster", "slower", "unclear", "unclear", "faster", "unclear"]
     assert [row_at[n].verdict.value for n in range(1, 8)] == expected
     said = "the machine drifted by +3.0%, which may explain changes from -4.3% to +4.5%"
-    assert {row_at[n].reason for n in (1, 4, 7)} == {said}
+    assert [row_at[n].reason for n in (1, 4, 7)] == ["", said, said]
     one = compare_results(  # one session on a side
         write("old", with_copies(sessions(1.0), 1)), write("new", with_copies(sessions(1.15), 1.03))
     )
