@@ -275,13 +275,25 @@ def _what_would_decide(change: Change, q: float | None, margin: float) -> tuple[
         return *_few_sessions(change), because(Cause.BELOW_TWO_TICKS)
     if q is None:
         return *_few_sessions(change), because(Cause.ADD_SESSIONS)
+    low, high = change.drift.explains
+    if change.p and change.size - change.half_width > max(margin, change.ticks, high if change.effect > 0 else -low):
+        # The normal score of p grows as the root of the sessions. q falls as p does if the other rows stay as they are.
+        growth = _score(change.p * ERROR_RATE / q) / _score(change.p)
+        enough = max(change.pair.sessions + 1, math.ceil(change.pair.sessions * growth**2))
+        return (because(Cause.PROBABLE, direction="slower" if change.effect > 0 else "faster", sessions=enough),)
     # With n sessions a side, half the width of the interval is T_OF_MANY times sd times the root of 2 / n, if the noise stays
     # the same. With `needed` sessions it is half of the margin.
     sessions = 2 * (2 * T_OF_MANY * change.sd / max(change.ticks, margin)) ** 2
     needed = max(change.pair.sessions + 1, math.ceil(sessions))
     if needed > MANY_SESSIONS:
-        return (because(Cause.TOO_NOISY, sessions=f"about {needed}" if needed <= 1000 else "more than 1000"),)
+        many = f"about {round(needed, 1 - len(str(needed)))}" if needed <= 1000 else "more than 1000"  # one digit
+        return (because(Cause.TOO_NOISY, sessions=many),)
     return (because(Cause.NOISY, sessions=needed),)
+
+
+def _score(p: float) -> float:
+    """The normal score that has this two-sided p value."""
+    return statistics.NormalDist().inv_cdf(1 - p / 2)
 
 
 def _drift_reason(drift: Drift, options: CompareOptions) -> Reason:

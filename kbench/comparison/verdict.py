@@ -136,6 +136,7 @@ class Cause(enum.Enum):
     NOISY_MACHINE = "too noisy for 1 session (noise floor {noise_floor}); quieten the machine, and add sessions"
     TOO_NOISY = "too noisy: {sessions} sessions per side would be needed; quieten the machine, or set a wider --margin"
     NOISY = "noisy: about {sessions} sessions per side would settle it"
+    PROBABLE = "probably {direction}: about {sessions} sessions per side would decide it"
     DRIFT = "the machine drifted by {drift:+.1%}, which may explain changes from {low:+.1%} to {high:+.1%}"
     BELOW_TWO_TICKS = "the change is less than two ticks of the clock; on a GPU, timer: graph resolves smaller changes"
     ADD_SESSIONS = "add sessions"
