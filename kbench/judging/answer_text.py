@@ -134,6 +134,10 @@ def _against(against: BaselineSpeed, contest: Contest | None) -> Iterator[str]:
     contested = contest is not None and contest.champion == against.baseline
     speedup = f"beside {against.baseline}" if contested else _times_as_fast(against, against.baseline)
     text = f"{speedup}: {', '.join(outcomes)} of {plural(cases, 'case')}"
+    low, high = against.interval
+    if against.outcomes.get(Outcome.UNCLEAR) == cases and not low <= 1 <= high:
+        # to rank providers asks for more than the interval has: see `Noise.at`
+        text += ", because two timings of the same code differ too much here to rank providers"
     if cases > 1:
         pair = {"worst": against.worst, "best": against.best}
         text += "; " + ", ".join(f"{word} {case.speedup:.2f}x at {_sizes(case.case)}" for word, case in pair.items())
@@ -189,7 +193,9 @@ def _gate(provider: JudgedProvider, min_speedup: float) -> Iterator[str]:
     """Why the provider does not pass `--min-speedup`."""
     lacking = list(dict.fromkeys(gap.baseline for gap in provider.not_compared if gap.required))
     if Shortfall.TOO_SLOW in provider.reasons:
-        yield f"  too slow: {provider.baselines[0].speedup:.6g}x is less than --min-speedup {min_speedup:g}"
+        fastest = provider.baselines[0]
+        speedup = f"{fastest.speedup:.6g}x as fast as {fastest.baseline}"
+        yield f"  too slow: {speedup} is less than --min-speedup {min_speedup:g}"
     elif Shortfall.SPEED_UNKNOWN in provider.reasons:
         why = "it was not compared with any baseline"
         if lacking:

@@ -16,7 +16,7 @@ from kbench.judging.answer_text import verdict_lines
 from kbench.judging.speeds import against, gaps
 from kbench.protocol import OperatorInfo
 from kbench.results.row import Row
-from kbench.results.vocabulary import Flag, Status
+from kbench.results.vocabulary import Flag, Role, Status
 
 
 def checked(n: int, edge: str, status: Status = Status.CHECKED, reason: str = "") -> Row:
@@ -165,9 +165,16 @@ def test_the_exit_code_is_0_only_if_every_speed_up_that_counts_is_known() -> Non
 def test_a_provider_that_is_too_slow_fails_also_if_another_speed_up_is_not_known() -> None:
     absent = Gap(baseline="quack", status=Status.UNAVAILABLE, reason="not installed", cases=2, required=True)
     status, said = judged(other(0.5, 0.5), [absent])
-    assert status == ExitStatus.FAILED and "too slow: 0.5x is less than --min-speedup 1" in said
+    assert status == ExitStatus.FAILED and "too slow: 0.5x as fast as other is less than --min-speedup 1" in said
     status, said = judged(other(2.0, 2.0), [absent])
     assert status == ExitStatus.NOTHING and "needs the comparison with quack; " in said
+
+
+def test_a_clear_speed_up_is_unclear_where_the_same_code_differs_too_much_and_the_line_says_so() -> None:
+    baseline = [replace(timed, speedup=1.0) for timed in other(13.0, 13.0)]
+    repeats = [replace(timed, provider="repeat", role=Role.CONTROL, ms=17.0) for timed in baseline]
+    assert "unclear in 2 of 2 cases, because two timings of the same code differ" in judged([*baseline, *repeats])[1]
+    assert "faster in 2 of 2 cases;" in judged(baseline)[1]
 
 
 def test_without_any_baseline_no_speed_up_is_known() -> None:
