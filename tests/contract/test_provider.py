@@ -53,9 +53,7 @@ def test_a_scalar_needs_no_star_before_it(mine: Operator) -> None:
     assert saves(1, 2) == ((1, 2), 0.5) and backward(3, 4, 1, 2, 5) == (5, 0.5) and full(3, 4, 1, 2) == (0.5, "none")
 
 
-def test_a_backward_kernel_without_a_choice_declines_all_but_its_first_word_as_a_forward_function_does(
-    mine: Operator,
-) -> None:
+def test_a_backward_kernel_without_a_choice_declines_its_other_words(mine: Operator) -> None:
     mine.provider("p")(lambda x, w, *, eps, form: (x, x))
     mine.backward("p")(lambda d_y, d_h, x, w, *, eps: (x, w))
     declines = {mode: mine.providers["p"].declines(mine.case(M=1, N=2, form="none", mode=mode)) for mode in MODES}
