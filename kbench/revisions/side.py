@@ -16,7 +16,7 @@ from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
 from kbench.execute.writer import move_aside
 from kbench.launches.kernels_file import kernels_path
 from kbench.launches.machine_code import code_folder
-from kbench.results.environment import environment_path
+from kbench.results.environment import environment_path, read_environment
 from kbench.revisions.process import Ended, run_process
 from kbench.revisions.repository import Repository, plain_environment
 
@@ -125,6 +125,9 @@ class RevisionSide:
             self._raise(ended, limit_s)
         self.count += 1
         self._keep(scratch)
+        profile = read_environment(self.csv)[0].profile
+        if profile and self.count == 1 and "--profile" not in arguments:
+            self.note(f"{self.name}: no accelerator here: profile {profile} of {Path(arguments[0]).name} applies")
 
     def _raise(self, ended: Ended, limit_s: float) -> None:
         if ended.code is None:
