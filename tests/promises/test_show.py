@@ -40,13 +40,11 @@ def test_the_first_sentence_names_the_fastest_provider_and_its_speed_up(kbench: 
 def test_the_first_sentence_says_how_often_the_fastest_is_wrong(kbench: Kbench, folder: Path) -> None:
     rows = []
     for mode, us in {"forward": 4.0, "backward": 20.0}.items():
-        for n in (256, 512):
-            rows += case(n, {"torch": 10.0, "mixed": us, "even": 15.0}, {}, mode=mode)
+        rows += case(256, {"torch": 10.0, "mixed": us, "even": 15.0}, {}, mode=mode)
         rows += [*case(1001, {"torch": 10.0}, {}, mode=mode), lost("mixed", 1001, "wrong", f"{mode} is off", mode=mode)]
     out = kbench("show", write_results(folder / "modes.csv", rows)).out
-    headline = out.strip().splitlines()[0]
-    assert headline.startswith("mixed is wrong in 2 of 6 cases")
-    assert "mode=forward 2.50x" in headline and "mode=backward 0.50x" in headline
+    assert out.strip().startswith("mixed is wrong in 2 of 4 cases")
+    assert "mode=forward 2.50x, mode=backward 0.50x as fast as torch" in out
     assert re.search(r"^even +0.67x +0.67x +0.67x ", out, re.MULTILINE)
     assert re.search(r"mixed: wrong .*all at N=1001\).*column reason", out)
 
