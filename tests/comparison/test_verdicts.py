@@ -160,9 +160,7 @@ def test_a_row_alone_has_the_interval_of_a_two_sample_t_test(write: Write) -> No
         ((0.3, 0.6, 3.0), "too noisy: more than 1000 sessions per side would be needed"),
     ],
 )
-def test_noise_beyond_the_drift_asks_for_the_sessions_that_decide(
-    verdict: Judge, new: tuple[float, ...], reason: str
-) -> None:
+def test_noise_asks_for_the_sessions_that_decide(verdict: Judge, new: tuple[float, ...], reason: str) -> None:
     drifted = with_copies(sessions(*new), 1.02, 1.02, 1.02)
     word, why = verdict(with_copies(sessions(0.9, 1.0, 1.1), 1, 1, 1), drifted)
     assert word == "unclear" and why.startswith(reason) and "drift" not in why

@@ -174,7 +174,6 @@ def test_a_clear_speed_up_is_unclear_where_the_same_code_differs_too_much_and_th
     baseline = [replace(timed, speedup=1.0) for timed in other(13.0, 13.0)]
     repeats = [replace(timed, provider="repeat", role=Role.CONTROL, ms=17.0) for timed in baseline]
     assert "unclear in 2 of 2 cases, because two timings of the same code differ" in judged([*baseline, *repeats])[1]
-    assert "faster in 2 of 2 cases;" in judged(baseline)[1]
 
 
 def test_without_any_baseline_no_speed_up_is_known() -> None:
