@@ -116,11 +116,8 @@ class CaseRun(Experiment):
         sets = [self.shared.pristine, drawn.draw("second"), drawn.draw("last")]
         keep = keep_bytes(self.device.free_bytes())
         self.first, self.second, self.last = (Expected(self.definition, values, keep) for values in sets)
-        for expected in (
-            self.first,
-            self.second,
-            self.last,
-        ):  # now: no row waits for it, and a failure is the operator's
+        # now: no row waits for it, and a failure is the operator's
+        for expected in (self.first, self.second, self.last):
             expected.compute()
         self.definition.check_shapes(self.first.shapes)
         if self.first.same_as(self.second) and self.first.same_as(self.last):
