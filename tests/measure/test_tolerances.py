@@ -272,3 +272,4 @@ def test_only_errors_of_both_signs_point_to_a_shorter_format() -> None:
     twice, x = made("doubled", {"x": MATRIX}, MATRIX, lambda x: x * 2), normal(8, 64)
     assert "computing in bfloat16" in str(wrong(twice, [x], (x * 2).bfloat16().float()))
     assert "computing in" not in str(wrong(twice, [x], x * 2.01))
+    assert "computing in" not in str(wrong(twice, [x], (x * 2).bfloat16().float().index_fill_(1, torch.tensor(3), 0)))

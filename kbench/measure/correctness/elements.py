@@ -98,8 +98,12 @@ NEAR = 10
 thousands of times."""
 
 
-ROUNDED_TO = {"float16 or TF32": (2.0**-15, 2.0**-11), "bfloat16": (2.0**-11, 2.0**-6)}
-"""Shorter formats, and about how large the mean of the relative errors is if a kernel computes in them."""
+ROUNDED_TO = {"float16 or TF32": (2.0**-15, 2.0**-11, 2.0**-9), "bfloat16": (2.0**-11, 2.0**-6, 3 * 2.0**-7)}
+"""Shorter formats, and about how large the mean of the relative errors is if a kernel computes in them: at least, below, and
+the largest error. A missing column has a few larger ones."""
+
+LOST_SHARE = 0.1
+"""Where terms cancel, a shorter format leaves no digit of an element. At most this share of the elements are so."""
 
 BOTH_WAYS = 0.1
 """Rounding errs upwards and downwards: each in at least this share of the wrong elements."""
@@ -118,7 +122,8 @@ class WrongElements:
         self._words = self._knob = ""
         self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
         self.zeros = self._nans = self._close = True
-        self._relative = 0.0  # the sum of the relative errors
+        self._relative = self._largest = 0.0  # the sum of the relative errors, and the largest
+        self._lost = 0  # wrong elements that are off by 100 % or more: they have no right digit
         self._above = 0  # wrong elements with too large a magnitude: a wrong factor makes all of them so, or none
 
     @property
@@ -141,7 +146,10 @@ class WrongElements:
             self._knob = errors.knob(index) if errors else ""
         if errors:
             self._close &= bool((errors.error[bad] <= NEAR * errors.allowed[bad]).all())
-            self._relative += errors.relative[bad].sum().item()
+            relative, size = errors.relative[bad], part.reference[bad].abs()
+            self._relative += relative.sum().item()
+            self._largest = max(self._largest, relative.max().item())
+            self._lost += int(((errors.error[bad] >= size) & (size > 0)).sum())
             self._above += int((errors.values.abs() > part.reference.abs())[bad].sum())
         self.count += int(bad.sum())
         values = output.double()[bad]
@@ -189,9 +197,10 @@ class WrongElements:
 
     def _hint(self) -> str:
         """Which declaration to change, if the tolerance looks too narrow: the tensor's own, if it has one. Nobody should change
-        an operator of kbench or of another benchmark, and an output of which most elements are wrong has another fault."""
+        an operator of kbench or of another benchmark. An output of which most elements are wrong, or one has no right digit,
+        has another fault."""
         of_others = self.operator.source or self.operator.name in shipped()
-        if not self._close or not self._knob or self.count > max(1, self.total // 2) or of_others:
+        if not self._close or self._lost or not self._knob or self.count > max(1, self.total // 2) or of_others:
             return ""
         declared = {"output_ulps": self.output.declared.ulps, "tolerance": self.output.declared.tolerance}
         if declared.get(self._knob) is None:
@@ -200,14 +209,15 @@ class WrongElements:
         return f"; to allow more, raise {knob} of {tensor} in operator {self.operator.name}"
 
     def _shorter_format(self) -> str:
-        """Which shorter format errors of this size and of both signs point to, if most elements have them."""
+        """Which shorter format most errors point to: by their size, and as they are of both signs and none is a larger one."""
         least = BOTH_WAYS * self.count
         if not self.output.dtype.is_floating_point or 2 * self.count < self.total:
             return ""
-        if not least <= self._above <= self.count - least:
+        if not least <= self._above <= self.count - least or self._lost > LOST_SHARE * self.count:
             return ""
-        for name, (low, high) in ROUNDED_TO.items():
-            if torch.finfo(self.output.dtype).eps <= low <= self._relative / self.count < high:
+        for name, (low, high, most) in ROUNDED_TO.items():
+            in_range = low <= self._relative / self.count < high and self._largest <= most
+            if torch.finfo(self.output.dtype).eps <= low and in_range:
                 return f"; errors of this size, up and down, may come from computing in {name}"
         return ""
 
