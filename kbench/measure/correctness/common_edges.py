@@ -5,8 +5,7 @@ smallest and the largest label, axes of size one and of an odd size, and empty i
 from the tensors that it declares. An edge case that the operator's own functions do not accept (an axis that must be even) is
 skipped.
 
-Every operator has edges with odd sizes, with inputs that are not aligned, and with rows far apart, also one that declares edges
-of its own.
+Every operator has edges with inputs that are not aligned, and with rows far apart, also one that declares edges of its own.
 
 Special values are for the forward pass alone. Kernels that compute gradients may treat them in other ways than the reference
 and be right: a NaN times a weight of 0 is NaN, and a mask makes it 0.
@@ -62,11 +61,10 @@ class Edge:
 
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
-    """The common edge cases of a mode by name. An operator that declares its own has only those of odd sizes, of alignment, of
-    rows far apart and of received gradients. A problem of another benchmark has none of memory: that benchmark makes no inputs
-    with gaps, so its solutions need not expect them."""
+    """The common edge cases of a mode by name. An operator that declares its own has only those of alignment, of rows far apart
+    and of received gradients. A problem of another benchmark has none of memory: that benchmark makes no inputs with gaps, so
+    its solutions need not expect them."""
     edges = {} if operator.edges else _edges_of_inputs(operator, mode)
-    edges |= {f"{axis}=odd": Edge(case=partial(_odd, axis)) for axis in operator.axes}
     edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
     if any(len(tensor.sizes) > 1 for tensor in operator.inputs.values()):
         edges[EdgeInput.HUGE_STRIDE] = Edge(inputs=_far_apart)
@@ -107,7 +105,8 @@ def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
         edges[EdgeInput.LARGEST_INTEGERS] = Edge(inputs=partial(_integers, declared, True))
     empty = operator.rows or next(iter(operator.axes), None)
     sizes = [(axis, 1) for axis in operator.axes] + [(axis, 0) for axis in operator.axes if axis == empty]
-    return edges | {f"{axis}={size}": Edge(case=partial(_resized, axis, size)) for axis, size in sizes}
+    edges |= {f"{axis}={size}": Edge(case=partial(_resized, axis, size)) for axis, size in sizes}
+    return edges | {f"{axis}=odd": Edge(case=partial(_odd, axis)) for axis in operator.axes}
 
 
 def edge_names(operator: Operator, mode: str) -> list[str]:
