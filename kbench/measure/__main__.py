@@ -22,11 +22,11 @@ def main() -> None:
     requests = _obey_parent()
     faulthandler.enable()
     gc.disable()  # the modules are no garbage: to look for some among them took a tenth of the start
-    from kbench.measure.serving import Worker
+    from kbench.measure.serving import Server
 
     gc.freeze()
     gc.enable()
-    Worker(requests, answers).serve()
+    Server(requests, answers).serve()
 
 
 def _claim_stdout() -> int:

@@ -61,7 +61,7 @@ SOURCE_LIMIT_S = 3600.0
 """How long a benchmark problem may take to be loaded."""
 
 
-class Worker:
+class Server:
     """Answers the lines of requests in a queue, on a pipe to the parent, given by its descriptor."""
 
     def __init__(self, requests: queue.Queue[bytes], pipe: int) -> None:
