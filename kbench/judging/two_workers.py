@@ -15,6 +15,7 @@ from kbench.errors import WorkerLost
 from kbench.execute.devices import Local
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
+from kbench.execute.worker import KILLED_LIMIT_S
 from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
 from kbench.results.row import Row
 
@@ -59,7 +60,7 @@ class TwoWorkers:
         for thread in stopping:
             thread.start()
         for thread in stopping:
-            thread.join()
+            thread.join(KILLED_LIMIT_S)
 
     def begin_timing(self) -> None:
         """Begin to start the worker that will time, beside the checks."""

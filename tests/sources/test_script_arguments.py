@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
+from kbench.measure.scripts.closure_tensors import doubted_bytes, tensor_bytes, tensors_of
 from kbench.measure.scripts.columns import argument_columns, word, words_of
 from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, replace_timers
-from kbench.measure.scripts.held import doubted_bytes, held_by, tensor_bytes
 from kbench.measure.scripts.plot import counted_work, divided_by
 
 
@@ -82,9 +82,9 @@ def test_the_tensors_of_a_closure_are_also_in_objects_methods_and_modules() -> N
     of_layer = {id(x) for x in (layer.x, *layer.own_module.parameters(), *layer.own_module.buffers())}
     assert len(of_layer) == 6
     for closure in (layer, lambda: layer(), layer.__call__, functools.partial(Layer.__call__, layer)):
-        assert {id(x) for x in held_by(closure)[0]} == of_layer
-    assert {len(x) for x in held_by(layer.method)[0] if x.shape} == {3, 4, 5}
-    assert held_by(layer.x.sum)[0] == [layer.x]
+        assert {id(x) for x in tensors_of(closure)[0]} == of_layer
+    assert {len(x) for x in tensors_of(layer.method)[0] if x.shape} == {3, 4, 5}
+    assert tensors_of(layer.x.sum)[0] == [layer.x]
 
 
 WEIGHT = torch.ones(8, 8)

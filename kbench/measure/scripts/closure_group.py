@@ -25,8 +25,8 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.rows import time_of
+from kbench.measure.scripts.closure_tensors import doubted_bytes, tensor_bytes, tensors_of
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing
-from kbench.measure.scripts.held import doubted_bytes, held_by, tensor_bytes
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
 from kbench.measure.steps import Steps
@@ -169,9 +169,9 @@ class ClosureGroup(Experiment):
 
     def _prepare(self, closure: Closure) -> None:
         call = closure.call
-        held, _ = held_by(call.fn)
-        if held:
-            closure.dtype = max(held, key=lambda x: x.numel() * x.element_size()).dtype
+        tensors, _ = tensors_of(call.fn)
+        if tensors:
+            closure.dtype = max(tensors, key=lambda x: x.numel() * x.element_size()).dtype
         interpreted = interpreter_probe()
         call.clear_gradients()
         self.device.synchronize()  # a script may draw its tensors on another stream, for which a closure does not wait
@@ -179,7 +179,7 @@ class ClosureGroup(Experiment):
         returned = call.fn()
         self.device.synchronize()
         closure.build_ms = (time.perf_counter_ns() - start) / 1e6
-        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, held)
+        closure.output, closure.reuses = copied_tensors(returned), lies_in(returned, tensors)
         closure.tensor_bytes = tensor_bytes(call.fn, returned)
         del returned
         if interpreted():
@@ -190,9 +190,9 @@ class ClosureGroup(Experiment):
             closure.script_ms = median(time_plainly(self.device, call))
         call.clear_gradients()
         with compiled_parts() as closure.compiled:
-            closure.noticed, closure.kernels = observe(call.fn, held, self.device)
-        tensors = closure.output or held
-        if self._launches_nothing(closure) and tensors and all(x.device.type == "cpu" for x in tensors):
+            closure.noticed, closure.kernels = observe(call.fn, tensors, self.device)
+        moved = closure.output or tensors
+        if self._launches_nothing(closure) and moved and all(x.device.type == "cpu" for x in moved):
             closure.own_ms = closure.script_ms
             closure.end(Status.UNSUPPORTED, ON_HOST)
             return

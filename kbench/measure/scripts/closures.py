@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from kbench.measure.scripts.held import closed_over, code_of
+from kbench.measure.scripts.closure_tensors import closed_over, code_of
 from kbench.text.exception_text import in_library
 
 

@@ -37,7 +37,7 @@ FACTOR = 2 / 1.01
 """By how much counted bytes must differ from those of the tensors: two, up to the rounding of a rate."""
 
 
-def held_by(closure: Callable[..., Any]) -> tuple[list[Tensor], bool]:
+def tensors_of(closure: Callable[..., Any]) -> tuple[list[Tensor], bool]:
     """The tensors that a closure holds, and whether these are all: it holds no object that may hold others, such as one of a
     library."""
     seen: dict[int, Any] = {}
@@ -94,18 +94,18 @@ def closed_over(function: Any) -> dict[str, Any]:
 def tensor_bytes(closure: Callable[..., Any], returned: Any) -> tuple[int, float]:
     """How many bytes a call moves, as far as its tensors show it: at least those that its own code names and that it returns,
     and at most all that it holds and returns; infinitely many if it may use others."""
-    held, complete = held_by(closure)
+    tensors, complete = tensors_of(closure)
     values = [value for value in values_of(returned) if value is not None]
     outputs = [value for value in values if isinstance(value, Tensor)]
-    if any(type(x) not in (Tensor, torch.nn.Parameter) or x.layout != torch.strided for x in (*held, *outputs)):
+    if any(type(x) not in (Tensor, torch.nn.Parameter) or x.layout != torch.strided for x in (*tensors, *outputs)):
         return 0, math.inf
-    indexed = any(x.dtype in INDICES and x.numel() > 1 for x in held)
+    indexed = any(x.dtype in INDICES and x.numel() > 1 for x in tensors)
     named = [part for part in _parts(closure) or () if isinstance(part, Tensor)]
     # for gradients, torch holds other tensors
-    backward = any(x.grad_fn is not None or (x.requires_grad and not outputs) for x in held)
-    hidden = backward or not complete or not held or len(outputs) < len(values)
+    backward = any(x.grad_fn is not None or (x.requires_grad and not outputs) for x in tensors)
+    hidden = backward or not complete or not tensors or len(outputs) < len(values)
     # a call that returns no tensor may write those that it holds, and so may one that returns what it holds
-    most = math.inf if hidden else _bytes(held) + _bytes(outputs or held)
+    most = math.inf if hidden else _bytes(tensors) + _bytes(outputs or tensors)
     return 0 if indexed else _bytes([*named, *outputs]), most
 
 
