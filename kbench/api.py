@@ -83,7 +83,7 @@ def run(
         _in_this_process(config, providers, choices) if providers else (load_config(config, **choices), None)
     )
     with prepare(loaded, options, lambda line: None, in_process) as (executor, plan):
-        several = plan.sweep.measure.sessions > 1 or continuing == "append"
+        several = plan.measure.sessions > 1 or continuing == "append"
         if in_process and (devices or scheduler or several):
             raise UsageError(f"devices, scheduler and several sessions need processes of their own: {IN_A_FILE}")
         outcome = execute(executor, plan, options)

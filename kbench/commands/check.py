@@ -14,7 +14,7 @@ from kbench.text import terminal
 from kbench.text.table import NO_VALUE
 
 if TYPE_CHECKING:
-    from kbench.execute.plan import Plan
+    from kbench.config.plan import Plan
     from kbench.results.row import Row
 
 VARIES = "*"
@@ -51,8 +51,8 @@ def check(
     could be checked; 130 interrupted.
     """
     from kbench import interrupts
-    from kbench.execute.plan import find_extremes, make_plan
-    from kbench.execute.prepare import try_operator
+    from kbench.config.plan import find_extremes
+    from kbench.execute.prepare import RunOptions, prepare
     from kbench.execute.supervisor import WorkerSupervisor
     from kbench.judging.answer import CheckAnswer, check_provider, exit_status
     from kbench.judging.checks import check_cases
@@ -61,32 +61,24 @@ def check(
     from kbench.sources.source_config import load_source_or_config
 
     loaded = load_source_or_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    with (
-        interrupts.once(),
-        WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note) as supervisor,
-    ):
-        catalog = supervisor.start()
-        plan = make_plan(loaded.resolve(catalog), catalog)
-        if applies := plan.sweep.profile_note():
+    worker = WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note)
+    with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (_, plan):
+        if applies := plan.profile_note():
             terminal.note(applies)
-        for failure in catalog.plugin_errors:
-            terminal.warn(str(failure))
-        cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
+        cases = plan.cases if every_case else find_extremes(plan)
         all_tasks = [task for task in plan.tasks if task.session == 0]
         tasks = [task for task in all_tasks if task.case in cases]
-        if tasks and plan.runnable:
-            try_operator(supervisor.try_operator, tasks, plan.sweep)
-        checks = check_cases(tasks, supervisor.check)
-    reproduce = partial(command_again, str(config), plugin or (), plan.sweep.measure.seed)
-    names = [configuration.name for configuration in plan.sweep.configurations]
+        checks = check_cases(tasks, worker.check)
+    reproduce = partial(command_again, str(config), plugin or (), plan.measure.seed)
+    names = [configuration.name for configuration in plan.configurations]
     left_out_cases = checks.left_out_cases
     providers = [check_provider(name, checks.of(name), reproduce, left_out_cases=left_out_cases) for name in names]
     status = exit_status(providers, interrupted=checks.interrupted)
     if as_json:
         answer = CheckAnswer(
-            operator=plan.sweep.operator,
+            operator=plan.operator,
             device=plan.catalog.device.name,
-            seed=plan.sweep.measure.seed,
+            seed=plan.measure.seed,
             passed=status is ExitStatus.OK,
             interrupted=checks.interrupted,
             providers=providers,
@@ -107,15 +99,13 @@ def check(
 
 def print_checks(rows: Sequence[Row], plan: Plan) -> None:
     """Print one table per dtype, scalars, choices and mode, and below them what is not right."""
-    from kbench.execute.plan import describe_kind
+    from kbench.config.plan import describe_kind
 
     rows = [row for row in rows if row.configuration_name not in plan.unavailable]
     kinds: dict[str, list[Row]] = {}
     for row in rows:
-        kinds.setdefault(describe_kind(row.case, plan.sweep), []).append(row)
-    names = [
-        configuration.name for configuration in plan.sweep.configurations if configuration.name not in plan.unavailable
-    ]
+        kinds.setdefault(describe_kind(row.case, plan), []).append(row)
+    names = [configuration.name for configuration in plan.configurations if configuration.name not in plan.unavailable]
     for kind, members in kinds.items():
         _print_table(members, names, kind, plan)
     for line in [*_explain(rows), *_all_wrong(rows, plan)]:
@@ -133,9 +123,9 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
     print()
     any_error = any(row.max_ulp is not None for row in rows)
     # gradients have an error also where the operator checks its outputs itself
-    judges_itself = plan.sweep.info.judged and not any_error
+    judges_itself = plan.info.judged and not any_error
     ok = "ok (the operator has a check of its own)" if judges_itself else "ok and the largest error in ulp"
-    print(f"{plan.sweep.operator} {kind}; each cell shows {ok}, declined, or what went wrong")
+    print(f"{plan.operator} {kind}; each cell shows {ok}, declined, or what went wrong")
     terminal.print_table(("input", *names), lines)
     if any(cell.endswith(VARIES) for line in lines for cell in line):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
@@ -196,7 +186,7 @@ def _all_wrong(rows: Sequence[Row], plan: Plan) -> list[str]:
     all_wrong = [
         place
         for place, members in tried.items()
-        if {plan.sweep.baseline} < {row.configuration_name for row in members}
+        if {plan.baseline} < {row.configuration_name for row in members}
         and all(row.status is Status.WRONG for row in members)
     ]
     if not all_wrong:

@@ -28,9 +28,10 @@ from kbench.text import terminal
 from kbench.text.words import list_words
 
 if TYPE_CHECKING:
+    from kbench.config.load import Config
+    from kbench.config.plan import Plan
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.plan import Plan
-    from kbench.execute.prepare import Resolvable, RunOptions
+    from kbench.execute.prepare import RunOptions
 
 PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
 """What to name instead of a folder that is no problem."""
@@ -183,7 +184,7 @@ def _measure_script(
     return max([failed, *(result.exit_status for result in done.results)]) if done.results else ExitStatus.NOTHING
 
 
-def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
+def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
     """Measure a config."""
     from kbench.execute.environment_record import command_line
     from kbench.execute.prepare import prepare
@@ -207,15 +208,14 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
 
 def _announce(plan: Plan, places: Sequence[str], options: RunOptions) -> None:
     """Say what is measured and where."""
-    sweep = plan.sweep
-    if sweep.path.parent == builtin.folder():
-        terminal.note(f"the built-in config {sweep.path.stem}: {sweep.path}")
+    if plan.path.parent == builtin.folder():
+        terminal.note(f"the built-in config {plan.path.stem}: {plan.path}")
     side_by_side = f": {list_words(places)}" if places != ("",) else ""
-    terminal.note(f"{sweep.operator} on {plan.catalog.device.name}{side_by_side}")
-    if options.scheduler and sweep.profile_automatic:
-        applies = sweep.profile_note("the first worker of the cluster has no accelerator")
+    terminal.note(f"{plan.operator} on {plan.catalog.device.name}{side_by_side}")
+    if options.scheduler and plan.profile_automatic:
+        applies = plan.profile_note("the first worker of the cluster has no accelerator")
         terminal.note(f"{applies}; choose another with --profile")
-    elif sweep.profile_automatic:
-        terminal.note(sweep.profile_note())
+    elif plan.profile_automatic:
+        terminal.note(plan.profile_note())
     if plan.interpreted:
         terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")

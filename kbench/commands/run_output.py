@@ -12,7 +12,7 @@ from kbench.text.numbers import duration
 from kbench.text.words import list_words, plural
 
 if TYPE_CHECKING:
-    from kbench.execute.plan import Plan
+    from kbench.config.plan import Plan
     from kbench.execute.run import RunResult
     from kbench.results.case import Case
 
@@ -28,42 +28,42 @@ ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
-    from kbench.execute.plan import needed_bytes
+    from kbench.config.plan import needed_bytes
 
-    sweep, several = plan.sweep, places != ("",)
-    cases = sweep.cases[:CASES_LISTED]
-    columns = {name: [str(case.axes[name]) for case in cases] for name in sweep.axes}
+    several = places != ("",)
+    cases = plan.cases[:CASES_LISTED]
+    columns = {name: [str(case.axes[name]) for case in cases] for name in plan.info.columns}
     columns["dtype"] = [case.dtype for case in cases]
-    if sweep.models:
-        columns["model"] = [sweep.models.get(case, "").replace(";", ", ") for case in cases]
-    if sweep.weights:
-        columns["weight"] = [f"{sweep.weights[case]:g}" for case in cases]
-    if sweep.info.inputs:  # a script declares no tensors
-        columns["MB per call"] = [_mb(sweep.info.tensor_bytes(case)) for case in cases]
-        columns["MB needed"] = [_mb(needed_bytes(sweep.info, case)) for case in cases]
+    if plan.models:
+        columns["model"] = [plan.models.get(case, "").replace(";", ", ") for case in cases]
+    if plan.weights:
+        columns["weight"] = [f"{plan.weights[case]:g}" for case in cases]
+    if plan.info.inputs:  # a script declares no tensors
+        columns["MB per call"] = [_mb(plan.info.tensor_bytes(case)) for case in cases]
+        columns["MB needed"] = [_mb(needed_bytes(plan.info, case)) for case in cases]
     if several:
         columns["expected on"] = [places[number % len(places)] for number in range(len(cases))]
     rows = list(zip(*columns.values(), strict=True))
     terminal.print_table(list(columns), rows)
-    if (more := len(sweep.cases) - CASES_LISTED) > 0:
+    if (more := len(plan.cases) - CASES_LISTED) > 0:
         print(f"... and {plural(more, 'more case')}")
     print()
     if large := plan.too_large():
         has, labels = (plan.catalog.memory_bytes or 0) / 1e9, list_words([case.label for case in large], 3)
-        need = f"{_those(large, len(sweep.cases))} more memory than the device has ({has:.1f} GB)"
+        need = f"{_those(large, len(plan.cases))} more memory than the device has ({has:.1f} GB)"
         terminal.print_paragraph(f"{need}, and will probably be oom: {labels}")
         print()
-    for configuration in sweep.configurations:
+    for configuration in plan.configurations:
         reason = plan.unavailable.get(configuration.name)
-        suffix = " (baseline)" if configuration.name == sweep.baseline else ""
+        suffix = " (baseline)" if configuration.name == plan.baseline else ""
         will = f"will be {ONLY_CHECKED}" if configuration.name in plan.interpreted else "will run"
         print(f"{configuration.name}{suffix}: {f'cannot run: {reason}' if reason else will}")
-    measure = sweep.measure
+    measure = plan.measure
     expected = duration(plan.estimate_s(len(places), spread=spread))
     further = "" if measure.precision is None else "or more "
     providers = {configuration.provider for configuration in plan.runnable}
     counts = (
-        (len(sweep.cases), "case"),
+        (len(plan.cases), "case"),
         (len(plan.runnable), "provider" if len(providers) == len(plan.runnable) else "configuration"),
         (measure.rounds, f"{further}round"),
         (measure.sessions, "session"),
@@ -86,13 +86,13 @@ def print_results(result: RunResult) -> None:
     from kbench import summary
     from kbench.analysis import analyse
 
-    rows, sweep = result.rows, result.plan.sweep if result.plan else None
-    analysis = analyse(rows, sweep.baseline if sweep else result.baseline)
+    rows, plan = result.rows, result.plan
+    analysis = analyse(rows, plan.baseline if plan else result.baseline)
     summary.print_summary(analysis, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(result.csv))}")
-    if result.plan and result.interrupted:
-        print(f"Interrupted after {result.plan.progress(summary.cases_of(rows))}.")
-    if sweep and sweep.measure.precision is not None:
-        terminal.print_paragraph(summary.precision_reached(rows, sweep.measure.precision))
+    if plan and result.interrupted:
+        print(f"Interrupted after {plan.progress(summary.cases_of(rows))}.")
+    if plan and plan.measure.precision is not None:
+        terminal.print_paragraph(summary.precision_reached(rows, plan.measure.precision))
     print(f"{summary.counts(rows) or 'no rows'}: {result.csv}")
     if result.moved:
         first, *further = result.moved

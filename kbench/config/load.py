@@ -2,13 +2,14 @@
 
 `load_config` reads the file and checks its structure. `Config.resolve` applies the profile and the command line to it, looks up
 its names in the catalog that a worker reports, and writes it out as cases and configurations. Each step reports all the
-errors that it finds, with their locations. Nothing is evaluated as code.
+errors that it finds, with their locations. Nothing is evaluated as code. The catalog also has the content of the config of a
+problem, which only a worker can read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import yaml
 from kbench.config import builtin
 from kbench.config.document import WEIGHT, Node, from_mapping, parse, read_shapes, read_text
 from kbench.config.models import without_sizes_of_models
-from kbench.config.resolve import Resolver, Sweep
+from kbench.config.plan import Plan
+from kbench.config.resolve import Resolver
 from kbench.config.schema import Overlay, check
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, Measure, OperatorInfo
@@ -31,13 +33,14 @@ class Config:
 
     path         the file, as the user named it
     text         its source
-    document     its content
+    document     its content; empty for a problem
     places       where each plug-in file is named: in the config or on the command line
     cli_plugins  plug-in files of the command line; their providers are measured even if the config does not list them
     profile      name of the profile to apply; None for the automatic one
     changes      what each `--set` lays over the document
     only         arguments of `--only`
     shapes       the sizes to measure instead of those of the sweep: a list of mappings
+    source       the absolute path of a problem; "" for a config file
     """
 
     path: Path
@@ -49,6 +52,7 @@ class Config:
     changes: tuple[Node, ...]
     only: tuple[str, ...]
     shapes: Node | None = None
+    source: str = ""
 
     @property
     def operator(self) -> str:
@@ -56,24 +60,21 @@ class Config:
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """Absolute paths of the plug-in files."""
+        """Absolute paths of the plug-in files, or of further solutions of a problem."""
         return tuple(self.places)
-
-    @property
-    def source(self) -> str:
-        """A config file needs no other source."""
-        return ""
 
     @property
     def chooses_cases(self) -> bool:
         """Whether the command line chooses what to measure, and not only how."""
         return self.profile is not None or any("sweep" in change.entries for change in self.changes)
 
-    def resolve(self, catalog: Catalog) -> Sweep:
+    def resolve(self, catalog: Catalog) -> Plan:
         """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
 
         A plug-in that the user names has to import. That of an installed package may fail: the run may not need it.
         """
+        if self.source and not self.document.entries:
+            return self._of_problem(catalog).resolve(catalog)
         if named := [(place, error) for error in catalog.plugin_errors if (place := self._place(error.plugin))]:
             raise ConfigError(
                 [ConfigIssue(place, f"the plug-in failed: {error.where}: {error.message}") for place, error in named]
@@ -106,20 +107,32 @@ class Config:
             )
         if resolver.issues:
             raise ConfigError(resolver.issues)
-        return Sweep(
+        return Plan(
             path=self.path,
             text=self.text,
+            catalog=catalog,
             operator=self.operator,
             cases=tuple(resolver.cases),
             configurations=configurations,
             baseline=baseline if any(configuration.name == baseline for configuration in configurations) else None,
             measure=measure,
-            info=info,
             profile=profile,
             profile_automatic=automatic,
             models=resolver.models,
             weights=resolver.weights,
+            source=self.source,
         )
+
+    def _of_problem(self, catalog: Catalog) -> Config:
+        """The config with the content that the worker has found out. Raises ConfigError with the reason why the problem cannot
+        be used."""
+        if faults := [error for error in catalog.plugin_errors if error.plugin == self.source]:
+            raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.message) for fault in faults])
+        assert catalog.sweep
+        operator, points = catalog.sweep.operator, list(map(dict, catalog.sweep.points))
+        content = {"operator": operator, "sweep": points, "providers": list(catalog.providers(operator))}
+        path, text, document = _written_out(content)
+        return replace(self, path=path, text=text, document=document)
 
     def _merged(self, profile: Node | None, info: OperatorInfo) -> Node:
         """The document with the profile and the changes of the command line."""
@@ -173,9 +186,7 @@ def load_config(
     sessions  how many fresh processes measure all cases, instead of `sessions` in `measure`
     """
     if isinstance(source, Mapping):
-        document = from_mapping(source, "config")
-        path = Path(Path(f"{document.plain.get('operator', 'config')}.yaml").name)
-        text = yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True)
+        path, text, document = _written_out(source)
     else:
         path = builtin.find_config(Path(source))
         text = read_text(path)
@@ -203,6 +214,31 @@ def load_config(
         places.setdefault(str(file.resolve()), where)
     cli_plugins = tuple(str(Path(plugin).resolve()) for plugin in plugins)
     return Config(path, text, document, places, cli_plugins, profile, tuple(changes), tuple(only), points)
+
+
+def problem_config(
+    path: Path,
+    *,
+    sets: Sequence[str] = (),
+    only: Sequence[str] = (),
+    solutions: Sequence[str] = (),
+    sessions: int | None = None,
+) -> Config:
+    """The config of a problem of another benchmark, with further solutions. Raises ConfigError."""
+    changes, issues = _changes(sets, sessions)
+    places = {str(Path(solution).resolve()): SourceLocation(f"--plugin {solution}") for solution in solutions}
+    if issues:
+        raise ConfigError(issues)
+    where = SourceLocation(str(path))
+    nothing = Node({}, where, where)
+    return Config(path, "", nothing, places, (), None, tuple(changes), tuple(only), source=str(path.absolute()))
+
+
+def _written_out(content: Mapping[str, Any]) -> tuple[Path, str, Node]:
+    """The path, the text and the document of a config that is no file."""
+    document = from_mapping(content, "config")
+    path = Path(Path(f"{document.plain.get('operator', 'config')}.yaml").name)
+    return path, yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True), document
 
 
 def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kbench.config.document import WEIGHT, Node
@@ -25,52 +23,9 @@ MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """A config with every name looked up and every range written out.
-
-    path               the config file, as the user named it
-    text               its source
-    operator           name of the operator
-    cases              in the order of the file, each once
-    configurations     in the order of the file
-    baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
-    measure            how to measure
-    info               the operator, as the catalog describes it
-    profile            name of the profile in effect
-    profile_automatic  whether the profile applies only because there is no accelerator
-    models             by case, the names of the models that have this case, between semicolons
-    weights            by case, how often the case occurs, if the config was run with `--shapes`
-    source             the script or problem that the worker made the config of; "" for a config file
-    """
-
-    path: Path
-    text: str
-    operator: str
-    cases: tuple[Case, ...]
-    configurations: tuple[Configuration, ...]
-    baseline: str | None
-    measure: Measure
-    info: OperatorInfo
-    profile: str | None
-    profile_automatic: bool
-    models: Mapping[Case, str] = field(default_factory=dict)
-    weights: Mapping[Case, float] = field(default_factory=dict)
-    source: str = ""
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The names of the axis columns: the operator's axes, then its scalars, its choices and `mode`."""
-        return self.info.columns
-
-    def profile_note(self, where: str = "no accelerator here") -> str:
-        """That a profile applies which the user did not choose, and why: `where` has no accelerator. Empty if none does."""
-        return f"{where}: profile {self.profile} of {self.path.name} applies" if self.profile_automatic else ""
-
-
 class Resolver:
     """Resolves the parts of a config against one operator. It collects in `issues` what is wrong with them, and the cases with
-    their models and weights as in `Sweep`.
+    their models and weights as in `Plan`.
 
     `failures` describes the plug-ins that could not be imported: an unknown provider may belong to one.
     """

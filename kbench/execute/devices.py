@@ -1,5 +1,4 @@
-"""Measures a plan on devices of this host: on the current one, or on several, with a worker process for each. A free device
-takes the next case.
+"""Measures a plan on several devices of this host, with a worker process for each. A free device takes the next case.
 
 All providers of a case are measured on one device, so that they stay comparable. So are all sessions of a case, unless
 the user asks to spread them. A lost device gets no more cases, and `--resume` measures those that it leaves.
@@ -11,43 +10,12 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Task
+from kbench.protocol import CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
-
-
-class Local:
-    """Measures tasks in their order: all cases of a session, then those of the next. Its worker begins to start at once. Raises
-    WorkerLost."""
-
-    scope = "device"
-    places = ("",)
-
-    def __init__(self, request: CatalogRequest, note: Callable[[str], None]) -> None:
-        self._supervisor = WorkerSupervisor(request, note)
-        self._supervisor.begin()
-
-    @cached_property
-    def catalog(self) -> Catalog:
-        return self._supervisor.start()
-
-    @property
-    def devices(self) -> list[DeviceInfo]:
-        return [self.catalog.device]
-
-    def try_operator(self, task: Task) -> None:
-        self._supervisor.try_operator(task)
-
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
-        for task in tasks:
-            yield self._supervisor.measure(task, listener)
-
-    def stop(self) -> None:
-        self._supervisor.stop()
 
 
 class Devices:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.clocks import LockedClock
-from kbench.execute.plan import Plan
-from kbench.protocol import Catalog
+from kbench.config.plan import Plan
 from kbench.results.environment import Environment, Git, Machine
 from kbench.results.stamps import digest, now
 from kbench.version import __version__
@@ -59,27 +58,26 @@ def env_id(machine: Machine) -> str:
     return digest(kind | {"variables": variables})
 
 
-def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[LockedClock] = ()) -> Environment:
+def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock] = ()) -> Environment:
     """The content of a new environment file. For `scope` see Executor."""
-    sweep = plan.sweep
-    source = {"source": sweep.source} if sweep.source else {}
+    catalog, source = plan.catalog, {"source": plan.source} if plan.source else {}
     run = {
         "scope": scope,
         "locked_clocks": {clock.uuid: {"sm_mhz": clock.sm_mhz, "memory_mhz": clock.memory_mhz} for clock in locked},
-        "config": {"path": str(sweep.path), "sha": digest(sweep.text), "text": sweep.text, **source},
-        "profile": sweep.profile,
-        "baseline": sweep.baseline,
-        "measure": sweep.measure.model_dump(),
-        "places": _places(plan, catalog),
+        "config": {"path": str(plan.path), "sha": digest(plan.text), "text": plan.text, **source},
+        "profile": plan.profile,
+        "baseline": plan.baseline,
+        "measure": plan.measure.model_dump(),
+        "places": _places(plan),
         "plugin_errors": [vars(error) for error in catalog.plugin_errors],
     }
-    return describe_command(catalog.machine, sweep.path.parent, **run)
+    return describe_command(catalog.machine, plan.path.parent, **run)
 
 
-def _places(plan: Plan, catalog: Catalog) -> dict[str, str]:
+def _places(plan: Plan) -> dict[str, str]:
     """Where each provider is defined, `kernels/mine.py:12`, if it is below the working directory."""
-    providers = catalog.providers(plan.sweep.operator)
-    names = dict.fromkeys(configuration.provider for configuration in plan.sweep.configurations)
+    providers = plan.info.providers
+    names = dict.fromkeys(configuration.provider for configuration in plan.configurations)
     return {name: providers[name].place for name in names if name in providers and providers[name].place}
 
 

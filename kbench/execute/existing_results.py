@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from kbench.config.plan import Plan
 from kbench.errors import ResultsError
-from kbench.execute.plan import Plan
 from kbench.protocol import Task
 from kbench.results.case import Case
 from kbench.results.environment import Environment, environment_path, read_environment
@@ -75,13 +75,13 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
     results, machine = read_results(path), plan.catalog.machine
-    if odd_columns := sorted({*results.header} ^ {*csv_header(plan.sweep.axes)}):
+    if odd_columns := sorted({*results.header} ^ {*csv_header(plan.info.columns)}):
         message = f"it has other columns than this run writes ({list_words(odd_columns, 4)})"
         raise ResultsError(f"{path}:1: {message}; move the file away to start anew")
-    sessions = recorded = plan.sweep.measure.sessions
+    sessions = recorded = plan.measure.sessions
     environment = _recorded_environment(path) if results.rows else None
     if environment:
-        run = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
+        run = {"scope": scope, "baseline": plan.baseline, "measure": plan.measure.model_dump()}
         now = Environment.model_validate(machine.entries() | run)
         if differences := _differences(_decisive(environment), _decisive(now)):
             raise refusal_error(path, differences)
@@ -95,12 +95,12 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
         whole = plan.with_sessions(recorded + sessions)
     keeps = [(row.session, row.case) in finished for row in results.rows]
     rows = list(results.only(keeps).rows)
-    code = plan.catalog.providers(plan.sweep.operator)
+    code = plan.catalog.providers(plan.operator)
     for row in rows:
         if row.role is Role.PROVIDER and row.source_hash not in ("", code[row.provider].source_hash):
             raise refusal_error(path, [f"the code of {row.configuration_name} has changed"])
         name = f"the weight of {row.case.label}"
-        if differences := _differences({name: row.weight}, {name: plan.sweep.weights.get(row.case)}):
+        if differences := _differences({name: row.weight}, {name: plan.weights.get(row.case)}):
             raise refusal_error(path, differences)
     remaining = tuple(task for task in whole.tasks if (task.session, task.case) not in finished)
     notes = [f"{path}: {whole.progress(len(finished))} are in the file"]

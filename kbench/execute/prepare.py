@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from kbench.config.load import Config
-from kbench.config.resolve import Sweep
+from kbench.config.plan import Plan, find_smallest
 from kbench.contract.provider import missing
 from kbench.errors import ExecutionError, UsageError
-from kbench.execute.devices import Devices, Local
+from kbench.execute.devices import Devices
 from kbench.execute.executor import Executor
 from kbench.execute.existing_results import ResumeMode
-from kbench.execute.plan import Plan, find_smallest, make_plan
-from kbench.protocol import Catalog, CatalogRequest, Task
+from kbench.execute.supervisor import WorkerSupervisor
+from kbench.protocol import CatalogRequest, Task
 
 TRIALS_S = 3.0
 """After this many seconds no other case is tried: the reference of some operators takes long on any case."""
@@ -62,21 +61,9 @@ class RunOptions:
             raise UsageError("--lock-clocks locks devices of this host; it cannot be combined with --scheduler")
 
 
-class Resolvable(Protocol):
-    """What can be measured: a config file, or the config of a folder."""
-
-    @property
-    def plugins(self) -> tuple[str, ...]: ...
-
-    @property
-    def source(self) -> str: ...
-
-    def resolve(self, catalog: Catalog) -> Sweep: ...
-
-
 @contextmanager
 def prepare(
-    config: Resolvable,
+    config: Config,
     options: RunOptions,
     note: Callable[[str], None],
     executor: Executor | None = None,
@@ -89,22 +76,22 @@ def prepare(
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     executor = executor or _start_executor(config, options, note)
     try:
-        plan = make_plan(config.resolve(executor.catalog), executor.catalog)
+        plan = config.resolve(executor.catalog)
         for failure in executor.catalog.plugin_errors:  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if plan.tasks and plan.runnable and not tried:
-            try_operator(executor.try_operator, plan.tasks, plan.sweep)
+            try_operator(executor.try_operator, plan)
         yield executor, plan
     finally:
         executor.stop()
 
 
-def _start_executor(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Executor:
+def _start_executor(config: Config, options: RunOptions, note: Callable[[str], None]) -> Executor:
     if options.scheduler is not None:
         if not _ADDRESS.fullmatch(options.scheduler):
             example = "tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
             raise UsageError(f"--scheduler {options.scheduler}: expected {example}")
-        if not isinstance(config, Config):
+        if config.source:
             raise UsageError("--scheduler measures config files only; measure a folder on this host")
         try:
             from kbench.execute.cluster import Cluster
@@ -114,14 +101,14 @@ def _start_executor(config: Resolvable, options: RunOptions, note: Callable[[str
     request = CatalogRequest(config.plugins, config.source)
     if options.devices is not None:
         return Devices(request, note, options.devices, spread=options.spread)
-    return Local(request, note)
+    return WorkerSupervisor(request, note)
 
 
-def try_operator(try_task: Callable[[Task], None], tasks: Sequence[Task], sweep: Sweep) -> None:
+def try_operator(try_task: Callable[[Task], None], plan: Plan) -> None:
     """Call `try_task`, which tries the operator on a case, for the smallest case of every kind: a fault may lie in one of them.
     Raises ConfigError."""
-    start, by_case = time.monotonic(), {task.case: task for task in tasks}
-    for case in find_smallest(sweep):
+    start, by_case = time.monotonic(), {task.case: task for task in plan.tasks}
+    for case in find_smallest(plan):
         try_task(by_case[case])
         if time.monotonic() - start > TRIALS_S:
             return

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from kbench import interrupts
 from kbench.clocks import LockedClock, locked_clocks, note_moved
-from kbench.config.resolve import Sweep
+from kbench.config.plan import Plan
 from kbench.errors import ExitStatus, ResultsError
 from kbench.execute import progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import StartingPoint, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
-from kbench.execute.plan import Plan
 from kbench.execute.prepare import RunOptions
 from kbench.execute.writer import KernelsWriter, Writer, check_writable
 from kbench.results.row import Row
@@ -60,7 +59,7 @@ def execute(
     when results cannot be written or continued, Busy when another run uses a device and `options.wait` is off,
     UsageError when clocks cannot be locked, and ExecutionError when no device is left to measure on.
     """
-    path = options.out / f"{options.name or plan.sweep.path.stem}.csv"
+    path = options.out / f"{options.name or plan.path.stem}.csv"
     check_writable(path)
     if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")
@@ -89,14 +88,14 @@ def _measure(
 ) -> RunResult:
     """Measure the tasks that `start` leaves. The caller holds the locks and has `locked` the clocks."""
     path, plan, earlier = start.path, start.plan, start.rows or []
-    entries = describe_run(plan, executor.catalog, executor.scope, locked)
+    entries = describe_run(plan, executor.scope, locked)
     if before := start.environment:
         if (were := bool(before.locked_clocks)) != bool(locked):
             now, then = ("locked", "not locked") if not were else ("not locked", "locked")
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
-        entries = continue_run(before, entries, plan.sweep.measure.sessions)
+        entries = continue_run(before, entries, plan.measure.sessions)
     outcome = RunResult(path, plan, rows=list(earlier))
-    writer = Writer(path, plan.sweep.axes, earlier)
+    writer = Writer(path, plan.info.columns, earlier)
     if not start.remaining:
         if start.cut:
             writer.cut()
@@ -115,7 +114,7 @@ def _measure(
             try:
                 for finished in executor.run(start.remaining, measured_on, display):
                     start.agree(finished.rows)
-                    rows = _completed(finished, record.add_machine(finished.machine), plan.sweep)
+                    rows = _completed(finished, record.add_machine(finished.machine), plan)
                     kernels.write(finished.calls, finished.device.name)
                     writer.write(rows)
                     outcome.rows += rows
@@ -131,15 +130,15 @@ def _measure(
     return outcome
 
 
-def _completed(finished: Finished, env_id: str, sweep: Sweep) -> list[Row]:
+def _completed(finished: Finished, env_id: str, plan: Plan) -> list[Row]:
     """Copies of the rows with what a worker does not know: the models and the weight of the case, the machine, and the device
     of a lost worker's rows."""
     device = finished.device
     return [
         replace(
             row,
-            model=sweep.models.get(row.case, ""),
-            weight=sweep.weights.get(row.case),
+            model=plan.models.get(row.case, ""),
+            weight=plan.weights.get(row.case),
             env_id=env_id,
             device=row.device or device.name,
             device_index=device.index,

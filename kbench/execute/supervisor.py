@@ -1,4 +1,5 @@
-"""A worker process that is restarted when it dies: it measures one task at a time, whatever happens to the process.
+"""A worker process that is restarted when it dies: it measures one task at a time, whatever happens to the process. By itself,
+it is the executor for one device.
 
 The provider that ran when the worker died gets the row, and the others are measured in a new worker. After two deaths in a row
 a configuration is not tried again.
@@ -8,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
+from kbench.config.plan import requirements
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.plan import requirements
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
     COMPUTE,
@@ -36,6 +38,7 @@ from kbench.protocol import (
     Task,
     TrialRequest,
 )
+from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 
@@ -56,6 +59,9 @@ class WorkerSupervisor:
     `place` names the device in messages, and `note` receives the workers' notes. With `candidates`, configurations are
     checked in the worker of that supervisor. This one's worker knows none of them: it draws inputs, and judges outputs.
     """
+
+    scope = "device"
+    places = ("",)
 
     def __init__(
         self,
@@ -82,6 +88,20 @@ class WorkerSupervisor:
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """That of the first worker. Raises WorkerFailed."""
+        return self.start()
+
+    @property
+    def devices(self) -> list[DeviceInfo]:
+        return [self.catalog.device]
+
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+        """Measure tasks in their order. Raises DeviceGone."""
+        for task in tasks:
+            yield self.measure(task, listener)
 
     def begin(self) -> Worker:
         """Begin to start the worker, unless there is one. Raises WorkerFailed."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from kbench.config.plan import Plan, find_extremes
 from kbench.errors import ConfigError
 from kbench.execute import progress
 from kbench.execute.executor import Listener
-from kbench.execute.plan import Plan, find_extremes
 from kbench.execute.prepare import try_operator
 from kbench.execute.worker import WorkerFailed
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
@@ -106,17 +106,16 @@ def check_in_cases(
     workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, note: Callable[[str], None]
 ) -> Checks:
     """Check providers in the smallest and the largest cases of the config, and in random shapes, until each has failed."""
-    sweep = plan.sweep
-    judged = tuple(configuration for configuration in sweep.configurations if configuration.name in names)
+    judged = tuple(configuration for configuration in plan.configurations if configuration.name in names)
     like = replace(plan.tasks[0], configurations=judged)
-    first = [replace(like, case=case) for case in find_extremes(sweep)]
-    try_operator(workers.try_operator, first, sweep)
+    first = [replace(like, case=case) for case in find_extremes(plan)]
+    try_operator(workers.try_operator, plan)
     shapes, beyond = _random_tasks(plan, like, count)
     drawn = [*shapes, *beyond]
     note(f"checking {plural(len(first), 'case')} of the config and {plural(len(drawn), 'random shape')}")
 
     def check(task: Task, display: Listener) -> Iterator[Row]:
-        for row in workers.check(task, display, sweep.info, without_edges=task in beyond):
+        for row in workers.check(task, display, plan.info, without_edges=task in beyond):
             if task in beyond and row.status is Status.OOM:
                 display.note(f"{task.case.label}: left out {row.configuration_name}: {row.reason}")
             else:
@@ -133,11 +132,11 @@ def check_in_cases(
 
 def _random_tasks(plan: Plan, like: Task, count: int) -> tuple[list[Task], list[Task]]:
     """Tasks with up to `count` random shapes and, if there are any and memory allows, one beyond 2^31 elements."""
-    sweep, seed = plan.sweep, plan.sweep.measure.seed
+    seed = plan.measure.seed
     accelerated = plan.catalog.device.type != "cpu"
-    shapes = draw_shapes(sweep.info, sweep.cases, count, seed=seed, accelerated=accelerated)
+    shapes = draw_shapes(plan.info, plan.cases, count, seed=seed, accelerated=accelerated)
     memory_bytes = plan.catalog.memory_bytes if accelerated and count else None
-    beyond = draw_beyond_int32(sweep.info, sweep.cases, memory_bytes, seed=seed)
+    beyond = draw_beyond_int32(plan.info, plan.cases, memory_bytes, seed=seed)
     hasty = like.settings.model_copy(update={"timeout_s": min(like.settings.timeout_s, BEYOND_S)})
     last = [replace(like, case=beyond, settings=hasty)] if beyond else []
     return [replace(like, case=case) for case in shapes], last

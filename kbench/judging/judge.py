@@ -19,13 +19,12 @@ from pathlib import Path
 from kbench import interrupts
 from kbench.analysis import analyse
 from kbench.config.load import Config
-from kbench.config.resolve import Sweep
+from kbench.config.plan import Plan, spread_cases
 from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.devices import Local
-from kbench.execute.plan import Plan, make_plan, spread_cases
 from kbench.execute.prepare import RunOptions, prepare
-from kbench.execute.run import execute
+from kbench.execute.run import RunResult, execute
+from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, JudgedProvider, exit_status, judge_provider
 from kbench.judging.checks import Checks, check_in_cases
 from kbench.judging.claims import held_against_clock
@@ -33,9 +32,10 @@ from kbench.judging.ledger import Timing, contend
 from kbench.judging.speeds import against, gaps, profile_of
 from kbench.judging.two_workers import TwoWorkers
 from kbench.protocol import Catalog, ClockReading
+from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.sources.source_config import SourceConfig, load_source_or_config
+from kbench.sources.source_config import load_source_or_config
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -75,35 +75,38 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     ):
         with interrupts.once():
             catalog = workers.start()
-            plan = make_plan(config.resolve(catalog), catalog)
-            sweep = plan.sweep
-            entrants = _entrants(sweep, catalog, file, options)
-            note(f"{sweep.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
-            if applies := sweep.profile_note():
+            plan = config.resolve(catalog)
+            entrants = _entrants(plan, file, options)
+            note(f"{plan.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
+            if applies := plan.profile_note():
                 note(applies)
-            workers.settle(sweep.operator)
+            workers.settle(plan.operator)
             if workers.apart and entrants.baselines and not options.ledger:
                 workers.begin_timing()
             checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note)
         judged = partial(
             judge_provider,
-            reproduce=partial(command_again, options.against, [file], sweep.measure.seed),
-            config_cases=set(sweep.cases),
+            reproduce=partial(command_again, options.against, [file], plan.measure.seed),
+            config_cases=set(plan.cases),
             min_speedup=0.0 if entrants.champion and options.min_speedup is None else options.min_speedup,
             left_out_cases=checks.left_out_cases,
         )
         correct = [name for name in entrants.judged if judged(name, checks.of(name)).correct]
         if not workers.apart:
             workers.stop()  # the device may take only one process
-        timed = TimedConfig(config, list(dict.fromkeys([*entrants.compared, *correct])))
-        timing = Timing()
+        only = (",".join(dict.fromkeys([*entrants.compared, *correct])),)
+        timed, timing = replace(config, only=only), Timing()
+        cases = plan.cases if config.chooses_cases else spread_cases(plan, CASES)
         if correct and entrants.champion and options.ledger:
-            fresh = replace(timed, config=_load(file, options, secrets.randbelow(SEEDS)))
-            timing = contend([timed, fresh], correct[0], entrants.champion, options.ledger, note)
+            fresh = replace(_load(file, options, secrets.randbelow(SEEDS)), only=only)
+            runs = [partial(_time, timed, cases, note), partial(_time, fresh, cases, note)]
+            timing = contend(runs, correct[0], entrants.champion, options.ledger, note)
         elif correct and entrants.baselines:
-            timing = _time(timed, options.out or Path(scratch), note, workers.timing)
+            note(f"timing {plural(len(cases), 'case')} of the config")
+            result = _time(timed, cases, note, RunOptions(options.out or Path(scratch)), workers.timing)
+            timing = Timing(result.rows, result.csv, interrupted=result.interrupted)
         if timing.rows and not timing.interrupted and workers.apart:
-            timing = replace(timing, rows=_held(workers, plan, timed.resolve(catalog), timing.rows, correct, note))
+            timing = replace(timing, rows=_held(workers, timed.resolve(catalog), timing.rows, correct, note))
         return _answer(file, plan, entrants, checks, timing, judged)
 
 
@@ -111,11 +114,10 @@ def _answer(
     file: Path, plan: Plan, entrants: Entrants, checks: Checks, timing: Timing, judged: Callable[..., JudgedProvider]
 ) -> JudgeAnswer:
     """What follows from the checks and the times. `judged` is the verdict on a provider, from its rows."""
-    sweep = plan.sweep
-    analysis = analyse(timing.rows, sweep.baseline)
+    analysis = analyse(timing.rows, plan.baseline)
     providers = []
     for name in entrants.judged:
-        speeds = [speed for other in entrants.baselines if (speed := against(analysis, sweep.info, name, other))]
+        speeds = [speed for other in entrants.baselines if (speed := against(analysis, plan.info, name, other))]
         lacking = [gaps(analysis, name, other, named=entrants.baselines_named) for other in entrants.baselines]
         verdict = judged(
             name,
@@ -130,29 +132,27 @@ def _answer(
     status = exit_status(providers, interrupted=interrupted)
     return JudgeAnswer(
         file=str(file),
-        operator=sweep.operator,
+        operator=plan.operator,
         device=plan.catalog.device.name,
-        seed=sweep.measure.seed,
+        seed=plan.measure.seed,
         passed=status is ExitStatus.OK,
         random_shapes=checks.random_shapes,
         cases=len({row.case for row in timing.rows}),
-        of_cases=len(sweep.cases),
+        of_cases=len(plan.cases),
         interrupted=interrupted,
-        noise=analysis.noise.sentence(f"the baseline {sweep.baseline}") if analysis.cases else "",
+        noise=analysis.noise.sentence(f"the baseline {plan.baseline}") if analysis.cases else "",
         providers=providers,
         exit_status=status,
     )
 
 
-def _load(file: Path, options: JudgeOptions, seed: int) -> Config | SourceConfig:
+def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
     """The config with this seed, unless `--set seed=` gives another one, and with the files of the candidate and the
     champion."""
     files = [file, *filter(None, [options.champion])]
     sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]  # a ledger adds sessions
     plugins = [str(path) for path in files]
     config = load_source_or_config(Path(options.against), sets=sets, profile=options.profile, plugins=plugins)
-    if isinstance(config, SourceConfig):
-        return config
     places = {str(path.resolve()): SourceLocation(str(path)) for path in files}  # the user wrote no --plugin
     return replace(config, places={**config.places, **places})
 
@@ -169,10 +169,10 @@ class Entrants:
     compared: Sequence[str]
 
 
-def _entrants(sweep: Sweep, catalog: Catalog, file: Path, options: JudgeOptions) -> Entrants:
+def _entrants(plan: Plan, file: Path, options: JudgeOptions) -> Entrants:
     """Raises UsageError unless there are one champion and one candidate, if the options name a champion."""
-    judged = _judged_names(sweep, file, catalog, options.providers)
-    champions = _judged_names(sweep, options.champion, catalog, ()) if options.champion else []
+    judged = _judged_names(plan, file, options.providers)
+    champions = _judged_names(plan, options.champion, ()) if options.champion else []
     if len(champions) > 1:
         raise UsageError(
             f"--champion {options.champion}: registers {list_words(champions)}; a champion is one provider"
@@ -180,9 +180,9 @@ def _entrants(sweep: Sweep, catalog: Catalog, file: Path, options: JudgeOptions)
     if champions and len(judged) > 1:
         raise UsageError(f"--champion needs one candidate, not {list_words(judged)}; name one with --provider")
     requested = [*champions, *options.baselines]
-    baselines = _baselines(sweep, file, catalog, requested)
+    baselines = _baselines(plan, file, requested)
     champion = next(iter(champions), None)
-    compared = [sweep.baseline, *baselines] if champion and sweep.baseline else baselines
+    compared = [plan.baseline, *baselines] if champion and plan.baseline else baselines
     return Entrants(judged, champion, baselines, bool(requested), compared)
 
 
@@ -195,13 +195,13 @@ def command_again(config: str, plugins: Sequence[str | Path], seed: int, row: Ro
     return shlex.join(["kbench", "check" if row.edge else "run", config, *words])
 
 
-def _baselines(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequence[str]) -> list[str]:
+def _baselines(plan: Plan, file: Path, requested: Sequence[str]) -> list[str]:
     """The configurations to compare with, by name. Raises UsageError for one that is unknown, or that the file registers."""
-    registered = _registered(sweep.operator, file, catalog)
-    providers = {entry.name: entry.provider for entry in sweep.configurations if entry.provider not in registered}
+    registered = _registered(plan.operator, file, plan.catalog)
+    providers = {entry.name: entry.provider for entry in plan.configurations if entry.provider not in registered}
     if not requested:
         return list(providers)
-    choices = [*providers.values(), *providers, *catalog.providers(sweep.operator)]
+    choices = [*providers.values(), *providers, *plan.info.providers]
     choices = [choice for choice in dict.fromkeys(choices) if choice not in registered]
     baselines = []
     for name in requested:
@@ -221,73 +221,49 @@ def _registered(operator: str, file: Path, catalog: Catalog) -> list[str]:
     return [name for name, info in catalog.providers(operator).items() if info.plugin == plugin]
 
 
-def _judged_names(sweep: Sweep, file: Path, catalog: Catalog, requested: Sequence[str]) -> list[str]:
+def _judged_names(plan: Plan, file: Path, requested: Sequence[str]) -> list[str]:
     """The names of the configurations to judge. Raises UsageError if there is none."""
-    registered = _registered(sweep.operator, file, catalog)
+    registered = _registered(plan.operator, file, plan.catalog)
     if not registered:
-        inputs = ", ".join(sweep.info.inputs)
-        scalars = "".join(f", {name}" for name in sweep.info.scalars)
+        inputs = ", ".join(plan.info.inputs)
+        scalars = "".join(f", {name}" for name in plan.info.scalars)
         signature = f"mine({inputs}{', *' + scalars if scalars else ''})"
-        other_operators = [name for name in catalog.operators if _registered(name, file, catalog)]
+        other_operators = [name for name in plan.catalog.operators if _registered(name, file, plan.catalog)]
         has = f", only of {', '.join(other_operators)}" if other_operators else ""
         raise UsageError(
-            f"{file} registers no provider of operator {sweep.operator}{has}; register one: write "
-            f'@kbench.operator("{sweep.operator}").provider("mine") above def {signature}'
+            f"{file} registers no provider of operator {plan.operator}{has}; register one: write "
+            f'@kbench.operator("{plan.operator}").provider("mine") above def {signature}'
         )
     if unknown := [name for name in requested if name not in registered]:
         raise UsageError(f"{file} registers no provider {unknown[0]!r}; it registers {', '.join(registered)}")
     return [
         configuration.name
-        for configuration in sweep.configurations
+        for configuration in plan.configurations
         if configuration.provider in (requested or registered)
     ]
 
 
-def _held(
-    workers: TwoWorkers, plan: Plan, timed: Sweep, rows: Sequence[Row], names: Sequence[str], note: Note
-) -> list[Row]:
+def _held(workers: TwoWorkers, timed: Plan, rows: Sequence[Row], names: Sequence[str], note: Note) -> list[Row]:
     """The rows, of which those of these candidates are `suspect` whose times another clock contradicts."""
     configurations = {configuration.name: configuration for configuration in timed.configurations}
 
     def read(row: Row, claimed_ms: float, here: bool) -> ClockReading:
-        task = replace(plan.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
+        task = replace(timed.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
         return workers.read_clock(task, claimed_ms, display, here=here)
 
     note("holding the times against the clock of another process")
     with progress.make_progress(()) as display:
-        return held_against_clock(rows, names, read, accelerated=plan.catalog.device.type != "cpu")
+        return held_against_clock(rows, names, read, accelerated=timed.catalog.device.type != "cpu")
 
 
-@dataclass(frozen=True)
-class TimedConfig:
-    """The configurations of a config that a judgement times, in its cases: all that the user chose, or some of them. Their
-    order is drawn anew each time: what comes first may get better memory."""
-
-    config: Config | SourceConfig
-    names: Sequence[str]
-
-    @property
-    def plugins(self) -> tuple[str, ...]:
-        return self.config.plugins
-
-    @property
-    def source(self) -> str:
-        return self.config.source
-
-    def resolve(self, catalog: Catalog) -> Sweep:
-        sweep = replace(self.config, only=(",".join(self.names),)).resolve(catalog)
-        configurations = random.SystemRandom().sample(sweep.configurations, len(sweep.configurations))
-        sweep = replace(sweep, configurations=tuple(configurations))
-        return sweep if self.config.chooses_cases else replace(sweep, cases=spread_cases(sweep, CASES))
-
-
-def _time(config: TimedConfig, out: Path, note: Note, worker: Local | None) -> Timing:
-    """Measure as `kbench run` does, in a worker that has begun to start if there is one."""
-    options = RunOptions(out)
+def _time(
+    config: Config, cases: tuple[Case, ...], note: Note, options: RunOptions, worker: WorkerSupervisor | None = None
+) -> RunResult:
+    """Measure these cases of a config as `kbench run` does, in a worker that has begun to start if there is one. The order of
+    the configurations is drawn anew each time: what comes first may get better memory."""
     with prepare(config, options, note, worker, tried=True) as (executor, plan):
-        note(f"timing {plural(len(plan.sweep.cases), 'case')} of the config")
-        result = execute(executor, plan, options, note)
-    return Timing(result.rows, result.csv, interrupted=result.interrupted)
+        configurations = random.SystemRandom().sample(plan.configurations, len(plan.configurations))
+        return execute(executor, replace(plan, configurations=tuple(configurations), cases=cases), options, note)
 
 
 def rows_of(rows: Sequence[Row], name: str) -> list[Row]:

@@ -16,13 +16,14 @@ from statistics import fmean
 from kbench.analysis import analyse
 from kbench.analysis.pairwise import uncertainty
 from kbench.execute.lock import hold, results_lock
-from kbench.execute.prepare import Resolvable, RunOptions, prepare
-from kbench.execute.run import execute
+from kbench.execute.prepare import RunOptions
+from kbench.execute.run import RunResult
 from kbench.judging.answer import DISTRUSTED, Contest
 from kbench.judging.promotion import SCREEN_SESSIONS, Decision, confirmed, evidence, level, screened
 from kbench.results.row import Row
 
 Note = Callable[[str], None]
+Run = Callable[[RunOptions], RunResult]
 
 NAME = re.compile(r"([0-9]{4,})-(screen|confirm)\.csv")
 
@@ -30,9 +31,9 @@ NAME = re.compile(r"([0-9]{4,})-(screen|confirm)\.csv")
 @dataclass
 class Stage:
     """A results file of the ledger, and the gains of its sessions: logarithms of the champion's time over the candidate's.
-    `of_rounds` is the half width of the interval of the last one, from its rounds."""
+    `of_rounds` is the half width of the interval of the last one, from its rounds. `run` measures a session."""
 
-    config: Resolvable
+    run: Run
     folder: Path
     name: str
     candidate: str
@@ -50,8 +51,7 @@ class Stage:
         """Add a session. Returns False if the candidate has failed or cannot be trusted in a case, or if no case has a time of
         both that counts. Raises KeyboardInterrupt after Ctrl-C."""
         options = RunOptions(self.folder, name=self.name, continuing="append" if self.rows else None)
-        with prepare(self.config, options, self.note, tried=True) as (executor, plan):
-            result = execute(executor, plan, options, self.note)
+        result = self.run(options)
         self.rows = result.rows
         if result.interrupted:
             raise KeyboardInterrupt
@@ -81,17 +81,17 @@ class Timing:
     contest: Contest | None = None
 
 
-def contend(configs: Sequence[Resolvable], candidate: str, champion: str, folder: Path, note: Note) -> Timing:
-    """Measure a candidate against the champion until one of them has won. The first config is that of the screen, the second,
-    with another seed, that of the confirmation. Raises what a run raises, and KeyboardInterrupt."""
+def contend(runs: Sequence[Run], candidate: str, champion: str, folder: Path, note: Note) -> Timing:
+    """Measure a candidate against the champion until one of them has won. The first run is that of the screen, the second, with
+    another seed, that of the confirmation. Raises what a run raises, and KeyboardInterrupt."""
     folder.mkdir(parents=True, exist_ok=True)
     with hold(results_lock(folder), str(folder), wait=True, note=note):
         matches = [match for path in folder.iterdir() if (match := NAME.fullmatch(path.name))]
         number = 1 + max((int(match[1]) for match in matches), default=0)
         alpha = level(1 + sum(match[2] == "confirm" for match in matches))
         screen, confirmation = (
-            Stage(config, folder, f"{number:04}-{stage}", candidate, champion, note)
-            for config, stage in zip(configs, ("screen", "confirm"), strict=True)
+            Stage(run, folder, f"{number:04}-{stage}", candidate, champion, note)
+            for run, stage in zip(runs, ("screen", "confirm"), strict=True)
         )
         decision = Decision.GO_ON
         while decision is Decision.GO_ON and len(screen.gains) < SCREEN_SESSIONS:

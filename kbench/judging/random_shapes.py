@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from kbench.config.plan import needed_bytes
 from kbench.contract.sizes import SizeError
-from kbench.execute.plan import needed_bytes
 from kbench.protocol import OperatorInfo
 from kbench.results.case import FORWARD, Case
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from kbench.errors import WorkerLost
-from kbench.execute.devices import Local
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import KILLED_LIMIT_S
@@ -40,7 +39,7 @@ class TwoWorkers:
         self._candidates = WorkerSupervisor(self._request, note)
         self._judge = WorkerSupervisor(self._trusted_request, note, candidates=self._candidates)
         self._judge_catalog: Catalog | None = None  # None: the device takes only one process
-        self.timing: Local | None = None
+        self.timing: WorkerSupervisor | None = None
         """A third worker, which will time. Nobody waits for it before."""
         self.apart = True
         """Whether the second worker judges. Otherwise the worker of the candidates does."""
@@ -64,7 +63,8 @@ class TwoWorkers:
 
     def begin_timing(self) -> None:
         """Begin to start the worker that will time, beside the checks."""
-        self.timing = Local(CatalogRequest(self._request.plugins, self._request.source), self._note)
+        self.timing = WorkerSupervisor(CatalogRequest(self._request.plugins, self._request.source), self._note)
+        self.timing.begin()
 
     def start(self) -> Catalog:
         """The catalog of the worker that judges, with the providers of the other. The file of the candidates may say nothing of

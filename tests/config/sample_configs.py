@@ -11,7 +11,7 @@ from making import machine_info
 
 from kbench.config import load as configs
 from kbench.config.load import Config
-from kbench.config.resolve import Sweep
+from kbench.config.plan import Plan
 from kbench.contract.tensor import Layout
 from kbench.errors import ConfigError
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, PluginError, ProviderInfo
@@ -74,7 +74,7 @@ def load(text: str | bytes, **options: Any) -> Config:
     return configs.load_config(path, **options)
 
 
-def resolve(text: str | bytes, failures: tuple[PluginError, ...] = (), **options: Any) -> Sweep:
+def resolve(text: str | bytes, failures: tuple[PluginError, ...] = (), **options: Any) -> Plan:
     catalog = Catalog(DeviceInfo("cuda", "a device"), (), OPERATORS, failures, machine_info())
     return load(text, **options).resolve(catalog)
 

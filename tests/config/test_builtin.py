@@ -11,9 +11,9 @@ from making import machine_info
 from sample_configs import CONFIGS
 
 from kbench.config.load import load_config
+from kbench.config.plan import needed_bytes
 from kbench.contract import registry
 from kbench.contract.origin import shipped
-from kbench.execute.plan import needed_bytes
 from kbench.measure.catalog import describe_operator
 from kbench.protocol import Catalog, DeviceInfo, ProviderInfo
 

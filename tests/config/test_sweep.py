@@ -9,18 +9,18 @@ import pytest
 import sample_configs
 from sample_configs import errors, minimal
 
-from kbench.config.resolve import Sweep
+from kbench.config.plan import Plan
 
 
-def resolve(sweep: str, name: str = "norm", profiles: str = "{}", **options: Any) -> Sweep:
+def resolve(sweep: str, name: str = "norm", profiles: str = "{}", **options: Any) -> Plan:
     return sample_configs.resolve(minimal(sweep, "[torch]", f"profiles: {profiles}\n", name), **options)
 
 
-def values(sweep: Sweep, name: str) -> list[Any]:
+def values(sweep: Plan, name: str) -> list[Any]:
     return [case.axes[name] for case in sweep.cases]
 
 
-def sizes(sweep: Sweep) -> list[tuple[Any, ...]]:
+def sizes(sweep: Plan) -> list[tuple[Any, ...]]:
     return [tuple(case.axes[name] for name in sweep.info.axes) for case in sweep.cases]
 
 
@@ -97,12 +97,12 @@ def test_a_mistake_in_a_model_is_told_with_its_place(sweep: str, name: str, told
 SWEEP = "{M: [1, 2], N: 3, dtype: bfloat16, eps: 1e-5}"
 
 
-def of_file(csv: str | bytes, sweep: str = SWEEP, **options: Any) -> Sweep:
+def of_file(csv: str | bytes, sweep: str = SWEEP, **options: Any) -> Plan:
     Path("trace.csv").write_bytes(csv.encode() if isinstance(csv, str) else csv)
     return resolve(sweep, shapes=Path("trace.csv"), **options)
 
 
-def weights(sweep: Sweep) -> dict[tuple[Any, ...], float | None]:
+def weights(sweep: Plan) -> dict[tuple[Any, ...], float | None]:
     return {(case.M, case.N, case.eps, case.dtype): sweep.weights.get(case) for case in sweep.cases}
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kbench.config import load
+from kbench.config.plan import Plan
 from kbench.contract.tensor import Layout
 from kbench.errors import ResultsError
 from kbench.execute.existing_results import ResumeMode, StartingPoint, read_existing
-from kbench.execute.plan import Plan, make_plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 from kbench.results.environment import Environment, Machine
@@ -50,7 +50,7 @@ CATALOG = Catalog(DeviceInfo("cpu", "A host"), (), {"softmax": SOFTMAX}, (), MAC
 def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
     path = folder / "sweep.yaml"
     path.write_text(text)
-    return make_plan(load.load_config(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
+    return load.load_config(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG)
 
 
 def rows_of(plan: Plan) -> list[list[Row]]:
@@ -73,12 +73,12 @@ def write_finished(plan: Plan, folder: Path) -> tuple[Path, list[int]]:
     """Write a finished results file and its environment file. Returns its path and its sizes,
     before the first case and after each."""
     path = folder / "sweep.csv"
-    writer = Writer(path, plan.sweep.axes).begin()
+    writer = Writer(path, plan.info.columns).begin()
     sizes = [path.stat().st_size]
     for rows in rows_of(plan):
         writer.write(rows)
         sizes.append(path.stat().st_size)
-    measured = {"measure": plan.sweep.measure.model_dump(), "baseline": "torch-native", "env_id": "e"}
+    measured = {"measure": plan.measure.model_dump(), "baseline": "torch-native", "env_id": "e"}
     writer.write_environment(Environment.model_validate(MACHINE.entries() | measured | {"config": {"sha": ""}}))
     return path, sizes
 

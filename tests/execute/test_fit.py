@@ -8,8 +8,8 @@ import pytest
 from making import machine_info
 from stand_in import task
 
+from kbench.config.plan import requirements
 from kbench.errors import DeviceGone
-from kbench.execute.plan import requirements
 from kbench.execute.supervisor import check_fit
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 

@@ -1,14 +1,14 @@
-"""The plan of a run: its tasks, what they require of a worker, and how long they will take."""
+"""The plan of a run: its cases and configurations, its tasks, what they require of a worker, and how long they will take."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
+from pathlib import Path
 
-from kbench.config.resolve import Sweep
-from kbench.protocol import Catalog, Configuration, OperatorInfo, ProviderInfo, Task
+from kbench.protocol import Catalog, Configuration, Measure, OperatorInfo, ProviderInfo, Task
 from kbench.results.case import FORWARD, Case
 from kbench.text.words import plural
 
@@ -33,22 +33,62 @@ CHECK_S = 0.1
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do, on a machine that `catalog` describes."""
+    """What a run will do on a machine: a config with every name looked up and every range written out.
 
-    sweep: Sweep
+    path               the config file, as the user named it
+    text               its source
+    catalog            the machine
+    operator           name of the operator
+    cases              in the order of the file, each once
+    configurations     in the order of the file
+    baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
+    measure            how to measure
+    profile            name of the profile in effect
+    profile_automatic  whether the profile applies only because there is no accelerator
+    models             by case, the names of the models that have this case, between semicolons
+    weights            by case, how often the case occurs, if the config was run with `--shapes`
+    source             the problem that the worker made the config of; "" for a config file
+    """
+
+    path: Path
+    text: str
     catalog: Catalog
-    tasks: tuple[Task, ...]
+    operator: str
+    cases: tuple[Case, ...]
+    configurations: tuple[Configuration, ...]
+    baseline: str | None
+    measure: Measure
+    profile: str | None
+    profile_automatic: bool
+    models: Mapping[Case, str] = field(default_factory=dict)
+    weights: Mapping[Case, float] = field(default_factory=dict)
+    source: str = ""
+
+    @property
+    def info(self) -> OperatorInfo:
+        return self.catalog.operators[self.operator]
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """All cases of a session, then those of the next: a session is the unit of replication and spans all cases."""
+        providers = {configuration.provider for configuration in self.configurations}
+        required = requirements(self.catalog, self.operator, providers)
+        return tuple(
+            Task(case, self.configurations, self.baseline, self.measure, session, required)
+            for session in range(self.measure.sessions)
+            for case in self.cases
+        )
 
     @cached_property
     def unavailable(self) -> dict[str, str]:
         """The reasons why configurations cannot run on this machine, by name."""
-        infos = {configuration.name: self._provider(configuration) for configuration in self.sweep.configurations}
+        infos = {configuration.name: self._provider(configuration) for configuration in self.configurations}
         return {name: info.unavailable for name, info in infos.items() if info.unavailable}
 
     @cached_property
     def runnable(self) -> tuple[Configuration, ...]:
         return tuple(
-            configuration for configuration in self.sweep.configurations if configuration.name not in self.unavailable
+            configuration for configuration in self.configurations if configuration.name not in self.unavailable
         )
 
     @cached_property
@@ -57,11 +97,11 @@ class Plan:
         return [configuration.name for configuration in self.runnable if self._provider(configuration).interpreted]
 
     def _provider(self, configuration: Configuration) -> ProviderInfo:
-        return self.catalog.providers(self.sweep.operator)[configuration.provider]
+        return self.catalog.providers(self.operator)[configuration.provider]
 
     def progress(self, finished: int) -> str:
         """How many tasks are finished: `5 of 9 cases`, or `5 of 9 measurements (3 cases in 3 sessions)`."""
-        cases, sessions = len(self.sweep.cases), self.sweep.measure.sessions
+        cases, sessions = len(self.cases), self.measure.sessions
         if sessions == 1:
             return f"{finished} of {len(self.tasks)} cases"
         product = f"{plural(cases, 'case')} in {sessions} sessions"
@@ -69,23 +109,24 @@ class Plan:
 
     def with_sessions(self, sessions: int) -> Plan:
         """The same plan with another number of sessions."""
-        first = [task for task in self.tasks if task.session == 0]
-        tasks = tuple(replace(task, session=number) for number in range(sessions) for task in first)
-        measure = self.sweep.measure.model_copy(update={"sessions": sessions})
-        return replace(self, sweep=replace(self.sweep, measure=measure), tasks=tasks)
+        return replace(self, measure=self.measure.model_copy(update={"sessions": sessions}))
+
+    def profile_note(self, where: str = "no accelerator here") -> str:
+        """That a profile applies which the user did not choose, and why: `where` has no accelerator. Empty if none does."""
+        return f"{where}: profile {self.profile} of {self.path.name} applies" if self.profile_automatic else ""
 
     def too_large(self) -> list[Case]:
         """The cases that need more memory than the device has, if that is known."""
-        info, limit = self.sweep.info, self.catalog.memory_bytes
+        info, limit = self.info, self.catalog.memory_bytes
         if limit is None or not info.inputs:  # a script declares no tensors
             return []
-        return [case for case in self.sweep.cases if needed_bytes(info, case) > limit]
+        return [case for case in self.cases if needed_bytes(info, case) > limit]
 
     @property
     def task_s(self) -> float:
         """Expected seconds to measure one task, without compilation and Triton's interpreter. Timers run for a fixed time, so
         all tasks take about the same."""
-        measure = self.sweep.measure
+        measure = self.measure
         if not self.runnable:
             return 0.0
         rounds = measure.rounds if measure.precision is None else measure.rounds * MORE_ROUNDS
@@ -97,22 +138,9 @@ class Plan:
     def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
         """Expected seconds to measure all tasks on this number of devices. All sessions of a case share a device unless
         `spread`."""
-        sessions = self.sweep.measure.sessions
-        in_turn = ceil(len(self.tasks) / devices) if spread else ceil(len(self.sweep.cases) / devices) * sessions
+        sessions = self.measure.sessions
+        in_turn = ceil(len(self.tasks) / devices) if spread else ceil(len(self.cases) / devices) * sessions
         return in_turn * self.task_s
-
-
-def make_plan(sweep: Sweep, catalog: Catalog) -> Plan:
-    """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
-    sweep."""
-    providers = {configuration.provider for configuration in sweep.configurations}
-    required = requirements(catalog, sweep.operator, providers)
-    tasks = (
-        Task(case, sweep.configurations, sweep.baseline, sweep.measure, session, required)
-        for session in range(sweep.measure.sessions)
-        for case in sweep.cases
-    )
-    return Plan(sweep, catalog, tuple(tasks))
 
 
 def needed_bytes(info: OperatorInfo, case: Case) -> int:
@@ -131,39 +159,37 @@ def requirements(catalog: Catalog, operator: str, providers: Collection[str]) ->
     return required
 
 
-def describe_kind(case: Case, sweep: Sweep) -> str:
+def describe_kind(case: Case, plan: Plan) -> str:
     """The dtype of a case with its scalars, its choices and its mode, if they are not the default: `float32`,
     `bfloat16 causal=True backward`."""
-    scalars = [
-        f"{name}={case.axes[name]}" for name, default in sweep.info.scalars.items() if case.axes[name] != default
-    ]
-    words = [str(case.axes[name]) for name, words in sweep.info.choices.items() if case.axes[name] != words[0]]
+    scalars = [f"{name}={case.axes[name]}" for name, default in plan.info.scalars.items() if case.axes[name] != default]
+    words = [str(case.axes[name]) for name, words in plan.info.choices.items() if case.axes[name] != words[0]]
     return " ".join([case.dtype, *scalars, *words])
 
 
-def find_smallest(sweep: Sweep) -> list[Case]:
+def find_smallest(plan: Plan) -> list[Case]:
     """The smallest case of every dtype, scalar, choice and mode. Those with gradients come first: a trial in such a mode is one
     in mode `forward` too."""
-    return sorted((cases[0] for cases in _by_kind(sweep)), key=lambda case: case.mode == FORWARD)
+    return sorted((cases[0] for cases in _by_kind(plan)), key=lambda case: case.mode == FORWARD)
 
 
-def find_extremes(sweep: Sweep) -> list[Case]:
+def find_extremes(plan: Plan) -> list[Case]:
     """The smallest and the largest case of every dtype, scalar, choice and mode. Kernels often choose their algorithm by these
     and by size."""
-    return [case for cases in _by_kind(sweep) for case in (cases[0], *cases[1:][-1:])]
+    return [case for cases in _by_kind(plan) for case in (cases[0], *cases[1:][-1:])]
 
 
-def spread_cases(sweep: Sweep, most: int) -> tuple[Case, ...]:
-    """At most so many cases, in the order of the sweep: kinds take turns, and each turn takes a larger case than the last."""
-    kinds = _by_kind(sweep)
+def spread_cases(plan: Plan, most: int) -> tuple[Case, ...]:
+    """At most so many cases, in the order of the plan: kinds take turns, and each turn takes a larger case than the last."""
+    kinds = _by_kind(plan)
     turns = [kinds[number * max(1, len(kinds) // most) % len(kinds)] for number in range(most)]
     chosen = {cases[round((len(cases) - 1) * number / (most - 1))] for number, cases in enumerate(turns)}
-    return tuple(case for case in sweep.cases if case in chosen)
+    return tuple(case for case in plan.cases if case in chosen)
 
 
-def _by_kind(sweep: Sweep) -> list[list[Case]]:
+def _by_kind(plan: Plan) -> list[list[Case]]:
     """The cases of every dtype, scalar, choice and mode, the smallest first."""
     kinds: dict[str, list[Case]] = {}
-    for case in sorted(sweep.cases, key=sweep.info.tensor_bytes):
-        kinds.setdefault(describe_kind(case, sweep), []).append(case)
+    for case in sorted(plan.cases, key=plan.info.tensor_bytes):
+        kinds.setdefault(describe_kind(case, plan), []).append(case)
     return list(kinds.values())
