@@ -71,6 +71,11 @@ class ConfigError(KbenchError):
         super().__init__(issues)
         self.issues = tuple(sorted(set(issues)))
 
+    @classmethod
+    def at(cls, where: SourceLocation | str, message: str) -> ConfigError:
+        """The error with one issue."""
+        return cls([ConfigIssue(SourceLocation(where) if isinstance(where, str) else where, message)])
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.issues))
 
@@ -81,17 +86,12 @@ class ExecutionError(KbenchError):
     exit_status = ExitStatus.NOTHING
 
 
-class DeviceGone(ExecutionError):
-    """No worker can be started on the device any more, or only one that differs from those before."""
-
-
 class Busy(KbenchError):
     """Another run uses the device or the results file. The message says which process, and since when."""
 
     exit_status = ExitStatus.NOTHING
 
 
-class WorkerLost(KbenchError):
-    """The worker process died, hung or lost its device, or no worker can be started."""
-
-    exit_status = ExitStatus.NOTHING
+class WorkerLost(ExecutionError):
+    """The worker process died, hung or lost its device. Or no worker can be started, or only one that differs from those
+    before."""

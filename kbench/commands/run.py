@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.prepare import RunOptions
 
-PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
-"""What to name instead of a folder that is no problem."""
-
 
 def run(
     config: ConfigFile,
@@ -104,7 +101,7 @@ def run(
     """
     from kbench.config.load import measure_settings
     from kbench.execute.prepare import RunOptions
-    from kbench.sources import SourceKind, source_of
+    from kbench.sources import is_problem
     from kbench.sources.source_config import load_source_or_config
 
     if resume and append:
@@ -120,8 +117,7 @@ def run(
         lock_clocks=parse_clock(lock_clocks),
     )
     try:
-        kind = source_of(config)
-        if kind is SourceKind.SCRIPT:
+        if config.suffix == ".py" and not is_problem(config):
             if not config.exists():
                 raise UsageError(f"{config}: no such file")
             of_plans = {
@@ -132,7 +128,9 @@ def run(
             _refuse(config, of_plans, "a script, which says what it measures as it runs")
             settings = measure_settings(sets or (), sessions)
             return _measure_script(config, arguments or (), out, settings, plots=plots)
-        _check_config(config, arguments or (), is_problem=kind is SourceKind.FOLDER)
+        if arguments:
+            message = f"{config}: only a script takes arguments, but got {shlex.join(arguments)}"
+            raise UsageError(f"{message}; if these are values of an option, repeat the option: --set N=64 --set M=32")
         loaded = load_source_or_config(
             config,
             sets=sets or (),
@@ -152,17 +150,6 @@ def _refuse(path: Path, options: Mapping[str, Any], kind: str) -> None:
     """Raise UsageError if one of these options is given, which cannot be used with what is at the path."""
     if refused := [name for name, value in options.items() if value]:
         raise UsageError(f"{path}: {', '.join(refused)} cannot be used with {kind}; leave it out")
-
-
-def _check_config(config: Path, arguments: Sequence[str], *, is_problem: bool) -> None:
-    """Raise UsageError for a folder that is neither a config nor a problem, and for arguments."""
-    if arguments:
-        kind = "benchmark problem" if is_problem else "config"
-        message = f"{config}: a {kind} takes no arguments, but got {shlex.join(arguments)}"
-        remedy = "if these are values of an option, repeat the option: --set N=64 --set M=32"
-        raise UsageError(f"{message}; {remedy}")
-    if not is_problem and config.is_dir() and str(config) not in builtin.config_names():
-        raise UsageError(f"{config}: is a folder without a benchmark problem that kbench can read; {PROBLEMS}")
 
 
 def _measure_script(

@@ -10,6 +10,9 @@ from pathlib import Path
 
 SUFFIX = ".yaml"
 
+PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
+"""What to name instead of a folder that is no problem."""
+
 
 def folder() -> Path:
     """The folder of the built-in configs: in the installed package, or in the repository."""
@@ -26,7 +29,7 @@ def find_config(path: Path) -> Path:
 
     Raises ConfigError with a suggestion if none of them exists.
     """
-    from kbench.errors import ConfigError, ConfigIssue, SourceLocation
+    from kbench.errors import ConfigError
 
     if path.exists() and not path.is_dir():
         return path
@@ -36,9 +39,10 @@ def find_config(path: Path) -> Path:
             return file
         if (name := path.name.removesuffix(SUFFIX)) in config_names():
             return folder() / (name + SUFFIX)
+    message = f"no such file or directory; {_suggestion(path)}"
     if path.is_dir():
-        return path  # reading it raises the right error
-    raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"no such file or directory; {_suggestion(path)}")])
+        message = f"is a folder without a benchmark problem that kbench can read; {PROBLEMS}"
+    raise ConfigError.at(str(path), message)
 
 
 def described() -> list[tuple[str, str, str]]:

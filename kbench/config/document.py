@@ -94,14 +94,14 @@ def read_text(path: Path) -> str:
         message = (
             "is a Python file, not a YAML config; give a plug-in with --plugin, or measure a script with kbench run"
         )
-        raise ConfigError([ConfigIssue(where, message)])
+        raise ConfigError.at(where, message)
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         message = f"{(error.strerror or str(error)).lower()}; name a YAML config"
-        raise ConfigError([ConfigIssue(where, message)]) from None
+        raise ConfigError.at(where, message) from None
     except UnicodeDecodeError:
-        raise ConfigError([ConfigIssue(where, "is not UTF-8 text; save the file as UTF-8")]) from None
+        raise ConfigError.at(where, "is not UTF-8 text; save the file as UTF-8") from None
 
 
 def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
@@ -113,16 +113,14 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(
-            [ConfigIssue(place(error.problem_mark or error.context_mark), _problem(error, where is None))]
-        ) from None
+        raise ConfigError.at(place(error.problem_mark or error.context_mark), _problem(error, where is None)) from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
-        raise ConfigError([ConfigIssue(where or SourceLocation(source), f"{error}; remove it")]) from None
+        raise ConfigError.at(where or SourceLocation(source), f"{error}; remove it") from None
     if root is None:
         message = (
             "the file has no keys (it is empty or holds only comments); `kbench init` writes a config to start from"
         )
-        raise ConfigError([ConfigIssue(where or SourceLocation(source), message)])
+        raise ConfigError.at(where or SourceLocation(source), message)
     issues: list[ConfigIssue] = []
     document = _located(root, place, issues)
     if issues:
@@ -193,7 +191,7 @@ def from_mapping(value: Any, place: str) -> Node:
         value = str(value).removeprefix("torch.")
     if not isinstance(value, (int, float, str, type(None))):
         message = f"a config cannot hold a value of type {type(value).__name__}; use numbers, words and lists of them"
-        raise ConfigError([ConfigIssue(where, message)])
+        raise ConfigError.at(where, message)
     return Node(value, where, where)
 
 
@@ -211,24 +209,24 @@ def read_shapes(path: Path) -> Node:
             lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
     except OSError as error:
         message = f"{(error.strerror or str(error)).lower()}; name a CSV with a column for each axis"
-        raise ConfigError([ConfigIssue(SourceLocation(source), message)]) from None
+        raise ConfigError.at(source, message) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError([ConfigIssue(SourceLocation(source), f"is no CSV in UTF-8: {error}")]) from None
+        raise ConfigError.at(source, f"is no CSV in UTF-8: {error}") from None
     if len(lines) < 2:
         message = "expected the names of the columns, for example M,N,weight, and a line for each shape"
-        raise ConfigError([ConfigIssue(SourceLocation(source), message)])
+        raise ConfigError.at(source, message)
     (first, names), *shapes = lines
     if len(names) == 1 and {";", "\t"} & {*names[0]}:
         message = "expected commas between the columns; save the file with commas"
-        raise ConfigError([ConfigIssue(SourceLocation(source, first, 1), message)])
+        raise ConfigError.at(SourceLocation(source, first, 1), message)
     if len(set(names)) < len(names):
-        raise ConfigError([ConfigIssue(SourceLocation(source, first, 1), "two columns have the same name")])
+        raise ConfigError.at(SourceLocation(source, first, 1), "two columns have the same name")
     points = []
     for number, cells in shapes:
         line = SourceLocation(source, number, 1)
         if len(cells) != len(names):
             message = f"this line has {len(cells)} fields, and the first line has {len(names)} fields; repair the line"
-            raise ConfigError([ConfigIssue(line, message)])
+            raise ConfigError.at(line, message)
         entries = {}
         for index, (name, cell) in enumerate(zip(names, cells, strict=True)):
             place, head = (

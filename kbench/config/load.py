@@ -83,7 +83,7 @@ class Config:
         info = catalog.operators.get(self.operator)
         if info is None:
             message = "; ".join(filter(None, [unknown("operator", self.operator, list(catalog.operators)), failures]))
-            raise ConfigError([ConfigIssue(self.document.entries["operator"].where, message)])
+            raise ConfigError.at(self.document.entries["operator"].where, message)
         profiles = self.document.section("profiles")
         automatic = self.profile is None and catalog.device.type == "cpu" and "cpu" in profiles
         profile = "cpu" if automatic else self.profile if self.profile in profiles else None
@@ -278,7 +278,7 @@ def _change(where: SourceLocation, argument: str) -> Node:
     `sweep`. Raises ConfigError."""
     key, _, text = (part.strip() for part in argument.partition("="))
     if not key or not text:
-        raise ConfigError([ConfigIssue(where, "expected key=value, for example N=1024,4096 or rounds=3")])
+        raise ConfigError.at(where, "expected key=value, for example N=1024,4096 or rounds=3")
     if key == "baseline":  # not YAML: the name may contain brackets and commas
         return Node({key: Node(text, where, where)}, where, where)
     values = parse(f"[{text}\n]", "", where)

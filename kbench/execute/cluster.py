@@ -18,7 +18,7 @@ from typing import Any
 
 import distributed
 
-from kbench.errors import DeviceGone, ExecutionError, WorkerLost
+from kbench.errors import ExecutionError, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.lock import device_lock, hold
 from kbench.execute.progress import PlainProgress
@@ -99,8 +99,8 @@ class Cluster:
                         del running[worker]
                         try:
                             yield future.result(timeout=ANSWER_LIMIT_S)
-                        except DeviceGone as gone:
-                            note(f"{worker} gets no more cases: {gone}")
+                        except WorkerLost as lost_device:
+                            note(f"{worker} gets no more cases: {lost_device}")
                             self._unfit.add(worker)
                             jobs.insert(0, job)
 
@@ -151,7 +151,7 @@ class Processes(dict[int, WorkerSupervisor]):
 
 
 def measure(processes: Processes, plugins: list[tuple[str, str, str]], job: list[Task]) -> Catalog | list[Finished]:
-    """Measure the tasks of a job, or read the catalog without any. Notes go to the log of the worker. Raises DeviceGone."""
+    """Measure the tasks of a job, or read the catalog without any. Notes go to the log of the worker. Raises WorkerLost."""
     request = CatalogRequest(tuple(_same_file(*plugin) for plugin in plugins))
     place, finished = distributed.get_worker().address, list[Finished]()
     for session in {task.session for task in job} or {0}:
@@ -163,12 +163,12 @@ def measure(processes: Processes, plugins: list[tuple[str, str, str]], job: list
     try:
         return finished or processes[0].start()
     except WorkerLost as lost:
-        raise DeviceGone(str(lost)) from None
+        raise WorkerLost(str(lost)) from None  # dask cannot send a WorkerFailed
 
 
 def _same_file(near: str, full: str, sha: str) -> str:
     """The path of a plug-in on this host: in the working folder of the dask worker, otherwise where the run has it."""
     path = Path(near if Path(near).exists() else full)
     if digest(source_text(path)) != sha:
-        raise DeviceGone(f"plug-in {path} differs there, or is missing")
+        raise WorkerLost(f"plug-in {path} differs there, or is missing")
     return str(path)

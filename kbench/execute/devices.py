@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
+from kbench.errors import ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
@@ -68,7 +68,7 @@ class Devices:
                 yield result
             else:
                 working -= 1
-                if isinstance(result, (DeviceGone, WorkerLost)):
+                if isinstance(result, WorkerLost):
                     reason = f"{_place(device)} was lost: {result}"
                     listener.note(f"{reason}; it gets no more cases")
                 elif result is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +27,6 @@ SELECTING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICE
 
 GIT_LIMIT_S = 5
 """Limit for one question. Git takes tens of milliseconds, and some seconds on a network file system."""
-
-
-class EnvironmentRecord:
-    """The content of an environment file, which is written at once and whenever it changes."""
-
-    def __init__(self, environment: Environment, write: Callable[[Environment], None]) -> None:
-        self._environment, self._write = environment, write
-        write(environment)
-
-    def add_machine(self, machine: Machine) -> str:
-        """Make sure that the file on disk describes a machine that has made rows. Returns its `env_id`."""
-        name, others = env_id(machine), self._environment.environments
-        if name != self._environment.env_id and name not in others:
-            self._environment.environments = {**others, name: machine}
-            self._write(self._environment)
-        return name
-
-    def finish(self, *, interrupted: bool) -> None:
-        """Write down that the run has ended."""
-        self._environment.finished_at, self._environment.interrupted = now(), interrupted
-        self._write(self._environment)
 
 
 def env_id(machine: Machine) -> str:

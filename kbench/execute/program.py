@@ -25,8 +25,8 @@ from typing import Any
 import psutil
 
 from kbench import interrupts
-from kbench.errors import ConfigError, ConfigIssue, ExitStatus, SourceLocation, UsageError
-from kbench.execute.environment_record import EnvironmentRecord, describe_command
+from kbench.errors import ConfigError, ExitStatus, UsageError
+from kbench.execute.environment_record import describe_command
 from kbench.execute.hand_timing import first_hand_timing
 from kbench.execute.run import RunResult
 from kbench.execute.supervisor import MOST_DEATHS
@@ -96,7 +96,7 @@ class ProgramRun:
         self.fault: Fault | None = None
         self.session: int | None = None
         self._out, self._entries = out, dict(entries or {})
-        self._writers: dict[tuple[object, ...], tuple[Writer, EnvironmentRecord, RunResult]] = {}
+        self._writers: dict[tuple[object, ...], tuple[Writer, RunResult]] = {}
         check_writable(out / f"{name}.csv")
 
     @property
@@ -122,14 +122,13 @@ class ProgramRun:
             writer = Writer(path, tuple(axes)).begin()
             writer.note = self.note
             entries = self._entries | ({"baseline": baseline} if baseline else {})
-            described = describe_command(process.machine, self._out, **entries)
-            record = EnvironmentRecord(described, writer.write_environment)
+            writer.write_environment(describe_command(process.machine, self._out, **entries))
             result = RunResult(path, moved=writer.moved, baseline=baseline or None)
-            self._writers[key] = writer, record, result
+            self._writers[key] = writer, result
             self.results.append(result)
-        writer, record, result = self._writers[key]
+        writer, result = self._writers[key]
         session = process.number if self.session is None else self.session
-        named = [replace(row, session=session, env_id=record.add_machine(process.machine)) for row in rows]
+        named = [replace(row, session=session, env_id=writer.add_machine(process.machine)) for row in rows]
         writer.write(named)
         result.rows += named
 
@@ -149,8 +148,8 @@ class ProgramRun:
             self.note(sentence)
 
     def finish(self) -> None:
-        for _, record, _ in self._writers.values():
-            record.finish(interrupted=self.interrupted)
+        for writer, _ in self._writers.values():
+            writer.finish(interrupted=self.interrupted)
 
 
 def program_name(command: Sequence[str]) -> str:
@@ -213,7 +212,7 @@ def run_script(
     run.note_hand_timing(script)
     fault = run.fault
     if fault and not run.results:
-        raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
+        raise ConfigError.at(fault.where, fault.what)
     return run
 
 

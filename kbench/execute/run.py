@@ -12,7 +12,7 @@ from kbench.clocks import LockedClock, locked_clocks, note_moved
 from kbench.config.plan import Plan
 from kbench.errors import ExitStatus, ResultsError
 from kbench.execute import progress
-from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
+from kbench.execute.environment_record import continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import StartingPoint, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
@@ -108,13 +108,13 @@ def _measure(
         else:
             writer.cut()
         kernels = KernelsWriter(path, keep=start.rows is not None)
-        record = EnvironmentRecord(entries, writer.write_environment)
+        writer.write_environment(entries)
         with progress.make_progress(start.remaining) as display:
             writer.note = display.note
             try:
                 for finished in executor.run(start.remaining, measured_on, display):
                     start.agree(finished.rows)
-                    rows = _completed(finished, record.add_machine(finished.machine), plan)
+                    rows = _completed(finished, writer.add_machine(finished.machine), plan)
                     kernels.write(finished.calls, finished.device.name)
                     writer.write(rows)
                     outcome.rows += rows
@@ -124,7 +124,7 @@ def _measure(
             finally:
                 executor.stop()
         note_moved(locked, outcome.rows[len(earlier) :], note)
-        record.finish(interrupted=outcome.interrupted)
+        writer.finish(interrupted=outcome.interrupted)
     order = {(task.case, task.session): number for number, task in enumerate(plan.tasks)}
     outcome.rows.sort(key=lambda row: order.get((row.case, row.session), -1))  # -1: rows that were there before
     return outcome

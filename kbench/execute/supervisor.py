@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from kbench.config.plan import requirements
-from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
+from kbench.errors import ConfigError, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
@@ -99,7 +99,7 @@ class WorkerSupervisor:
         return [self.catalog.device]
 
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
-        """Measure tasks in their order. Raises DeviceGone."""
+        """Measure tasks in their order. Raises WorkerLost."""
         for task in tasks:
             yield self.measure(task, listener)
 
@@ -124,7 +124,7 @@ class WorkerSupervisor:
     def _check_running(self) -> None:
         if self._stopped:
             self.stop()
-            raise DeviceGone("stopped")
+            raise WorkerLost("stopped")
 
     def stop(self) -> None:
         """End the worker, and start no other. Another thread that waits for the worker gets WorkerFailed."""
@@ -133,7 +133,7 @@ class WorkerSupervisor:
             self._worker.stop()
 
     def measure(self, task: Task, listener: Listener) -> Finished:
-        """Measure a task. Each session gets a new process. Raises DeviceGone."""
+        """Measure a task. Each session gets a new process. Raises WorkerLost."""
         if self._session not in (None, task.session):
             self._end_worker()
         self._session = task.session
@@ -151,10 +151,10 @@ class WorkerSupervisor:
         except WorkerFailed as lost:
             self._end_worker()
             what = f"a trial call of its functions on {task.case.label} failed: {lost.reason}"
-            raise blame(Fault(f"operator {task.case.operator}", what)) from None
+            raise ConfigError.at(f"operator {task.case.operator}", what) from None
         for answer in answers:
             if isinstance(answer, Fault):
-                raise blame(answer)
+                raise ConfigError.at(answer.where, answer.what)
 
     def check(self, task: Task, listener: Listener, *, without_edges: bool = False) -> Iterator[Row]:
         """Yield a row per configuration and edge input, or for random inputs alone. A configuration that kills the worker on
@@ -202,7 +202,7 @@ class WorkerSupervisor:
         """Say that inputs on which the reference has ended the worker are left out. Raises ConfigError for random inputs."""
         what = f"the reference on {edge} inputs: {lost.reason}"
         if edge == RANDOM:
-            raise blame(Fault(f"operator {task.case.operator}", what)) from None
+            raise ConfigError.at(f"operator {task.case.operator}", what) from None
         listener.note(f"{task.case.label}: left out {what}")
 
     def read_clock(self, request: ClockRequest, listener: Listener) -> ClockReading:
@@ -211,7 +211,7 @@ class WorkerSupervisor:
         try:
             for event in self._answers(request, listener):
                 reading = event if isinstance(event, ClockReading) else reading
-        except (WorkerFailed, DeviceGone):
+        except WorkerLost:
             self._end_worker()
         return reading
 
@@ -234,7 +234,7 @@ class WorkerSupervisor:
             listener.event(event, self._place)
             yield event
         if fault:
-            raise blame(fault)
+            raise ConfigError.at(fault.where, fault.what)
 
     def call(self, request: CallRequest, listener: Listener) -> Delivered:
         """What a configuration delivers on inputs of another worker. A process that dies is its end."""
@@ -270,14 +270,14 @@ class WorkerSupervisor:
         return replace(make_failed_row(task, configuration, last.status, reason), not_tried=True)
 
     def ready(self, task: Task) -> Worker:
-        """A worker that fits the plan of the task; started if necessary. Raises DeviceGone."""
+        """A worker that fits the plan of the task; started if necessary. Raises WorkerLost."""
         for starts in range(1, MOST_STARTS + 1):
             try:
                 self.start()
                 break
             except WorkerFailed as lost:
                 if starts == MOST_STARTS:
-                    raise DeviceGone(lost.reason) from None
+                    raise WorkerLost(lost.reason) from None
         assert self._worker
         if self._candidates is None:  # otherwise the plan names what another worker has
             check_fit(self._worker.catalog, task, self._device)
@@ -328,13 +328,8 @@ class WorkerSupervisor:
         return of_providers + [row for row in rows if row.role != Role.PROVIDER], calls
 
 
-def blame(fault: Fault) -> ConfigError:
-    """The error for a fault of an operator."""
-    return ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
-
-
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
-    """Raise DeviceGone if a worker has another device or other code than the plan was made for. `device` is the one that it
+    """Raise WorkerLost if a worker has another device or other code than the plan was made for. `device` is the one that it
     must use, if the plan names one."""
     planned = dict(task.requirements)
     now = requirements(catalog, task.case.operator, catalog.providers(task.case.operator))
@@ -342,7 +337,7 @@ def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
         planned["the UUID of the device"], now["the UUID of the device"] = device.uuid, catalog.device.uuid
     for name, value in planned.items():
         if now.get(name) != value:
-            raise DeviceGone(
+            raise WorkerLost(
                 f"{name} differs from that of the plan: {now.get(name, 'none')} instead of {value}; undo that and continue "
                 "with --resume, or start a new run"
             )

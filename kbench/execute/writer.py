@@ -13,11 +13,13 @@ from pathlib import Path
 
 from kbench import files
 from kbench.errors import ResultsError
+from kbench.execute.environment_record import env_id
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.machine_code import save_code
 from kbench.protocol import CallRecorded
-from kbench.results.environment import Environment, environment_path
+from kbench.results.environment import Environment, Machine, environment_path
 from kbench.results.row import Row, csv_header
+from kbench.results.stamps import now
 
 STAY = "the cases that were written stay"
 
@@ -63,8 +65,9 @@ def check_writable(path: Path) -> None:
 class Writer:
     """Appends rows to a CSV, case by case, and waits until they are on the disk. A killed run keeps its finished cases.
 
-    Call `begin` or `cut` first. `moved` are earlier files, under their new names. `note` receives a line when somebody has
-    removed the file during the run. Raises ResultsError when a file cannot be written; what is on the disk stays.
+    Call `begin` or `cut` first, then `write_environment`. `moved` are earlier files, under their new names. `note` receives a
+    line when somebody has removed the file during the run. Raises ResultsError when a file cannot be written; what is on the
+    disk stays.
     """
 
     def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row] = ()) -> None:
@@ -73,6 +76,7 @@ class Writer:
         self.note: Callable[[str], None] = lambda line: None
         self._header = csv_header(axes)
         self._rows = list(rows)
+        self._environment = Environment()
 
     def begin(self) -> Writer:
         """Begin a new file. An earlier one is renamed."""
@@ -105,7 +109,21 @@ class Writer:
 
     def write_environment(self, environment: Environment) -> None:
         """Replace the environment file in one step, so that it is never incomplete."""
+        self._environment = environment
         files.replace(environment_path(self.path), environment.model_dump_json(indent=2, exclude_unset=True) + "\n")
+
+    def add_machine(self, machine: Machine) -> str:
+        """Make sure that the environment file describes a machine that has made rows. Returns its `env_id`."""
+        name, others = env_id(machine), self._environment.environments
+        if name != self._environment.env_id and name not in others:
+            self._environment.environments = {**others, name: machine}
+            self.write_environment(self._environment)
+        return name
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Write into the environment file that the run has ended."""
+        self._environment.finished_at, self._environment.interrupted = now(), interrupted
+        self.write_environment(self._environment)
 
     def _whole(self) -> bytes:
         return (",".join(self._header) + "\n").encode() + self._lines(self._rows)

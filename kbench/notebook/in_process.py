@@ -10,7 +10,7 @@ import torch
 
 from kbench.contract import registry
 from kbench.contract.origin import registering_for
-from kbench.errors import ConfigError, ConfigIssue, ExecutionError, SourceLocation
+from kbench.errors import ConfigError, ExecutionError
 from kbench.execute.executor import Finished, Listener
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
@@ -86,7 +86,7 @@ class InProcess:
     def try_operator(self, task: Task) -> None:
         fault = attempt(registry.operator(task.case.operator), task.case, self._device, task.settings.seed)
         if fault:
-            raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.what)])
+            raise ConfigError.at(fault.where, fault.what)
 
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
         for task in tasks:
@@ -128,4 +128,4 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _error(provider: str, problem: str) -> ConfigError:
-    return ConfigError([ConfigIssue(SourceLocation(f"provider {provider}"), problem)])
+    return ConfigError.at(f"provider {provider}", problem)

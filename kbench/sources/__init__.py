@@ -1,6 +1,6 @@
 """Other people's formats, turned into operators, cases and providers: benchmark scripts and problem folders.
 
-`kbench run PATH` takes a config, a script or a folder, and `source_of` says which. A folder takes this way:
+`kbench run PATH` takes a config, a script or a problem. A problem is a folder or a file, and takes this way:
 
 1. The parent puts its path into the request for the catalog.
 2. The worker loads it (`load_source`). The format registers an operator and its providers, and says in a `SourceSweep` which
@@ -18,7 +18,6 @@ A script has no reference, declares no tensors, and says what it measures only w
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -29,14 +28,6 @@ from kbench.contract.origin import registering_for
 from kbench.files import source_text
 from kbench.protocol import PluginError, SourceSweep
 from kbench.text.exception_text import location
-
-
-class SourceKind(enum.Enum):
-    """What the argument of `kbench run` is."""
-
-    CONFIG = "config"
-    SCRIPT = "script"
-    FOLDER = "folder"
 
 
 class SourceFault(Exception):
@@ -90,14 +81,10 @@ FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
 imported. The module has a function `load(path, solutions) -> SourceSweep`, which a worker calls."""
 
 
-def source_of(path: Path) -> SourceKind:
-    """What to read at a path: a problem in a known format, a script, and otherwise a config, also where nothing exists.
-
-    The name of a built-in config means that config also where a folder of this name exists.
-    """
-    if path.exists() and str(path) not in config_names() and folder_format(path):
-        return SourceKind.FOLDER
-    return SourceKind.SCRIPT if path.suffix == ".py" else SourceKind.CONFIG
+def is_problem(path: Path) -> bool:
+    """Whether there is a problem in a known format. The name of a built-in config means that config also where a folder of this
+    name exists."""
+    return path.exists() and str(path) not in config_names() and folder_format(path) is not None
 
 
 def folder_format(path: Path) -> str | None:

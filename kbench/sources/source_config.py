@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kbench.config.load import Config, load_config, problem_config
 from kbench.errors import UsageError
-from kbench.sources import SourceKind, source_of
+from kbench.sources import is_problem
 
 
 def load_source_or_config(
@@ -22,7 +22,7 @@ def load_source_or_config(
 ) -> Config:
     """A config, as `load_config` reads it, or that of a problem, whose plug-ins are further solutions. Raises ConfigError and
     UsageError."""
-    if source_of(path) is not SourceKind.FOLDER:
+    if not is_problem(path):
         return load_config(
             path, sets=sets, only=only, profile=profile, plugins=plugins, shapes=shapes, sessions=sessions
         )

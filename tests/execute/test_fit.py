@@ -9,7 +9,7 @@ from making import machine_info
 from stand_in import task
 
 from kbench.config.plan import requirements
-from kbench.errors import DeviceGone
+from kbench.errors import WorkerLost
 from kbench.execute.supervisor import check_fit
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
@@ -38,5 +38,5 @@ PLANNED = replace(task("mine"), requirements=requirements(catalog(), "softmax", 
 )
 def test_what_differs_is_told_with_what_to_do(other: Catalog, sentence: str) -> None:
     check_fit(catalog(), PLANNED, None)
-    with pytest.raises(DeviceGone, match=f"{sentence}undo that and continue with --resume, or start a new run"):
+    with pytest.raises(WorkerLost, match=f"{sentence}undo that and continue with --resume, or start a new run"):
         check_fit(other, PLANNED, None)
