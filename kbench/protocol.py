@@ -448,9 +448,7 @@ class StepBegun:
 
 @dataclass(frozen=True)
 class StepEnded:
-    """The configuration with this index has left its step."""
-
-    index: int
+    """The last step has ended."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ CATALOG = Catalog(
 ANSWERS = [
     CATALOG,
     StepBegun(1, "triton[block=64]", "build", 20.0, "inf"),
-    StepEnded(1),
+    StepEnded(),
     RoundTimed("triton", 0.25),
     Rows(
         (

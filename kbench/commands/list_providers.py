@@ -60,13 +60,14 @@ def list_providers(
 def read_catalog(plugins: Sequence[str]) -> Catalog:
     """The catalog of this machine, from a worker that has loaded these plug-ins too. Raises UsageError."""
     from kbench.config.load import plugin_fault
-    from kbench.execute.worker import Worker
+    from kbench.execute.supervisor import WorkerSupervisor
     from kbench.protocol import CatalogRequest
 
     if faults := [f"--plugin {plugin}: {why}" for plugin in plugins if (why := plugin_fault(Path(plugin)))]:
         raise UsageError("\n".join(faults))
-    with Worker(CatalogRequest(tuple(str(Path(plugin).resolve()) for plugin in plugins)), terminal.note) as worker:
-        return worker.catalog
+    request = CatalogRequest(tuple(str(Path(plugin).resolve()) for plugin in plugins))
+    with WorkerSupervisor(request, terminal.note) as supervisor:
+        return supervisor.start()
 
 
 def _model_shapes(operators: Mapping[str, OperatorInfo]) -> list[list[str]]:

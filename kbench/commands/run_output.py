@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 CASES_SHOWN = 30
 """On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
 
-CASES_LISTED = 1000
-"""`--dry-run` lists this many cases and counts the rest."""
-
 ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 """What becomes of a Triton kernel without an accelerator."""
 
@@ -31,22 +28,19 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     from kbench.config.plan import needed_bytes
 
     several = places != ("",)
-    cases = plan.cases[:CASES_LISTED]
-    columns = {name: [str(case.axes[name]) for case in cases] for name in plan.info.columns}
-    columns["dtype"] = [case.dtype for case in cases]
+    columns = {name: [str(case.axes[name]) for case in plan.cases] for name in plan.info.columns}
+    columns["dtype"] = [case.dtype for case in plan.cases]
     if plan.models:
-        columns["model"] = [plan.models.get(case, "").replace(";", ", ") for case in cases]
+        columns["model"] = [plan.models.get(case, "").replace(";", ", ") for case in plan.cases]
     if plan.weights:
-        columns["weight"] = [f"{plan.weights[case]:g}" for case in cases]
+        columns["weight"] = [f"{plan.weights[case]:g}" for case in plan.cases]
     if plan.info.inputs:  # a script declares no tensors
-        columns["MB per call"] = [_mb(plan.info.tensor_bytes(case)) for case in cases]
-        columns["MB needed"] = [_mb(needed_bytes(plan.info, case)) for case in cases]
+        columns["MB per call"] = [_mb(plan.info.tensor_bytes(case)) for case in plan.cases]
+        columns["MB needed"] = [_mb(needed_bytes(plan.info, case)) for case in plan.cases]
     if several:
-        columns["expected on"] = [places[number % len(places)] for number in range(len(cases))]
+        columns["expected on"] = [places[number % len(places)] for number in range(len(plan.cases))]
     rows = list(zip(*columns.values(), strict=True))
     terminal.print_table(list(columns), rows)
-    if (more := len(plan.cases) - CASES_LISTED) > 0:
-        print(f"... and {plural(more, 'more case')}")
     print()
     if large := plan.too_large():
         has, labels = (plan.catalog.memory_bytes or 0) / 1e9, list_words([case.label for case in large], 3)

@@ -93,7 +93,7 @@ class WorkerFailed(WorkerLost):
 
 
 class Worker:
-    """One worker process, which begins to start, and the catalog that it reports then. Use it with `with`: it ends the process.
+    """One worker process, which begins to start, and the catalog that it reports then.
 
     request    which plug-ins it imports, and what it measures
     note       receives its notes: lines on its stderr that begin with `kbench: `
@@ -133,12 +133,6 @@ class Worker:
             raise WorkerFailed(lost.status, f"{lost.step.name}: {lost.reason}; {remedy}") from None
         assert isinstance(catalog, Catalog)
         return catalog
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
 
     def ask(self, request: Request, limit_s: float = SILENCE_LIMIT_S) -> Iterator[Message]:
         """Send a request. The answers come one by one, without the final `RequestDone`; to wait for them may raise

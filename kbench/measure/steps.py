@@ -42,7 +42,7 @@ class Steps:
         """Announce a step of no contender to the parent. Whatever it raises ends the request, in this step."""
         self.emit(StepBegun(NO_INDEX, name, step, limit_s, self.edge))
         yield
-        self.emit(StepEnded(NO_INDEX))
+        self.emit(StepEnded())
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
@@ -81,7 +81,7 @@ class Steps:
         if self.guard:
             self.guard.end()
             contender.blame_for_tampering()
-        self.emit(StepEnded(contender.index))
+        self.emit(StepEnded())
 
 
 def _described(error: BaseException, contender: Contender, context: str) -> str:

@@ -80,7 +80,7 @@ def command(measure: str = "pass", start: str = "pass") -> list[str]:
 HONEST = """
 for number in range(len(request["configurations"])):
     begin(number)
-    say("StepEnded", index=number)
+    say("StepEnded")
 say("Rows", rows=rows())
 """
 """A worker that measures every configuration."""
@@ -90,7 +90,7 @@ for number, name in enumerate(names()):
     begin(number)
     if name == "culprit":
         DEED
-    say("StepEnded", index=number)
+    say("StepEnded")
 say("Rows", rows=rows())
 """
 """A worker that does a DEED at the turn of the provider `culprit`."""

@@ -43,7 +43,7 @@ time.sleep(1)
 QUIET_STEP = """
 begin_step(60)
 time.sleep(3)
-say(StepEnded(0))
+say(StepEnded())
 """
 
 

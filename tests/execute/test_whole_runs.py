@@ -39,7 +39,7 @@ if "task" in request:
 launched = json.load(open("launched.json")) if os.path.exists("launched.json") else {}
 for number, name in enumerate(names()):
     begin(number)
-    say("StepEnded", index=number)
+    say("StepEnded")
     if name in launched:
         say("CallRecorded", **launched[name]["call"])
 controls = [row(name, role="control") for name in ("copy", "empty", "repeat")]
