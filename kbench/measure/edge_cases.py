@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 
 import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator
-from kbench.contract.provider import Provider
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import preparer_of
 from kbench.measure.correctness.check import Delivery, deliver, equal, judge_delivery
@@ -19,11 +19,11 @@ from kbench.measure.correctness.common_edges import Edge, common_edges, edge_nam
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import CONSTANT, Expected, OutputPart, keep_bytes
 from kbench.measure.correctness.inputs import Inputs
-from kbench.measure.correctness.memory import INTEGERS, marked_inputs, overlaps_itself
+from kbench.measure.correctness.memory import INTEGERS, marked_inputs
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.steps import Steps
 from kbench.protocol import COMPUTE, RANDOM, CheckRequest, Configuration, Rows, Task
-from kbench.results.case import FORWARD, FULL, Case, format_params
+from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
@@ -75,7 +75,7 @@ def check_edges(
                 contender.end(Status.OOM, trial)
             elif elsewhere is None:
                 with here.step(contender, "build", task.settings.build_timeout_s):
-                    delivery = deliver_trial(contender, trial.expected, trial.values(), steps.device)
+                    delivery = deliver_trial(contender, trial.expected, trial.inputs(), steps.device)
                     _judge(contender, trial.expected, delivery, right[index])
             else:
                 _judge(contender, trial.expected, elsewhere(contender, trial, edge_name), right[index])
@@ -93,13 +93,8 @@ class EdgeTrial:
     expected  what a call must deliver for them, computed once for all configurations
     """
 
-    inputs: Callable[[], tuple[Tensor, ...] | None]
+    inputs: Callable[[], tuple[Tensor, ...]]
     expected: Expected
-
-    def values(self) -> tuple[Tensor, ...]:
-        values = self.inputs()
-        assert values is not None  # there is no trial without inputs
-        return values
 
 
 DeliverElsewhere = Callable[[Contender, EdgeTrial, str], Delivery | None]
@@ -147,15 +142,16 @@ class Trials:
         definition = Definition(self._operator, case)
         drawn = Inputs(definition, self._steps.device, self._seed)
 
-        def inputs() -> tuple[Tensor, ...] | None:
-            values = drawn.draw(RANDOM)
+        def changed(values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             if edge:
-                return edge.inputs(case, values)  # with the gradients of the outputs
+                return edge.inputs(case, values) if edge.inputs else values  # with the gradients of the outputs
             return values if name == RANDOM else definition.edge(name, values, drawn)
 
-        values = inputs()
-        if values is None:
+        unchanged = drawn.draw(RANDOM)
+        values = changed(unchanged)
+        if edge and edge.inputs and all(map(is_, values, unchanged)):
             return None
+        del unchanged
         own, random = [x.clone() for x in values], self._random
         if random and random.definition.case == case and all(map(equal, own, random.inputs)):
             random.of(own).compute()  # whether the reference accepts them
@@ -167,10 +163,9 @@ class Trials:
             definition.check_shapes(expected.shapes)
             if edge.finite and not all(_in_range(part, definition) for part in expected.parts()):
                 return None
-            nearby = edge.nearby(case, values) if edge.nearby else None
-            if nearby is not None and not _agree(expected, expected.of(nearby)):
+            if edge.nearby and not _agree(expected, expected.of(edge.nearby(case, values))):
                 return None
-        return EdgeTrial(inputs, expected)
+        return EdgeTrial(lambda: changed(drawn.draw(RANDOM)), expected)
 
     def constant(self, trial: EdgeTrial) -> bool:
         """Whether the outputs of a trial are the same for another draw of the inputs."""
@@ -228,10 +223,6 @@ def deliver_trial(
         return None
     marked = marked_inputs(definition.input_names, values)
     inputs = [input_.tensor for input_ in marked]
-    for name, x in zip(definition.input_names, inputs, strict=True):
-        if name in _changed_by(provider, definition.case.mode) and overlaps_itself(x):
-            contender.end(Status.UNSUPPORTED, f"works in place on {name}, whose elements share memory here")
-            return None
     delivery = deliver(expected, preparer_of(definition, provider, contender.params), inputs, device)
     outside = next(filter(None, (input_.fault() for input_ in marked)), None)
     return replace(delivery, second_fault=delivery.second_fault or outside or "")
@@ -250,14 +241,6 @@ def _row(case: Case, configuration: Configuration, contender: Contender) -> Row:
         deterministic=contender.accuracy.deterministic,
         element=contender.accuracy.element if contender.status is Status.WRONG else None,
     )
-
-
-def _changed_by(provider: Provider, mode: str) -> Collection[str]:
-    """The inputs that a provider may change in a mode."""
-    if mode == FORWARD:
-        return provider.mutates
-    kernels = (provider.full if mode == FULL else None, provider.backward)
-    return next((kernel.mutates for kernel in kernels if kernel), {})
 
 
 def _other_shapes(operator: Operator, case: Case, inputs: Sequence[Tensor]) -> str:

@@ -115,7 +115,7 @@ class OtherWorker:
 
     def deliver(self, contender: Contender, trial: EdgeTrial, edge: str) -> Delivery | None:
         """What the contender delivers there on the inputs of a trial. None if it has ended."""
-        values = trial.values()
+        values = trial.inputs()
         inputs, end = lay_out(values)
         outputs, end = lay_out(blank_outputs(trial.expected) * 3, end)
         configuration = self.task.configurations[contender.index]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator, Remark
+from kbench.contract.provider import Unsupported
 from kbench.measure.correctness.call import Call, Preparer
 from kbench.measure.correctness.definition import Definition, Output, dtype_name
 from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare_elements
@@ -156,7 +157,7 @@ def _queued_call(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor
         busy = device.keep_busy(ms)
         start = time.perf_counter()
         fill(inputs, expected.inputs)
-        made_call = MadeCall.of(preparer(inputs, expected.shapes), inputs, copies=True)
+        made_call = MadeCall.of(_prepared(expected, preparer, inputs), inputs, copies=True)
         in_time = busy()
         host_ms = (time.perf_counter() - start) * 1e3
         device.synchronize()
@@ -165,6 +166,15 @@ def _queued_call(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor
         ms = min(TIMES_LONGER * max(ms, host_ms), MOST_QUEUE_MS)
     assert made_call
     return made_call
+
+
+def _prepared(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor]) -> Call:
+    """Prepare a call. Raises Unsupported if it works in place on an input whose elements share memory."""
+    call = preparer(inputs, expected.shapes)
+    for name, x in zip(expected.definition.input_names, inputs, strict=True):
+        if name in call.mutates and overlaps_itself(x):
+            raise Unsupported(f"works in place on {name}, whose elements share memory here")
+    return call
 
 
 def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> MadeCall:

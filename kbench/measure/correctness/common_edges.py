@@ -32,6 +32,7 @@ from kbench.results.case import FLOATING, FORWARD, Case
 from kbench.results.vocabulary import EdgeInput
 
 TensorChange = Callable[[Tensor], Tensor]
+InputsChange = Callable[[Case, Sequence[Tensor]], tuple[Tensor, ...]]
 
 OF_MEMORY = (EdgeInput.STRIDED_ROWS, EdgeInput.TRANSPOSED, EdgeInput.ODD_OFFSET, EdgeInput.HUGE_STRIDE)
 """The edge cases that change where the inputs lie, and no value."""
@@ -48,16 +49,16 @@ class Edge:
     """An edge case.
 
     case    how it changes a case
-    inputs  how it changes the inputs of a call. It returns None if none of them can be changed in this way
+    inputs  how it changes the inputs of a call. If it leaves every one as it is, the edge case is not for them
     finite  it is only for operators whose outputs are finite on it, and far from the largest number of their dtype
     nearby  inputs that differ from these by almost nothing. It is only for operators whose outputs then differ as little: a
             choice among equal values has no right answer
     """
 
     case: Callable[[Case], Case] = lambda case: case
-    inputs: Callable[[Case, Sequence[Tensor]], tuple[Tensor, ...] | None] = lambda case, inputs: tuple(inputs)
+    inputs: InputsChange | None = None
     finite: bool = False
-    nearby: Callable[[Case, Sequence[Tensor]], tuple[Tensor, ...] | None] | None = None
+    nearby: InputsChange | None = None
 
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
@@ -67,7 +68,7 @@ def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
     edges = {} if operator.edges else _edges_of_inputs(operator, mode)
     edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
     if any(len(tensor.sizes) > 1 for tensor in operator.inputs.values()):
-        edges[EdgeInput.HUGE_STRIDE] = Edge(inputs=_far_apart)
+        edges[EdgeInput.HUGE_STRIDE] = Edge(inputs=partial(_change_first, _has_rows, _far_apart))
     if mode != FORWARD and operator.gradients:
         count = len(operator.inputs)
         edges[EdgeInput.STRIDED_GRADIENTS] = Edge(inputs=partial(_received, count, _spread))
@@ -89,17 +90,17 @@ def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
         if not callable(tensor.fill) and any(dtype in FLOATING for dtype in operator.dtypes_of(tensor))
     ]
     if positions and mode == FORWARD:
-        edges[EdgeInput.LARGE_OFFSET] = Edge(inputs=partial(_change_first, positions, _offset))
+        # they leave out what a function fills: it may have a structure, such as sorted values, that the change would break
+        change = partial(partial, _change_first, lambda number, x: number in positions and x.is_floating_point())
+        edges[EdgeInput.LARGE_OFFSET] = Edge(inputs=change(_offset))
         whole = [tensor for tensor in operator.outputs.values() if not set(operator.dtypes_of(tensor)) <= set(FLOATING)]
         # equal values have no order, so indices and counts may differ and be right; a judge may expect random values
         if not whole and operator.check is None:
-            zeros = partial(_change_first, positions, torch.zeros_like)
-            almost = partial(_change_first, positions, _almost_zero)
-            edges[EdgeInput.ZEROS] = Edge(inputs=zeros, finite=True, nearby=almost)
-            edges[EdgeInput.TINY] = Edge(inputs=partial(_change_first, positions, _tiny))
+            edges[EdgeInput.ZEROS] = Edge(inputs=change(torch.zeros_like), finite=True, nearby=change(_almost_zero))
+            edges[EdgeInput.TINY] = Edge(inputs=change(_tiny))
         if "float16" in operator.dtypes_of(declared[positions[0]]) and operator.check is None:
-            edges[EdgeInput.LARGE_VALUES] = Edge(inputs=partial(_change_first, positions, _enlarged), finite=True)
-        edges[EdgeInput.NAN] = Edge(inputs=partial(_change_first, positions, _with_nan))
+            edges[EdgeInput.LARGE_VALUES] = Edge(inputs=change(_enlarged), finite=True)
+        edges[EdgeInput.NAN] = Edge(inputs=change(_with_nan))
     if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes_of(tensor)):
         edges[EdgeInput.SMALLEST_INTEGERS] = Edge(inputs=partial(_integers, declared, False))
         edges[EdgeInput.LARGEST_INTEGERS] = Edge(inputs=partial(_integers, declared, True))
@@ -120,21 +121,14 @@ def _range_of(tensor: Declared, dtype: str) -> Integers | None:
     return fill if isinstance(fill, Integers) else None
 
 
-def _integers(
-    declared: Sequence[Declared], largest: bool, case: Case, inputs: Sequence[Tensor]
-) -> tuple[Tensor, ...] | None:
+def _integers(declared: Sequence[Declared], largest: bool, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The inputs; those that are filled with whole numbers hold only the smallest one, or the largest one."""
-    ranges = [
-        _range_of(tensor, tensor.dtype_in(case)) if x.numel() else None
-        for tensor, x in zip(declared, inputs, strict=False)
-    ]
-    ranges += [None] * (len(inputs) - len(ranges))  # the gradients of the outputs
-    if not any(ranges):
-        return None
-    return tuple(
-        x if integers is None else torch.full_like(x, _end(integers, largest, case))
-        for x, integers in zip(inputs, ranges, strict=True)
-    )
+    changed = list(inputs)
+    for number, tensor in enumerate(declared):
+        integers = _range_of(tensor, tensor.dtype_in(case))
+        if integers and inputs[number].numel():
+            changed[number] = torch.full_like(inputs[number], _end(integers, largest, case))
+    return tuple(changed)
 
 
 def _end(integers: Integers, largest: bool, case: Case) -> int:
@@ -150,55 +144,49 @@ def _odd(axis: str, case: Case) -> Case:
     return _resized(axis, int(getattr(case, axis)) // 2 | 1, case)
 
 
-def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The inputs; those with two or more dimensions are changed."""
-    if all(x.dim() < 2 for x in inputs):
-        return None
     return tuple(change(x) if x.dim() > 1 else x for x in inputs)
 
 
 def _change_first(
-    positions: Sequence[int], change: Callable[[Tensor], Tensor | None], case: Case, inputs: Sequence[Tensor]
-) -> tuple[Tensor, ...] | None:
-    """The inputs; the first floating-point one at these positions is changed. They leave out what a function fills: it may have
-    a structure, such as sorted values, that the change would break."""
-    position = next(
-        (position for position in positions if inputs[position].is_floating_point() and inputs[position].numel()), None
-    )
-    changed = None if position is None else change(inputs[position])
-    return None if position is None or changed is None else (*inputs[:position], changed, *inputs[position + 1 :])
+    fits: Callable[[int, Tensor], bool], change: TensorChange, case: Case, inputs: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """The inputs; the first one with elements that fits is changed."""
+    changed = list(inputs)
+    for number, x in enumerate(inputs):
+        if x.numel() and fits(number, x):
+            changed[number] = change(x)
+            break
+    return tuple(changed)
 
 
-def _at_odd_offsets(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+def _at_odd_offsets(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The inputs, and the gradients of the outputs, each one element into its memory: without gaps, but not at a multiple of 16
     bytes. Views into one large buffer, such as the flat parameters of a model, begin so."""
-    if not any(x.numel() for x in inputs):
-        return None
-    return tuple(x.new_empty(1 + x.numel())[1:].view(x.shape).copy_(x) for x in inputs)
+    return tuple(x.new_empty(1 + x.numel())[1:].view(x.shape).copy_(x) if x.numel() else x for x in inputs)
 
 
-def _far_apart(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """The inputs; the first one with rows has them so far apart that the last begins FAR elements after the first. There is as
-    much memory before it: an offset that has become negative reads other values, and does not end the process. None on a
-    host, where the rows would take the memory of other programs."""
-    position = next((number for number, x in enumerate(inputs) if x.dim() > 1 and len(x) > 1 and x.numel()), None)
-    if position is None or inputs[position].device.type != "cuda":
-        return None
-    x = inputs[position]
+def _has_rows(number: int, x: Tensor) -> bool:
+    return x.dim() > 1 and len(x) > 1
+
+
+def _far_apart(x: Tensor) -> Tensor:
+    """Has the rows so far apart that the last begins FAR elements after the first. There is as much memory before it: an offset
+    that has become negative reads other values, and does not end the process. Leaves them on a host, where they would take the
+    memory of other programs."""
+    if x.device.type != "cuda":
+        return x
     stride = max(x[0].numel(), -(-FAR // (len(x) - 1)))
     elements = FAR + (len(x) - 1) * stride + x[0].numel()
     if elements * x.element_size() > FAR_SHARE * torch.cuda.mem_get_info(x.device)[0]:
-        return None
-    rows = x.new_empty(elements).as_strided(x.shape, (stride, *x[0].contiguous().stride()), FAR)
-    return (*inputs[:position], rows.copy_(x), *inputs[position + 1 :])
+        return x
+    return x.new_empty(elements).as_strided(x.shape, (stride, *x[0].contiguous().stride()), FAR).copy_(x)
 
 
-def _received(count: int, change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+def _received(count: int, change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The inputs; the gradients that follow the first `count` are changed."""
-    gradients = inputs[count:]
-    if not any(x.dim() and x.numel() for x in gradients):
-        return None
-    return (*inputs[:count], *(change(x) if x.dim() and x.numel() else x for x in gradients))
+    return (*inputs[:count], *(change(x) if x.dim() and x.numel() else x for x in inputs[count:]))
 
 
 def _spread(x: Tensor) -> Tensor:
@@ -228,9 +216,9 @@ def _offset(x: Tensor) -> Tensor:
     return (wide + 3 / math.sqrt(torch.finfo(x.dtype).eps)).to(x.dtype)
 
 
-def _tiny(x: Tensor) -> Tensor | None:
+def _tiny(x: Tensor) -> Tensor:
     """Values whose squares are about the epsilon of a norm. 8 bits have no numbers as small."""
-    return x * 1e-3 if x.dtype.itemsize > 1 else None
+    return x * 1e-3 if x.dtype.itemsize > 1 else x
 
 
 def _almost_zero(x: Tensor) -> Tensor:
@@ -238,9 +226,9 @@ def _almost_zero(x: Tensor) -> Tensor:
     return torch.randn(x.shape, dtype=torch.float64, device=x.device) * 1e-30
 
 
-def _enlarged(x: Tensor) -> Tensor | None:
+def _enlarged(x: Tensor) -> Tensor:
     """Values in float16 whose squares are too large for it. Other dtypes have none that a kernel in float32 can square."""
-    return x * 1000 if x.dtype == torch.float16 else None
+    return x * 1000 if x.dtype == torch.float16 else x
 
 
 def _with_nan(x: Tensor) -> Tensor:

@@ -39,8 +39,9 @@ SOME_ROWS = " (on some rows, because of rows=)"
 FEW_ROWS = 0.25
 """Scales are estimated again for the rows that need it alone if these are at most this share of all."""
 
-ROWS_AGREE = 1e-6
-"""A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""
+AGREE = 1e-6
+"""A reference may differ by this share of the scale between two calls, and between some rows and all of them: float64 sums in
+another order."""
 
 
 def keep_bytes(free_bytes: int | None) -> int:
@@ -229,21 +230,33 @@ class Expected:
             for position, scales in slices.items()
         }
 
+    def check_again(self, references: Sequence[Tensor]) -> None:
+        """Raises OperatorFault if these, from another call of the reference on the same inputs, have other values."""
+        if name := self._differing(references):
+            problem = f"reference returned two different results for {name} on the same inputs"
+            raise self.definition.fault(problem, "if several answers can be right for the same inputs, declare check=")
+
     def check_rows(self) -> None:
         """Raises OperatorFault if the reference returns other values on half of the rows than on all of them."""
         if self._rows < 2 or len(self._bounds) > 1:
             return
-        parts, half = list(self.parts()), -(-self._rows // 2)
-        scales = [part.scale for part in parts]
+        half, scales = -(-self._rows // 2), [part.scale for part in self.parts()]
         halves = Expected(self.definition, self.inputs, scales=scales, shapes=self.shapes)
         halves._bounds = [range(half), range(half, self._rows)]
-        for joined in halves._joined(halves._slices()):
-            if not _agree(parts[joined.position], joined.reference):
-                name = self.definition.outputs[joined.position].name
-                problem = (
-                    f"the values that reference returned for {name} changed when it was given only half of the rows"
-                )
-                raise self.definition.fault(problem, self._rows_advice)
+        if name := self._differing([part.reference for part in halves._joined(halves._slices())]):
+            problem = f"the values that reference returned for {name} changed when it was given only half of the rows"
+            raise self.definition.fault(problem, self._rows_advice)
+
+    def _differing(self, references: Sequence[Tensor]) -> str | None:
+        """The first output of which these values are others, but for the order of float64 sums."""
+        for part in self.parts():
+            values = part.of(references[part.position])
+            same = (values == part.reference) | (values.isnan() & part.reference.isnan())
+            if part.scale is not None:
+                same |= (values - part.reference).abs() <= AGREE * part.scale
+            if not same.all():
+                return self.definition.outputs[part.position].name
+        return None
 
     @property
     def _rows_advice(self) -> str:
@@ -380,12 +393,3 @@ def select_rows(x: Tensor, dimension: int, rows: Tensor | range) -> Tensor:
         return x.narrow(dimension, rows.start, len(rows))
     bits = x.view(torch.uint8) if x.dtype.is_floating_point and x.dtype.itemsize == 1 else x
     return bits.index_select(dimension, rows).view(x.dtype)
-
-
-def _agree(whole: OutputPart, joined: Tensor) -> bool:
-    """Whether the values of some rows and of all of them are the same, but for the order of float64 sums."""
-    same = joined == whole.reference
-    if whole.scale is not None:
-        same |= (joined - whole.reference).abs() <= ROWS_AGREE * whole.scale
-        same |= joined.isnan() & whole.reference.isnan()
-    return bool(same.all())
