@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
-from kbench.measure.correctness.definition import Definition, count_writes, dtype_name
+from kbench.measure.correctness.definition import Definition, dtype_name
 from kbench.measure.correctness.memory import Location, location_of
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
@@ -44,14 +44,12 @@ class Call:
                   provider may return anything. Raises Misdelivery if they are too few or too many
     mutates       the inputs that the call may change, with the output that each holds afterwards
     destinations  the tensors that exist before the call and hold an output afterwards: buffers and changed inputs
-    remedy        what its author can do if a second call overwrites the outputs of the first; empty if there is nothing special
     """
 
     run: Callable[[], Any]
     deliver: Callable[[Any], Sequence[Any]] = lambda returned: (returned,)
     mutates: Mapping[str, str] = field(default_factory=dict)
     destinations: tuple[Tensor, ...] = ()
-    remedy: str = ""
 
     def spoil(self, inputs: Sequence[Tensor], again: bool = False) -> None:
         """Fill the buffers that the call writes into, so that an element that it leaves unwritten is wrong. `again` fills them
@@ -96,27 +94,21 @@ def preparer_of(definition: Definition, provider: Provider, params: Mapping[str,
         return lambda inputs, shapes: _gradient_call(
             definition, partial(both_passes, *inputs[count:], *inputs[:count]), full.mutates, inputs
         )
-    kernel = None
     saves = provider.bind_saves(case, params)
+    passes_of: Callable[[Sequence[Tensor]], Passes] = partial(_autograd_passes, definition, forward)
+    holds: Mapping[str, str] = {}
     if provider.backward:
-        kernel = provider.backward.bind(case, params)
+        kernel, holds = provider.backward.bind(case, params), provider.backward.mutates
         _check_arguments(kernel, [*arguments, *(["saved"] if saves else [])])
-    needs_forward = kernel is None or bool(saves) or case.mode == FULL
+        passes_of = partial(_kernel_passes, definition, saves, forward, kernel)
+    needs_forward = not provider.backward or bool(saves) or case.mode == FULL
     if needs_forward and not callable(saves) and (provider.mutates or provider.out):
-        if kernel is not None:
-            remedy = "its backward kernel with a function as saves="
-        elif case.mode == FULL:
-            remedy = "a function for both passes (full)"
-        else:
-            remedy = "a backward kernel"
         raise Unsupported(
             "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return new "
-            f"tensors, or register {remedy}"
+            "tensors, or register a backward kernel that needs no forward pass: one with a function as saves=, or a function "
+            "for both passes (full) in mode full"
         )
-    if kernel is not None:
-        holds = provider.backward.mutates if provider.backward else {}
-        return partial(_prepare_kernel, definition, saves, forward, kernel, holds)
-    return partial(_prepare_autograd, definition, forward)
+    return partial(_prepare_gradients, definition, passes_of, needs_forward, holds)
 
 
 def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], by_name: Sequence[str] = ()) -> None:
@@ -174,53 +166,62 @@ def _returns_only(returned: Any, destinations: Iterable[Tensor]) -> bool:
     return all(any(value is tensor for tensor in destinations) for value in values)
 
 
-def _prepare_autograd(
-    definition: Definition, forward: Callable[..., Any], inputs: Sequence[Tensor], shapes: Shapes
+Passes = tuple[Callable[[], tuple[Any, tuple[Any, ...]]], Callable[..., Any]]
+"""A function that returns what the forward function returns, and what the backward pass gets from it; and a function that gets
+this and returns the gradients."""
+
+
+def _prepare_gradients(
+    definition: Definition,
+    passes_of: Callable[[Sequence[Tensor]], Passes],
+    needs_forward: bool,
+    holds: Mapping[str, str],
+    inputs: Sequence[Tensor],
+    shapes: Shapes,
 ) -> Call:
-    """Differentiates the forward function with autograd. The graph is kept, and nothing is accumulated."""
-    operator, count = definition.operator, len(definition.operator.inputs)
-    received = inputs[count:]
-
-    def leaves() -> dict[str, Tensor]:
-        named = zip(operator.inputs, inputs[:count], strict=True)
-        return {name: x.detach().requires_grad_() if name in operator.gradients else x for name, x in named}
-
-    def gradients(outputs: Sequence[Any], named_leaves: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(
-            outputs,
-            [named_leaves[name] for name in operator.gradients],
-            received,
-            retain_graph=True,
-            materialize_grads=True,  # an input that a case does not use has a gradient of zeros
-        )
-
-    _keep_graphs()
+    """The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
+    pass_forward, pass_backward = passes_of(inputs)
     if definition.case.mode == BACKWARD:
-        named_leaves, called = leaves(), False
+        saved = pass_forward()[1] if needs_forward else ()
+        return _gradient_call(definition, partial(pass_backward, *saved), holds, inputs)
+
+    def full() -> tuple[Any, Any]:
+        returned, saved = pass_forward()
+        return returned, pass_backward(*saved)
+
+    return _gradient_call(definition, full, holds, inputs)
+
+
+def _autograd_passes(definition: Definition, forward: Callable[..., Any], inputs: Sequence[Tensor]) -> Passes:
+    """Differentiates the forward function with autograd. The graph is kept, and nothing is accumulated."""
+    operator, count, called = definition.operator, len(definition.operator.inputs), False
+    received, named = inputs[count:], zip(operator.inputs, inputs[:count], strict=True)
+    leaves = {name: x.detach().requires_grad_() if name in operator.gradients else x for name, x in named}
+    _keep_graphs()
+
+    def pass_forward() -> tuple[Any, tuple[Any, ...]]:
         with torch.enable_grad():
-            outputs = _differentiable(definition, forward(*named_leaves.values()), received)
+            returned = forward(*leaves.values())
+        return returned, (_differentiable(definition, returned, received),)
 
-        def backward() -> tuple[Tensor, ...]:
-            nonlocal called
-            try:
-                gradients_of_inputs = gradients(outputs, named_leaves)
-            except RuntimeError as error:
-                if called and CHANGED_SAVED_TENSOR in str(error):
-                    raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
-                raise
-            called = True
-            return gradients_of_inputs
+    def pass_backward(outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        nonlocal called
+        try:
+            gradients = torch.autograd.grad(
+                outputs,
+                [leaves[name] for name in operator.gradients],
+                received,
+                retain_graph=True,
+                materialize_grads=True,  # an input that a case does not use has a gradient of zeros
+            )
+        except RuntimeError as error:
+            if called and CHANGED_SAVED_TENSOR in str(error):
+                raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
+            raise
+        called = True
+        return gradients
 
-        return Call(backward, tuple, remedy=f"if {ONE_BACKWARD}, {ONE_BACKWARD_REMEDY}")
-
-    named_leaves = leaves()
-
-    def full() -> tuple[Any, ...]:
-        with torch.enable_grad():
-            returned = forward(*named_leaves.values())
-        return returned, gradients(_differentiable(definition, returned, received), named_leaves)
-
-    return _gradient_call(definition, full, {}, inputs)
+    return pass_forward, pass_backward
 
 
 def _differentiable(definition: Definition, returned: Any, received: Sequence[Tensor]) -> list[Tensor]:
@@ -244,52 +245,34 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
     return [by_name[name] for name in received_by_name]
 
 
-def _prepare_kernel(
+def _kernel_passes(
     definition: Definition,
     saves: tuple[str, ...] | Callable[..., Any] | None,
     forward: Callable[..., Any],
     kernel: Callable[..., Any],
-    holds: Mapping[str, str],
     inputs: Sequence[Tensor],
-    shapes: Shapes,
-) -> Call:
-    """Calls a backward kernel. The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
-    operator, count = definition.operator, len(definition.operator.inputs)
-    forward_inputs, received, outputs = inputs[:count], inputs[count:], tuple(operator.outputs)
+) -> Passes:
+    """Calls a backward kernel. From the forward pass it gets nothing, some outputs, or what the function `saves` returns."""
+    outputs, count = tuple(definition.operator.outputs), len(definition.operator.inputs)
+    forward_inputs = inputs[:count]
 
-    def passed_forward() -> tuple[Any, tuple[Any, ...]]:
-        """What the forward function returns, and the arguments that the kernel gets from it: none, or what it saves."""
-        if saves is None:
-            return forward(*forward_inputs), ()
+    def pass_forward() -> tuple[Any, tuple[Any, ...]]:
         if callable(saves):
-            returned = saves(*forward_inputs)
-            outputs_and_saved = values_of(returned)
+            outputs_and_saved = values_of(saves(*forward_inputs))
             if len(outputs_and_saved) != 2:
-                is_ = type(returned).__name__
-                if isinstance(returned, (tuple, list)):
-                    is_ = f"{len(outputs_and_saved)} values"
                 raise TypeError(
-                    f"the function given as saves= must return two values, (outputs, saved), but it returned {is_}; put "
-                    "several outputs or several saved tensors into a tuple of their own: return y, (mean, rstd)"
+                    "the function given as saves= must return two values, (outputs, saved), but it returned "
+                    f"{plural(len(outputs_and_saved), 'value')}; put several outputs or several saved tensors into a tuple of "
+                    "their own: return y, (mean, rstd)"
                 )
             return outputs_and_saved[0], (outputs_and_saved[1],)
         returned = forward(*forward_inputs)
+        if saves is None:
+            return returned, ()
         by_name = dict(zip(outputs, _several(outputs, returned), strict=True))
         return returned, (tuple(by_name[name] for name in saves),)
 
-    if definition.case.mode == BACKWARD:
-        before = [count_writes(x) for x in forward_inputs]
-        saved = passed_forward()[1] if saves else ()
-        for name, x, writes in zip(definition.input_names, forward_inputs, before, strict=False):
-            if callable(saves) and count_writes(x) != writes:
-                raise Misdelivery(f"the function given as saves= changed its input {name} in place; work on a copy")
-        return _gradient_call(definition, partial(kernel, *received, *forward_inputs, *saved), holds, inputs)
-
-    def full() -> tuple[Any, Any]:
-        returned, saved = passed_forward()
-        return returned, kernel(*received, *forward_inputs, *saved)
-
-    return _gradient_call(definition, full, holds, inputs)
+    return pass_forward, partial(kernel, *inputs[count:], *forward_inputs)
 
 
 def _gradient_call(

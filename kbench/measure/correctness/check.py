@@ -13,14 +13,14 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator, Remark
 from kbench.contract.provider import Unsupported
-from kbench.measure.correctness.call import Call, Preparer
+from kbench.measure.correctness.call import ONE_BACKWARD, ONE_BACKWARD_REMEDY, Call, Preparer
 from kbench.measure.correctness.definition import Definition, Output, dtype_name
 from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare_elements
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.memory import Location, is_view, moved_away, overlap, overlaps_itself
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering.audit import threads_left_working, working_threads
-from kbench.results.case import Case
+from kbench.results.case import BACKWARD, Case
 
 QUEUE_MS, MOST_QUEUE_MS, TIMES_LONGER, QUEUE_ATTEMPTS = 0.5, 100.0, 4, 3
 """The device is kept busy for QUEUE_MS before a checked call: longer than the host usually needs to queue the call and the
@@ -119,7 +119,8 @@ def deliver(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], de
     second_fault = ""
     if overwritten:
         second_fault = "returned the same memory for two calls: the later result overwrites the earlier one"
-        second_fault += f"; {call.remedy}" if call.remedy else ""
+        if expected.definition.case.mode == BACKWARD:
+            second_fault += f"; if {ONE_BACKWARD}, {ONE_BACKWARD_REMEDY}"
     return Delivery(first, later, others, deterministic, cause=cause, second_fault=second_fault)
 
 
