@@ -123,7 +123,7 @@ def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: floa
     weakness = (context.weakness or contender.accuracy.remark) if provider else ""
     raised = {
         Flag.SUSPECT: suspect,
-        Flag.UNCHECKED: _unchecked(row, context),
+        Flag.UNCHECKED: provider and context.unchecked,
         Flag.SAME_OPS: contender.runs_operators_of(context.baseline),
         Flag.WEAK_CHECK: weakness,
         Flag.EAGER: contender.compiled.uncompiled,
@@ -142,8 +142,7 @@ def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: floa
 def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:
     """Why a row is faster than it can be; empty if it is not."""
     assert row.ms
-    unchecked = _unchecked(row, context)
-    counts = "the script counts" if unchecked else "the operator counts"
+    counts = "the script counts" if context.unchecked else "the operator counts"
     undone = "either the timed call does not do the work, or"
     kernel_ms = row.ms - (empty_ms or 0.0) + EVENT_SLACK_MS  # the longest that the kernel itself can have taken
     most_gbps, most_tflops = _most_gbps(context), _most_tflops(context)
@@ -151,21 +150,16 @@ def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:
     # faster than the memory allows, by more than the cache can explain
     if (row.gbps or 0.0) > most_gbps and kernel_ms < uncached_bytes(row, context) / most_gbps * 1e-6:
         speed = f"{count:,} bytes in {row.ms:.4g} ms are {row.gbps:,.0f} GB/s"
-        declaration = "" if unchecked else " (bytes=)"
+        declaration = "" if context.unchecked else " (bytes=)"
         return f"{speed}, but the memory moves at most {most_gbps:,.0f} GB/s; {undone} {counts} too many bytes{declaration}"
     flops = (context.flops or 0) if row.tflops else 0
     shortest_ms = flops / most_tflops * 1e-9
     # faster than the best large matrix product, by more than a better kernel can explain
     if row.ms < shortest_ms and kernel_ms < shortest_ms:
         speed = f"{flops:,} operations in {row.ms:.4g} ms are {flops / row.ms * 1e-9:,.0f} TFLOP/s"
-        declaration = "" if unchecked else " (flops=)"
+        declaration = "" if context.unchecked else " (flops=)"
         return f"{speed}, but the device computes at most {most_tflops:,.0f} TFLOP/s; {undone} {counts} too many{declaration}"
     return ""
-
-
-def _unchecked(row: Row, context: CaseContext) -> bool:
-    """Whether there is no reference to check the row with."""
-    return context.unchecked and row.role == Role.PROVIDER
 
 
 def _bytes(row: Row, context: CaseContext) -> int:

@@ -20,7 +20,7 @@ from kbench.kernels import cuda_driver
 from kbench.launches.launched_call import DeviceLimits, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.measure.launches.graph_nodes import device_limits, read_graph
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
-from kbench.measure.machine.capture import captured
+from kbench.measure.machine.capture import captured, on_stream
 from kbench.measure.machine.device import Device, drop_locals
 
 Prepare = Callable[[], Callable[[], Any]]
@@ -112,18 +112,13 @@ def peak_bytes(prepare: Prepare) -> int:
 def capture(prepare: Prepare, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     """A graph of one call, which was never run. The call is prepared on the stream of the capture, because autograd runs a
     backward pass on the stream of its forward pass."""
-    present = torch.cuda.current_stream()
-    stream.wait_stream(present)
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    try:
-        with torch.cuda.stream(stream):
-            call = prepare()
-            call()  # what happens at the first call on a stream must not happen during the capture
-            torch.cuda.synchronize()
-            with captured(graph):
-                call()
-    finally:
-        torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
+    with on_stream(stream):
+        call = prepare()
+        call()  # what happens at the first call on a stream must not happen during the capture
+        torch.cuda.synchronize()
+        with captured(graph):
+            call()
     return graph
 
 

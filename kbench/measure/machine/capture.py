@@ -33,6 +33,19 @@ class Capture:
 
 
 @contextmanager
+def on_stream(stream: torch.cuda.Stream) -> Iterator[None]:
+    """Work on this stream, after what the current one has to do; what the current one does later comes after it."""
+    present = torch.cuda.current_stream()
+    stream.wait_stream(present)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
+    present.wait_stream(stream)
+
+
+@contextmanager
 def captured(graph: torch.cuda.CUDAGraph) -> Iterator[Capture]:
     """Capture in this graph what is launched on the current stream meanwhile. No other thread can end the capture.
 

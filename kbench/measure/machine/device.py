@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import platform
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -129,9 +130,8 @@ class Device:
         and a function that it calls, keep their tensors until Python collects garbage. That takes 0.2 s and more, so it is done
         only if they hold much."""
         if self.accelerated:
-            backend = torch.get_device_module(self.type)
-            total = getattr(backend.get_device_properties(self.torch_device), "total_memory", None)
-            if total and backend.memory_allocated() > LEFT_SHARE * total:
+            held = torch.get_device_module(self.type).memory_allocated()
+            if held > LEFT_SHARE * (self.memory_bytes or math.inf):
                 gc.collect()
         self.release()
 
@@ -158,7 +158,7 @@ class Device:
             return lambda: None
         from kbench.measure.machine import noop
 
-        return noop.launch_noop
+        return partial(noop.launch, noop.noop)
 
     @cached_property
     def spin(self) -> Callable[[float], None] | None:

@@ -23,16 +23,6 @@ BEGIN_MARK, END_MARK = (kernel.fn.__name__ for kernel in (kbench_call_begins, kb
 """The names by which a profiler shows the marks around a call."""
 
 
-def launch_noop() -> None:
-    """Launch one program of the kernel on the current device and stream."""
-    noop[(1,)]()
-
-
-def mark_begin() -> None:
-    """Launch the mark that comes before a call, on the current device and stream."""
-    kbench_call_begins[(1,)]()
-
-
-def mark_end() -> None:
-    """Launch the mark that comes after a call."""
-    kbench_call_ends[(1,)]()
+def launch(kernel) -> None:
+    """Launch one program of a kernel on the current device and stream."""
+    kernel[(1,)]()

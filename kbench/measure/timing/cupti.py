@@ -68,9 +68,9 @@ class CuptiTimer(BenchTimer):
         def marked() -> None:
             nonlocal calls
             calls += 1
-            noop.mark_begin()
+            noop.launch(noop.kbench_call_begins)
             runs[0]()
-            noop.mark_end()
+            noop.launch(noop.kbench_call_ends)
 
         take = super().ready([marked], (launch_ms or 0.0) + MARKS_MS, before)
 

@@ -10,8 +10,8 @@ outputs fill the cache three times. So a buffer has been displaced from the cach
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import cycle, islice
 from math import ceil
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.measure.machine.capture import captured
+from kbench.measure.machine.capture import captured, on_stream
 from kbench.measure.machine.device import out_of_memory
 from kbench.measure.timing.timer import Sample, Samples, Timer
 
@@ -70,17 +70,10 @@ class GraphTimer(Timer):
         """See Timer. False if MAX_CALLS calls do not fill the cache."""
         return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= self._fill_bytes
 
-    @contextmanager
-    def preparing(self) -> Iterator[None]:
+    def preparing(self) -> AbstractContextManager[object]:
         """See Timer. Calls are prepared on the stream of the capture, because autograd runs a backward pass on the stream of
         its forward pass."""
-        if self.device.type != "cuda":
-            yield
-            return
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            yield
-        torch.cuda.current_stream().wait_stream(self._stream)
+        return on_stream(self._stream) if self.device.type == "cuda" else nullcontext()
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream:
@@ -132,17 +125,14 @@ class GraphTimer(Timer):
     def _captured(self, runs: Sequence[Callable[[], Any]], calls: int) -> torch.cuda.CUDAGraph:
         """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
         outputs rotate as inputs do."""
-        present, stream = torch.cuda.current_stream(), self._stream
-        stream.wait_stream(present)
-        with torch.cuda.stream(stream):
+        with on_stream(self._stream):
             for _ in range(3):  # lazy initialisation must not happen during the capture
                 runs[0]()
-        present.wait_stream(stream)
         torch.cuda.synchronize()
         self.device.release()  # torch can return no memory to the driver during a capture, which may need it
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.stream(stream), captured(graph) as capture:
+            with on_stream(self._stream), captured(graph) as capture:
                 outputs: deque[Any] = deque(maxlen=len(runs))
                 for run in islice(cycle(runs), calls):
                     outputs.append(run())
@@ -153,8 +143,6 @@ class GraphTimer(Timer):
                 raise
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
-        finally:
-            torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
         if capture.empty:
             raise Unsupported(NOTHING_LAUNCHED)
         return graph
