@@ -92,7 +92,7 @@ def kbench(old: File, new: File) -> Array:
 
 
 def _key(provider: int, row: int) -> Key:
-    return Key("simulated", ("kernel", "baseline")[provider], "", (("row", row),), "float32")
+    return Key(Case("simulated", {"row": row}, "float32"), ("kernel", "baseline")[provider], "")
 
 
 def _medians(*sides: Array) -> list[Array]:

@@ -104,7 +104,7 @@ def changes_by_case(runs: tuple[Run, ...]) -> dict[int, list[tuple[int, int]]]:
     """The night and the direction of each change of level, by the number of the case."""
     found: dict[int, list[tuple[int, int]]] = {case: [] for case in range(CASES)}
     for series in judge_runs(Path("simulated"), runs, HistoryOptions()).series:
-        case = int(dict(series.key.axes)["N"] or 1).bit_length() - 1
+        case = int(series.key.case.N).bit_length() - 1
         for change in series.levels:
             found[case].append((series.timed[change.at].run, 1 if change.after > change.before else -1))
     return found

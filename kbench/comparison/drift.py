@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from kbench.analysis import Analysis
 from kbench.analysis.cases import timed
-from kbench.comparison.model import CONDITIONS, Drift, JoinedCase, Key, SessionShifts
+from kbench.comparison.model import CONDITIONS, Drift, Key, SessionShifts
+from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 
@@ -31,7 +32,7 @@ GaugeTimes = dict[tuple[int, int], float]
 class GaugeKey(NamedTuple):
     """The identity of a gauge without its session. `code` is equal on both sides if the code is the same."""
 
-    case: JoinedCase
+    case: Case
     kind: str
     conditions: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
@@ -62,9 +63,9 @@ def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Co
     return drifts or {"": Drift(noise=noise)}
 
 
-def drift_of(case: JoinedCase, drifts: Mapping[str, Drift]) -> Drift:
+def drift_of(case: Case, drifts: Mapping[str, Drift]) -> Drift:
     """The drift of the device that a case was measured on."""
-    return drifts[str(dict(case[1]).get("device", ""))]
+    return drifts[str(case.axes.get("device", ""))]
 
 
 def _gauges(
@@ -113,7 +114,7 @@ def estimate_drift(times: dict[GaugeKey, GaugeTimes], noise: float = 0.0) -> Dri
             shifts[side][number] = fmean(logs_of_kinds)
     gauges = {kind: _change(level, whole) for kind, level in levels.items()}
     apart = {key: abs(_change(logs, whole) - gauges[key.kind]) for key, logs in times.items()}
-    own: dict[JoinedCase, float] = {}
+    own: dict[Case, float] = {}
     for key, distance in apart.items():
         own[key.case] = max(distance, own.get(key.case, 0.0))
     scatter = TO_DEVIATION * median(apart.values())

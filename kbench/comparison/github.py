@@ -142,7 +142,9 @@ def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
             messages += [(row, f"{row.key.label}: {report.sentence(row, comparison)}", 1) for row in members]
         else:
             groups = report.grouped(members, comparison)
-            messages += [(group.first, f"{group.first.key.operator} {group.text}", group.count) for group in groups]
+            messages += [
+                (group.first, f"{group.first.key.case.operator} {group.text}", group.count) for group in groups
+            ]
     return messages
 
 

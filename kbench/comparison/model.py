@@ -11,7 +11,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -22,7 +22,7 @@ from kbench.analysis.metrics import METRICS, Metric, metric_by_name
 from kbench.comparison.verdict import Cause, Reason, Verdict
 from kbench.errors import UsageError
 from kbench.launches.code_change import CodeChange, RanKernels, code_change
-from kbench.results.case import DTYPE_ALIASES, Value, configuration_name, value_order
+from kbench.results.case import DTYPE_ALIASES, Case, Value, configuration_name, value_order
 from kbench.results.cells import MARGIN, is_plausible
 from kbench.results.row import CONDITION_COLUMNS, Row
 from kbench.results.timers import timer_kind
@@ -45,11 +45,6 @@ MAX_LOG_RATIO = 700.0
 
 OF_TIMES = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR}
 """The verdicts of rows that have a ratio. A gate for others decides without times."""
-
-JoinedCase = tuple[str, tuple[tuple[str, Value], ...], str]
-"""The case by which rows of two files are joined: operator, axes (with scalars, choices and mode) and dtype.
-`analysis.CaseKey` also holds the device, the timer and the cache mode. Here these must agree (CONDITIONS), but the device is an
-axis if a file has several."""
 
 SessionShifts = dict[int, float]
 """By the number of the session, how much slower the machine was than on the average of both sides, in log time."""
@@ -122,29 +117,24 @@ def several_devices(rows: Iterable[Row]) -> bool:
 
 @dataclass(frozen=True)
 class Key:
-    """The identity of a row without its session."""
+    """The identity of a row without its session. The case has the axes that both files have. `analysis.CaseKey` also holds the
+    device, the timer and the cache mode; here these must agree (CONDITIONS), but the device is an axis if a file has several."""
 
-    operator: str
+    case: Case
     provider: str
     params: str
-    axes: tuple[tuple[str, Value], ...]
-    dtype: str
 
     @classmethod
     def of(cls, row: Row, axes: Sequence[str]) -> Key:
         """The key of a row. `axes` are the columns that identify a case in both files."""
-        values = tuple((axis, row.device if axis == "device" else row.case.axes[axis]) for axis in axes)
-        return cls(row.case.operator, row.provider, row.params, values, row.case.dtype)
-
-    @property
-    def case(self) -> JoinedCase:
-        return self.operator, self.axes, self.dtype
+        values = {axis: row.device if axis == "device" else row.case.axes[axis] for axis in axes}
+        return cls(replace(row.case, axes=values), row.provider, row.params)
 
     @property
     def columns(self) -> dict[str, Value]:
         """The columns that identify the row, for programs: values keep their type."""
-        who: dict[str, Value] = {"operator": self.operator, "provider": self.provider, "params": self.params}
-        return {**who, **dict(self.axes), "dtype": self.dtype}
+        who: dict[str, Value] = {"operator": self.case.operator, "provider": self.provider, "params": self.params}
+        return {**who, **self.case.axes, "dtype": self.case.dtype}
 
     @property
     def configuration_name(self) -> str:
@@ -153,21 +143,20 @@ class Key:
     @property
     def parts(self) -> dict[str, str]:
         """The parts of the name by column, as reports show them: the dtype is `bf16`."""
-        axes = {name: str(value) for name, value in self.axes}
-        dtype = _SHORT_DTYPES.get(self.dtype, self.dtype)
-        return {"operator": self.operator, "dtype": dtype, **axes, "provider": self.configuration_name}
+        axes = {name: str(value) for name, value in self.case.axes.items()}
+        dtype = _SHORT_DTYPES.get(self.case.dtype, self.case.dtype)
+        return {"operator": self.case.operator, "dtype": dtype, **axes, "provider": self.configuration_name}
 
     @property
     def label(self) -> str:
         """`softmax M=4096 N=256 float32 triton`"""
-        axes = (f"{name}={value}" for name, value in self.axes)
-        return " ".join([self.operator, *axes, self.dtype, self.configuration_name]).strip()
+        return f"{self.case.label} {self.configuration_name}"
 
     @property
     def order(self) -> tuple[Any, ...]:
         """For sorting: numbers by size, words by letter, modes in their own order."""
-        axes = [value_order(value) for _, value in self.axes]
-        return (self.operator, self.dtype, axes, self.provider, self.params)
+        axes = list(map(value_order, self.case.axes.values()))
+        return (self.case.operator, self.case.dtype, axes, self.provider, self.params)
 
 
 @exported
@@ -332,7 +321,7 @@ class Drift:
     It is the larger floor of the two files."""
     scatter: float = 0.0
     """The standard deviation of the changes of the gauges around those of their kind, in log time."""
-    own: Annotated[dict[JoinedCase, float], Field(exclude=True)] = field(default_factory=dict)
+    own: Annotated[dict[Case, float], Field(exclude=True)] = field(default_factory=dict)
     """For each case, how far the change of its gauges is from that of their kind, in log time."""
 
     @property

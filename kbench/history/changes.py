@@ -236,7 +236,7 @@ def _moved_baseline(timeline: Timeline, series: Series, around: Neighbours) -> t
     if not name or name == series.key.configuration_name:
         return None
     for other in timeline.series:
-        if other.key.case != series.key.case or other.key.configuration_name != name:
+        if other.key.measured_case != series.key.measured_case or other.key.configuration_name != name:
             continue
         for change in other.levels:
             if other.timed[change.earliest].run <= last and other.timed[change.latest].run >= first:

@@ -123,7 +123,7 @@ def judge_runs(folder: Path, runs: Sequence[Run], options: HistoryOptions) -> Hi
     chosen = _choose(timeline.series, options.where, folder)
     first = _first_recent(timeline, options.recent)
     changes = [
-        replace(change, recent=change.event_run >= first[change.series.key.machine, change.series.key.operator])
+        replace(change, recent=change.event_run >= first[change.series.key.machine, change.series.key.case.operator])
         for change in (
             *changes_of_level(timeline, chosen, options.margin),
             *changes_of_status(timeline, chosen, options.margin),
@@ -151,7 +151,7 @@ def _with_levels(series: Sequence[Series], margin: float) -> Iterator[Series]:
 
 def _choose(series: Sequence[Series], where: str, folder: Path) -> list[Series]:
     """The series whose last row `where` chooses, in their order. Raises UsageError if there are none."""
-    axes = dict.fromkeys(name for one_series in series for name, _ in one_series.key.axes)
+    axes = dict.fromkeys(name for one_series in series for name in one_series.key.case.axes)
     rows = [one_series.points[-1].row for one_series in series]
     last = Results(folder, csv_header(axes), rows, range(len(rows)))
     return [series[place] for place in RowFilter.parse(where).select_providers(last).lines]
@@ -161,7 +161,7 @@ def _first_recent(timeline: Timeline, recent: int) -> dict[tuple[str, str], int]
     """For each machine and operator, the place of the first run whose changes are recent."""
     runs: dict[tuple[str, str], set[int]] = defaultdict(set)
     for series in timeline.series:
-        runs[series.key.machine, series.key.operator].update(point.run for point in series.points)
+        runs[series.key.machine, series.key.case.operator].update(point.run for point in series.points)
     return {key: sorted(places)[-recent:][0] for key, places in runs.items()}
 
 
@@ -212,7 +212,8 @@ def _change(change: HistoryChange, report: HistoryReport) -> dict[str, Any]:
 
 
 def _identity(key: SeriesKey) -> dict[str, Any]:
-    return {**asdict(key), "axes": dict(key.axes)}
+    conditions = {"machine": key.machine, "timer": key.timer, "cache": key.cache, "case_hash": key.case_hash}
+    return {**key.case.to_json(), "provider": key.provider, "params": key.params, **conditions}
 
 
 def _point(point: RunPoint, report: HistoryReport) -> dict[str, Any]:

@@ -123,19 +123,19 @@ class SeriesKey(Key):
     """What makes two rows comparable. `machine` is the name of its device."""
 
     machine: str
-    timer: str = ""
-    cache: str = ""
-    case_hash: str = ""
+    timer: str
+    cache: str
+    case_hash: str
 
     @property
-    def case(self) -> tuple[Any, ...]:
+    def measured_case(self) -> tuple[Any, ...]:
         """The case on this machine, as it was measured: that of all its providers."""
-        return self.machine, super().case, self.timer, self.cache, self.case_hash
+        return self.machine, self.case, self.timer, self.cache, self.case_hash
 
     @property
     def subject(self) -> tuple[Any, ...]:
         """What was measured, however it was measured."""
-        return self.machine, super().case, self.provider, self.params
+        return self.machine, self.case, self.provider, self.params
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -189,8 +189,8 @@ class Series:
     @cached_property
     def where(self) -> dict[str, Any]:
         """What is measured, and on which machine, by the columns of results."""
-        key = self.key
-        return {"operator": key.operator, **dict(key.axes), "dtype": key.dtype, "device": key.machine}
+        case = self.key.case
+        return {"operator": case.operator, **case.axes, "dtype": case.dtype, "device": self.key.machine}
 
     @cached_property
     def timed(self) -> tuple[RunPoint, ...]:
@@ -281,9 +281,8 @@ def _keyed(run: Run) -> list[_Keyed]:
 
 
 def _key(row: Row, machine: str) -> SeriesKey:
-    axes = tuple((name, value) for name, value in row.case.axes.items() if value is not None)
-    subject = row.case.operator, row.provider, row.params, axes, row.case.dtype
-    return SeriesKey(*subject, machine, row.timer, row.cache, row.case_hash)
+    case = replace(row.case, axes={name: value for name, value in row.case.axes.items() if value is not None})
+    return SeriesKey(case, row.provider, row.params, machine, row.timer, row.cache, row.case_hash)
 
 
 def _session(place: int, key: SeriesKey, row: Row) -> _SessionKey:
@@ -297,7 +296,7 @@ def _session_levels(keyed: Sequence[Sequence[_Keyed]]) -> dict[_SessionKey, floa
         for key, row in rows:
             if row.control is Control.COPY and row.ms is not None:
                 copies = tables[key.machine, key.timer, key.cache][_session(place, key, row)]
-                copies[key.case] = math.log(row.ms)
+                copies[key.measured_case] = math.log(row.ms)
     return {session: level for copies in tables.values() for session, level in machine_levels(copies).items()}
 
 

@@ -125,7 +125,7 @@ def draw_changes(
     `x` chooses the axis and `by` the columns whose values become panels. Raises UsageError for an unknown axis or column,
     ResultsError where no row has a change.
     """
-    axes = list(dict.fromkeys(name for row in comparison.rows for name, _ in row.key.axes))
+    axes = list(dict.fromkeys(name for row in comparison.rows for name in row.key.case.axes))
     changes = _changes(comparison, axes)
     if not any(change.drawn for change in changes):
         counts = report.summary(comparison)
@@ -157,13 +157,13 @@ def _changes(comparison: Comparison, axes: Sequence[str]) -> list[Change]:
     names = shorten({row.key.configuration_name for row in comparison.rows})
     changes = []
     for row in comparison.rows:
-        key, of_key = row.key, dict(row.key.axes)
+        case = row.key.case
         where: dict[str, Any] = {
-            "operator": key.operator,
-            "provider": names[key.configuration_name],
-            "dtype": key.dtype,
+            "operator": case.operator,
+            "provider": names[row.key.configuration_name],
+            "dtype": case.dtype,
         }
-        where |= {name: of_key.get(name, "") for name in axes}
+        where |= {name: case.axes.get(name, "") for name in axes}
         low, high = row.ci or (None, None)
         changes.append(Change(where, row.verdict, _log(row.ratio), _log(low), _log(high)))
     return changes

@@ -80,12 +80,12 @@ def _series(series: Sequence[Series]) -> Table:
 
 def _identity(keys: Sequence[SeriesKey]) -> list[tuple[str, list[str]]]:
     """The columns that say what a series is."""
-    axes = dict.fromkeys(name for key in keys for name, _ in key.axes)
+    axes = dict.fromkeys(name for key in keys for name in key.case.axes)
     single = len({key.machine for key in keys}) == 1
     return [
         *([] if single else [("machine", [key.machine for key in keys])]),
-        ("operator", [key.operator for key in keys]),
-        *((name, [str(dict(key.axes).get(name, "")) for key in keys]) for name in axes),
-        ("dtype", [key.dtype for key in keys]),
+        ("operator", [key.case.operator for key in keys]),
+        *((name, [str(key.case.axes.get(name, "")) for key in keys]) for name in axes),
+        ("dtype", [key.case.dtype for key in keys]),
         ("provider", [key.configuration_name for key in keys]),
     ]

@@ -27,7 +27,7 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
     old = [row(1, device="NVIDIA H200"), row(2, device="NVIDIA H100"), row(3, device="NVIDIA H100")]
     new = [row(1, 2.0, device="NVIDIA H200"), row(2, 2.0, device="NVIDIA H100"), row(3, device="NVIDIA H200")]
     comparison = compare_results(write("old", old), write("new", new))
-    assert [(dict(v.key.axes)["N"], dict(v.key.axes)["device"], v.verdict) for v in comparison.rows] == [
+    assert [(v.key.case.N, v.key.case.device, v.verdict) for v in comparison.rows] == [
         (1, "NVIDIA H200", "slower"),
         (2, "NVIDIA H100", "slower"),
         (3, "NVIDIA H100", "missing"),

@@ -185,7 +185,7 @@ def test_the_drift_explains_what_lies_near_it_and_nothing_else(write: Write) -> 
     new = [r for n in range(1, 20) for r in sessions(*3 * [levels.get(n, 1.03)], n=n)]
     a = write("old", with_copies(old, 1, 1, 1))
     comparison = compare_results(a, write("new", with_copies(new, 1.03, 1.03, 1.03)))
-    row_at = {dict(judged.key.axes)["N"]: judged for judged in comparison.rows}
+    row_at = {judged.key.case.N: judged for judged in comparison.rows}
     expected = ["slower", "faster", "slower", "unclear", "unclear", "faster", "unclear"]
     assert [row_at[n].verdict.value for n in range(1, 8)] == expected
     said = "the machine drifted by +3.0%, which may explain changes from -4.3% to +4.5%"
