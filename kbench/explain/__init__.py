@@ -39,9 +39,9 @@ def find_explanation(word: str) -> Explained | None:
     for head, name in HEADS:
         if head.fullmatch(key):
             key = name
-    key = ALIASES.get(key, key)
+    key = next((name for name, synonyms in ALIASES.items() if key in synonyms), key)
     kinds = {kind: name for kind, texts in KINDS.items() for name in texts if name.casefold() == key}
     if not kinds:
-        return None
+        return find_explanation(key[:-1]) if key.endswith("s") else None  # `sessions`
     kind, name = next(iter(kinds.items()))
     return Explained(name, " and ".join(kinds), " ".join(KINDS[kind][name].split()))
