@@ -11,11 +11,6 @@ from kbench.comparison import github
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.text.printable import no_formula
 
-OUTCOME = (
-    "old_label", "new_label", "verdict", "reason", "ratio", "ci_low", "ci_high", "q", "metric", "old", "new",
-    "old_sessions", "new_sessions",
-)  # fmt: skip
-
 
 def csv_text(comparison: Comparison) -> str:
     """A line per row, for pandas and spreadsheets: numbers at full precision. Empty cells are unknown values."""
@@ -28,11 +23,10 @@ def csv_text(comparison: Comparison) -> str:
 
 
 def row_cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
-    """The cells of a row by column: what was compared, then OUTCOME. `old` and `new` are values of the column in `metric`. None
-    stands for an unknown value."""
+    """The cells of a row by column: what was compared, then the outcome. `old` and `new` are values of the column in `metric`.
+    None stands for an unknown value. An axis whose name is that of another column gets a prefix."""
     low, high = row.ci or (None, None)
-    return {
-        **{_column(name): value for name, value in row.key.columns.items()},
+    outcome = {
         "old_label": comparison.old,
         "new_label": comparison.new,
         "verdict": row.verdict.value,
@@ -47,11 +41,8 @@ def row_cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
         "old_sessions": row.old.sessions if row.old else 0,
         "new_sessions": row.new.sessions if row.new else 0,
     }
-
-
-def _column(name: str) -> str:
-    """An axis whose name is that of another column gets a prefix."""
-    return f"axis_{name}" if name in OUTCOME else name
+    compared = {f"axis_{name}" if name in outcome else name: value for name, value in row.key.columns.items()}
+    return compared | outcome
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {

@@ -26,7 +26,7 @@ MAX_DOCUMENT_BYTES = 60_000
 RESERVE = 200
 """Bytes that are reserved for the line that says what was left out."""
 
-LONGEST_CELL = 300
+LONGEST_CELL = 400
 """The most characters of a cell. Longer text is cut here; the other formats have all of it."""
 
 AT_A_GLANCE = 20
@@ -72,12 +72,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         if changed:
             shown = _table(report.row_table(rows, comparison))
         else:
-            shown = [
-                f"- {group.first.verdict}: {escape(f'{group.who}, {group.extent}')}: {escape(group.why)}".removesuffix(
-                    ": "
-                )
-                for group in report.grouped(rows, comparison)
-            ]
+            shown = [f"- {group.first.verdict}: {escape(group.text)}" for group in report.grouped(rows, comparison)]
         verdict = rows[0].verdict
         if not verdict.quiet:
             yield from ("", *shown)
@@ -118,7 +113,7 @@ def escape(text: str) -> str:
 def commands(comparison: Comparison) -> str:
     """Workflow commands: an error for each verdict that fails the gate, a warning for others that need attention, a notice
     for other changes, and the summary."""
-    failing = comparison.options.failing
+    failing = comparison.options.fail_on
     messages = _messages(comparison)
     messages.sort(key=lambda message: (message[0].verdict not in failing, message[0].verdict.rank))
     lines = []
@@ -134,7 +129,7 @@ def commands(comparison: Comparison) -> str:
 def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
     """The messages of annotations, each with its first row and the number of its rows. Rows of a provider without a time share
     a message if they have the same reason."""
-    failing = comparison.options.failing
+    failing = comparison.options.fail_on
     rows = [row for row in report.ordered(comparison) if row.verdict in failing or not row.verdict.quiet]
     messages = []
     for changed, members in report.sections(rows):
@@ -142,9 +137,7 @@ def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
             messages += [(row, f"{row.key.label}: {report.sentence(row, comparison)}", 1) for row in members]
         else:
             groups = report.grouped(members, comparison)
-            messages += [
-                (group.first, f"{group.first.key.case.operator} {group.text}", group.count) for group in groups
-            ]
+            messages += [(group.first, f"{group.first.key.case.operator} {group.text}", group.size) for group in groups]
     return messages
 
 

@@ -85,14 +85,9 @@ class CompareOptions:
             raise UsageError(f"--fail-on: {unknown('verdict', strange[0], words)}")
 
     @property
-    def failing(self) -> list[Verdict]:
-        """The verdicts that fail the gate, in the order given."""
-        return [Verdict(word) for word in dict.fromkeys(self.fail_on)]
-
-    @property
     def gate_text(self) -> str:
         """The options of the gate as the caller wrote them; "" without any."""
-        options = [f"--fail-on {','.join(self.failing)}"] if self.fail_on else []
+        options = [f"--fail-on {','.join(self.fail_on)}"] if self.fail_on else []
         return " ".join([*options, *(["--strict"] if self.strict else [])])
 
     @property
@@ -117,8 +112,11 @@ def several_devices(rows: Iterable[Row]) -> bool:
 
 @dataclass(frozen=True)
 class Key:
-    """The identity of a row without its session. The case has the axes that both files have. `analysis.CaseKey` also holds the
-    device, the timer and the cache mode; here these must agree (CONDITIONS), but the device is an axis if a file has several."""
+    """The identity of a row without its session. The case has the axes that both files have.
+
+    `analysis.CaseKey` also holds the device, the timer and the cache mode. Here these must agree (CONDITIONS), but the device
+    is an axis if a file has several.
+    """
 
     case: Case
     provider: str
@@ -472,7 +470,7 @@ class Comparison:
     @cached_property
     def gate(self) -> Gate:
         """What the comparison says of the verdicts that the options want to fail on."""
-        counts, failing = self.counts, self.options.failing
+        counts, failing = self.counts, self.options.fail_on
         if not any(row.old and row.new for row in self.rows):
             return Gate("undecided", "nothing was comparable: the sides have no row in common")
         if failed := [f"{count} {verdict}" for verdict, count in counts.items() if verdict in failing]:
@@ -504,7 +502,7 @@ class Comparison:
 
     def _describe_unclear(self) -> str:
         """`no row is slower, but 2 of 6 are unclear (--fail-on slower,unclear fails on them)`"""
-        unclear, total, failing = self.counts[Verdict.UNCLEAR], len(self.rows), self.options.failing
+        unclear, total, failing = self.counts[Verdict.UNCLEAR], len(self.rows), self.options.fail_on
         verb = "is" if unclear == 1 else "are"
         if not failing:
             return f"{unclear} of {total} rows {verb} unclear"

@@ -10,8 +10,8 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Drift, JudgedRow, Severity
 from kbench.comparison.verdict import Cause, Verdict
@@ -362,27 +362,13 @@ def sentence(row: JudgedRow, comparison: Comparison) -> str:
 # ---- rows without a change
 
 
-@dataclass(frozen=True)
-class Group:
-    """Rows of one provider that have the same verdict, from the same causes.
-
-    first   the first row of the group
-    count   how many rows the group has
-    who     the provider
-    extent  `all 12 cases`, `2 of 12 cases (bf16 N=1024, bf16 N=2048)`
-    why     the reason
-    """
+class Group(NamedTuple):
+    """Rows of one provider that have the same verdict, from the same causes: the first one, how many they are, and in words
+    `boom, all 12 cases: for example RuntimeError ...`."""
 
     first: JudgedRow
-    count: int
-    who: str
-    extent: str
-    why: str
-
-    @property
-    def text(self) -> str:
-        """`boom, all 12 cases: for example RuntimeError ...`"""
-        return ": ".join(filter(None, [f"{self.who}, {self.extent}", self.why]))
+    size: int
+    text: str
 
 
 def grouped(rows: Iterable[JudgedRow], comparison: Comparison) -> list[Group]:
@@ -395,13 +381,16 @@ def grouped(rows: Iterable[JudgedRow], comparison: Comparison) -> list[Group]:
         members.setdefault((row.verdict, row.key.configuration_name, *statuses, *causes), []).append(row)
     groups = []
     for group in members.values():
-        who, reasons = group[0].key.configuration_name, {row.reason for row in group}
-        why = group[0].reason if len(reasons) == 1 else f"for example {group[0].reason}"
-        groups.append(Group(group[0], len(group), who, _extent(group, totals[who], comparison.common), why))
+        first, provider = group[0], group[0].key.configuration_name
+        subject = f"{provider}, {_extent(group, totals[provider], comparison.common)}"
+        same = all(row.reason == first.reason for row in group)
+        reason = first.reason if same else f"for example {first.reason}"
+        groups.append(Group(first, len(group), f"{subject}: {reason}" if reason else subject))
     return groups
 
 
 def _extent(group: Sequence[JudgedRow], total: int, common: Collection[str]) -> str:
+    """`all 12 cases`, `2 of 12 cases (bf16 N=1024, bf16 N=2048)`"""
     if len(group) == total > 1:
         return f"all {total} cases"
     cases = [format_parts(name_parts(row, {*common, "provider"})) for row in group]
