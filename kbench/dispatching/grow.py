@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.dispatching.evidence import Evidence, Regrets
-from kbench.dispatching.tree import Branch, Decision, Is, Leaf, Threshold, Tree
+from kbench.dispatching.evidence import Evidence
+from kbench.dispatching.tree import Branch, Decision, Leaf, Tree, is_word
 from kbench.errors import ResultsError
 from kbench.results.case import Value
 
@@ -82,20 +82,26 @@ def _used(evidence: Evidence, limit: int, margin: float) -> list[int]:
     return used
 
 
-class _Division(NamedTuple):
-    """A question, the cases that say yes and no, and the variance of the regrets that is left in both."""
+class _Question(NamedTuple):
+    """A question about some cases.
 
-    test: Threshold | Is
-    yes: Indices
-    no: Indices
-    variance: float
+    text      a Python expression
+    says_yes  which of the cases say yes
+    words     the words that say yes, if it is about a word
+    factors   how many questions it counts as: a product counts as as many as it has factors
+    """
+
+    text: str
+    says_yes: NDArray[np.bool_]
+    words: Words | None = None
+    factors: int = 1
 
 
 class _Grown(NamedTuple):
     """A tree for some cases.
 
     losses     what it loses at each of them; 0 at all others
-    questions  how many it asks. A product counts as as many as it has factors
+    questions  how many it asks
     """
 
     tree: Tree
@@ -128,17 +134,18 @@ class _Grower:
         leaf = self._leaf(cases, words)
         if depth == DEEPEST or not (leaf.losses > self.margin).any():
             return leaf
-        division = min(self._divisions(cases), key=lambda division: division.variance, default=None)
-        if division is None:
+        question = min(self._questions(cases), key=lambda asked: self._variance(cases, asked), default=None)
+        if question is None or math.isinf(self._variance(cases, question)):
             return leaf
-        yes_words, no_words = self._divided(words, division.test)
-        yes = self.grow(division.yes, depth + 1, yes_words)
-        no = self.grow(division.no, depth + 1, no_words)
-        factors = len(division.test.factors) if isinstance(division.test, Threshold) else 1
-        losses, questions = yes.losses + no.losses, factors + yes.questions + no.questions
+        yes_words, no_words = words, words
+        if question.words is not None:
+            yes_words, no_words = words & question.words, words - question.words
+        yes = self.grow(cases[question.says_yes], depth + 1, yes_words)
+        no = self.grow(cases[~question.says_yes], depth + 1, no_words)
+        losses, questions = yes.losses + no.losses, question.factors + yes.questions + no.questions
         helps = ((leaf.losses > self.margin) & (losses < leaf.losses)).any()
         pays = losses.sum() + PRICE * self.margin * questions < leaf.losses.sum()
-        return _Grown(Branch(division.test, yes.tree, no.tree), losses, questions) if helps and pays else leaf
+        return _Grown(Branch(question.text, yes.tree, no.tree), losses, questions) if helps and pays else leaf
 
     def _leaf(self, cases: Indices, words: Words) -> _Grown:
         """The best single provider for some cases. One without a trusted time somewhere gets bounds, and is taken only if it
@@ -167,43 +174,32 @@ class _Grower:
             bounds[name] = max(map(min, spans)), min(map(max, spans))
         return bounds
 
-    def _divided(self, words: Words, test: Threshold | Is) -> tuple[Words, Words]:
-        """The words that can come to each side of a question."""
-        if isinstance(test, Threshold):
-            return words, words
-        place = [argument.name for argument in self.evidence.arguments if argument.words].index(test.name)
-        yes = frozenset(combination for combination in words if combination[place] == test.word)
-        return yes, words - yes
-
-    def _divisions(self, cases: Indices) -> Iterator[_Division]:
-        for test, says_yes in self._tests(cases):
-            yes, no = cases[says_yes], cases[~says_yes]
-            if self._enough(yes) and self._enough(no):
-                yield _Division(test, yes, no, _variance(self.outputs[yes]) + _variance(self.outputs[no]))
-
-    def _tests(self, cases: Indices) -> Iterator[tuple[Threshold | Is, NDArray[np.bool_]]]:
-        """Every question, and which of the cases say yes."""
+    def _questions(self, cases: Indices) -> Iterator[_Question]:
         for factors, column in self.features.items():
             values = column[cases]
             for low, high in pairwise(np.unique(values)):
-                yield Threshold(factors, _between(float(low), float(high))), values <= low
-        for argument in self.evidence.arguments:
-            words = [self.evidence.points[case][argument.name] for case in cases]
+                text = f"{' * '.join(factors)} <= {_between(float(low), float(high))}"
+                yield _Question(text, values <= low, factors=len(factors))
+        all_words = list(map(self.evidence.words, range(len(self.evidence.points))))
+        for place, argument in enumerate(argument for argument in self.evidence.arguments if argument.words):
             for word in argument.words:
-                yield Is(argument.name, word), np.array([measured == word for measured in words])
+                says_yes = np.array([all_words[case][place] == word for case in cases])
+                words = frozenset(combination for combination in all_words if combination[place] == word)
+                yield _Question(is_word(argument.name, word), says_yes, words)
 
-    def _enough(self, cases: Indices) -> bool:
-        """Whether the cases of one side have more than one shape. One alone says little about those between it and its
-        neighbours."""
-        return len(cases) > 0 and bool((self.shapes[cases] != self.shapes[cases[0]]).any())
-
-
-def _variance(outputs: Regrets) -> float:
-    """How far regrets lie from their means: the sum of squares."""
-    return float(((outputs - outputs.mean(axis=0)) ** 2).sum())
+    def _variance(self, cases: Indices, question: _Question) -> float:
+        """How far regrets lie from their means on both sides of a question: the sum of squares. It is infinite if the cases of
+        a side have a single shape, which says little about those between it and its neighbours."""
+        variance = 0.0
+        for side in (cases[question.says_yes], cases[~question.says_yes]):
+            if len(set(self.shapes[side])) < 2:
+                return math.inf
+            outputs = self.outputs[side]
+            variance += float(((outputs - outputs.mean(axis=0)) ** 2).sum())
+        return variance
 
 
 def _between(low: float, high: float) -> float:
     """The middle between two measured sizes, in logarithms. Sizes are whole numbers."""
     middle = math.sqrt(low * high) if low > 0 else (low + high) / 2
-    return float(math.floor(middle)) if low.is_integer() and high.is_integer() else middle
+    return math.floor(middle) if low.is_integer() and high.is_integer() else middle

@@ -28,26 +28,10 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """The product of some arguments is at most a limit."""
-
-    factors: tuple[str, ...]
-    limit: float
-
-
-@dataclass(frozen=True)
-class Is:
-    """An argument is a word."""
-
-    name: str
-    word: Value
-
-
-@dataclass(frozen=True)
 class Branch:
-    """A question and the two trees behind it."""
+    """A question, which is a Python expression such as `M * N <= 4096`, and the two trees behind it."""
 
-    test: Threshold | Is
+    question: str
     yes: Tree
     no: Tree
 
@@ -129,7 +113,7 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
 def _statements(tree: Tree, general: str) -> Iterator[str]:
     """The statements of a tree. All its paths return, so no `else` is needed."""
     if isinstance(tree, Branch):
-        yield f"if {_condition(tree.test)}:"
+        yield f"if {tree.question}:"
         yield from (CODE_INDENT + line for line in _statements(tree.yes, general))
         yield from _statements(tree.no, general)
     elif tree.within:
@@ -140,14 +124,11 @@ def _statements(tree: Tree, general: str) -> Iterator[str]:
         yield f"return {_literal(tree.provider)}"
 
 
-def _condition(test: Threshold | Is) -> str:
-    """A question as a Python expression."""
-    if isinstance(test, Threshold):
-        limit = int(test.limit) if test.limit.is_integer() else test.limit
-        return f"{' * '.join(test.factors)} <= {limit}"
-    if test.word is True or test.word is False:
-        return test.name if test.word else f"not {test.name}"
-    return f"{test.name} == {_literal(test.word)}"
+def is_word(name: str, word: Value) -> str:
+    """The question whether an argument is a word."""
+    if isinstance(word, bool):
+        return name if word else f"not {name}"
+    return f"{name} == {_literal(word)}"
 
 
 def _tuple(words: Sequence[Value]) -> str:
