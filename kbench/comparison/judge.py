@@ -207,25 +207,18 @@ def _judge_statuses(old: Side | None, new: Side | None) -> tuple[Verdict, Reason
     the old side failed too. It is also `failed` if the new side has no times at all and the old side has some."""
     earlier, now = _outcome(old), _outcome(new)
     both = now if not earlier or earlier == now else f"{earlier}, now {now}" if now else earlier
-    was_timed, is_timed = (side is not None and side.timed > 0 for side in (old, new))
-    never_timed = not was_timed and not is_timed
-    lost_all_times = was_timed and new is not None and not is_timed
-    fails_now = new is not None and new.status.failed
-    failed_earlier = old is not None and old.status.failed and not lost_all_times
-    if never_timed and not fails_now:
-        return Verdict.UNTIMED, because(Cause.STATUS, outcome=both)
-    if new is None:
-        return Verdict.MISSING, because(Cause.STATUS, outcome=earlier)
-    if fails_now and failed_earlier:
-        return Verdict.UNTIMED, because(Cause.FAILED_ON_BOTH_SIDES, outcome=both)
-    if fails_now:
-        return Verdict.FAILED, because(Cause.STATUS, outcome=now)
-    if old is None:
-        return Verdict.NEW, because(Cause.STATUS, outcome=now)
-    if new.status is Status.OK:
+    had_times, has_times = (side is not None and side.timed > 0 for side in (old, new))
+    failed_earlier = old is not None and old.status.failed
+    if new and new.status is Status.OK:
         verdict = Verdict.FIXED if failed_earlier else Verdict.NEW
-        return verdict, because(Cause.EARLIER_STATUS, outcome=earlier)
-    return Verdict.MISSING, because(Cause.STATUS, outcome=now)
+        return verdict, because(Cause.EARLIER_STATUS if earlier else Cause.STATUS, outcome=earlier)
+    if new and new.status.failed:
+        if failed_earlier and (has_times or not had_times):
+            return Verdict.UNTIMED, because(Cause.FAILED_ON_BOTH_SIDES, outcome=both)
+        return Verdict.FAILED, because(Cause.STATUS, outcome=now)
+    if had_times:
+        return Verdict.MISSING, because(Cause.STATUS, outcome=now or earlier)
+    return Verdict.UNTIMED, because(Cause.STATUS, outcome=both)
 
 
 def _outcome(side: Side | None) -> str:
