@@ -19,7 +19,7 @@ from kbench.text.words import split_words
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kbench.config.load import Config
+    from kbench.config.load import Config, ConfigOptions
     from kbench.execute.existing_results import ResumeMode
     from kbench.notebook.frames import ResultsSource
     from kbench.notebook.in_process import Functions, InProcess
@@ -64,23 +64,17 @@ def run(
     interrupted and ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider that fails
     is a row, not an exception.
     """
-    from kbench.config.load import load_config
+    from kbench.config.load import ConfigOptions, load_config
     from kbench.execute.prepare import RunOptions, prepare
     from kbench.execute.run import execute
 
     if continuing not in (None, "resume", "append"):
         raise UsageError(f"continuing: {unknown('value', continuing, ('resume', 'append'))}")
     options = RunOptions(Path(out), devices, scheduler, spread, continuing)
-    choices: dict[str, Any] = {
-        "sets": _several(sets),
-        "sessions": sessions,
-        "only": _several(only),
-        "profile": profile,
-        "plugins": _several(plugins),
-        "shapes": None if shapes is None else Path(shapes),
-    }
+    table = None if shapes is None else Path(shapes)
+    choices = ConfigOptions(_several(sets), _several(only), profile, _several(plugins), table, sessions)
     loaded, in_process = (
-        _in_this_process(config, providers, choices) if providers else (load_config(config, **choices), None)
+        _in_this_process(config, providers, choices) if providers else (load_config(config, choices), None)
     )
     with prepare(loaded, options, lambda line: None, in_process) as (executor, plan):
         several = plan.measure.sessions > 1 or continuing == "append"
@@ -173,7 +167,7 @@ def report(
 
 
 def _in_this_process(
-    config: str | Path | Mapping[str, Any], functions: Functions, choices: dict[str, Any]
+    config: str | Path | Mapping[str, Any], functions: Functions, choices: ConfigOptions
 ) -> tuple[Config, InProcess]:
     """A config with further providers, and an executor that measures it in this process."""
     from kbench.config.load import load_config
@@ -182,7 +176,7 @@ def _in_this_process(
     named = by_name(functions)
     if isinstance(config, Mapping):
         config = {"providers": list(named), **config}
-    loaded = load_config(config, **choices)
+    loaded = load_config(config, choices)
     loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
     print(f"kbench: {IN_THIS_PROCESS}", file=sys.stderr)
     return loaded, InProcess(loaded.plugins, loaded.operator, named)

@@ -51,6 +51,7 @@ def check(
     could be checked; 130 interrupted.
     """
     from kbench import interrupts
+    from kbench.config.load import ConfigOptions
     from kbench.config.plan import find_extremes
     from kbench.execute.prepare import RunOptions, prepare
     from kbench.execute.supervisor import WorkerSupervisor
@@ -60,11 +61,9 @@ def check(
     from kbench.protocol import CatalogRequest
     from kbench.sources.source_config import load_source_or_config
 
-    loaded = load_source_or_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    loaded = load_source_or_config(config, ConfigOptions(sets or (), only or (), profile, plugin or ()))
     worker = WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note)
     with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (_, plan):
-        if applies := plan.profile_note():
-            terminal.note(applies)
         cases = plan.cases if every_case else find_extremes(plan)
         all_tasks = [task for task in plan.tasks if task.session == 0]
         tasks = [task for task in all_tasks if task.case in cases]

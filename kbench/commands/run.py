@@ -99,7 +99,7 @@ def run(
     Exit code: 0 success; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing could be measured; 130
     interrupted.
     """
-    from kbench.config.load import measure_settings
+    from kbench.config.load import ConfigOptions, measure_settings
     from kbench.execute.prepare import RunOptions
     from kbench.sources import is_problem
     from kbench.sources.source_config import load_source_or_config
@@ -131,16 +131,8 @@ def run(
         if arguments:
             message = f"{config}: only a script takes arguments, but got {shlex.join(arguments)}"
             raise UsageError(f"{message}; if these are values of an option, repeat the option: --set N=64 --set M=32")
-        loaded = load_source_or_config(
-            config,
-            sets=sets or (),
-            only=only or (),
-            profile=profile,
-            plugins=plugin or (),
-            shapes=shapes,
-            sessions=sessions,
-        )
-        return _measure(loaded, options, dry_run=dry_run, plots=plots)
+        choices = ConfigOptions(sets or (), only or (), profile, plugin or (), shapes, sessions)
+        return _measure(load_source_or_config(config, choices), options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED
@@ -178,7 +170,7 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
     from kbench.execute.run import execute
 
     with prepare(config, options, terminal.note) as (executor, plan):
-        _announce(plan, executor.places, options)
+        _announce(plan, executor.places)
         if dry_run:
             print_plan(plan, executor.places, spread=options.spread)
         result = None if dry_run else execute(executor, plan, options, terminal.note)
@@ -193,16 +185,11 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
     return result.exit_status if result else ExitStatus.OK
 
 
-def _announce(plan: Plan, places: Sequence[str], options: RunOptions) -> None:
+def _announce(plan: Plan, places: Sequence[str]) -> None:
     """Say what is measured and where."""
     if plan.path.parent == builtin.folder():
         terminal.note(f"the built-in config {plan.path.stem}: {plan.path}")
     side_by_side = f": {list_words(places)}" if places != ("",) else ""
     terminal.note(f"{plan.operator} on {plan.catalog.device.name}{side_by_side}")
-    if options.scheduler and plan.profile_automatic:
-        applies = plan.profile_note("the first worker of the cluster has no accelerator")
-        terminal.note(f"{applies}; choose another with --profile")
-    elif plan.profile_automatic:
-        terminal.note(plan.profile_note())
     if plan.interpreted:
         terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")

@@ -161,20 +161,9 @@ class Config:
         return self.places.get(plugin) or (alike[0] if alike else None)
 
 
-def load_config(
-    source: str | Path | Mapping[str, Any],
-    *,
-    sets: Sequence[str] = (),
-    only: Sequence[str] = (),
-    profile: str | None = None,
-    plugins: Sequence[str] = (),
-    shapes: Path | None = None,
-    sessions: int | None = None,
-) -> Config:
-    """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
-
-    A mapping has the content of such a file. Its results are named after its operator, and its plug-ins are relative to
-    the working directory. Raises ConfigError.
+@dataclass(frozen=True)
+class ConfigOptions:
+    """What the command line changes in a config.
 
     sets      `key=value` with the value in YAML. The key is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
               also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file
@@ -185,13 +174,29 @@ def load_config(
     shapes    a CSV with the sizes to measure instead of those of the sweep: see `read_shapes`
     sessions  how many fresh processes measure all cases, instead of `sessions` in `measure`
     """
+
+    sets: Sequence[str] = ()
+    only: Sequence[str] = ()
+    profile: str | None = None
+    plugins: Sequence[str] = ()
+    shapes: Path | None = None
+    sessions: int | None = None
+
+
+def load_config(source: str | Path | Mapping[str, Any], options: ConfigOptions) -> Config:
+    """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
+
+    A mapping has the content of such a file. Its results are named after its operator, and its plug-ins are relative to
+    the working directory. Raises ConfigError.
+    """
     if isinstance(source, Mapping):
         path, text, document = _written_out(source)
     else:
         path = builtin.find_config(Path(source))
         text = read_text(path)
         document = parse(text, str(path))
-    changes, mistakes = _changes(sets, sessions)
+    profile, shapes = options.profile, options.shapes
+    changes, mistakes = _changes(options.sets, options.sessions)
     issues = check(document) + mistakes
     profiles = document.section("profiles")
     if profile not in (None, "none", *profiles):
@@ -200,7 +205,7 @@ def load_config(
     listed = document.entries["plugins"].value if "plugins" in document.entries else []
     named = [node for node in listed if isinstance(node.value, str)] if isinstance(listed, list) else []
     files = [(node.where, path.parent / str(node.value)) for node in named]
-    files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
+    files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in options.plugins]
     issues += [ConfigIssue(where, why) for where, file in files if (why := plugin_fault(file))]
     points = None
     try:
@@ -212,26 +217,19 @@ def load_config(
     places: dict[str, SourceLocation] = {}
     for where, file in files:
         places.setdefault(str(file.resolve()), where)
-    cli_plugins = tuple(str(Path(plugin).resolve()) for plugin in plugins)
-    return Config(path, text, document, places, cli_plugins, profile, tuple(changes), tuple(only), points)
+    cli_plugins = tuple(str(Path(plugin).resolve()) for plugin in options.plugins)
+    return Config(path, text, document, places, cli_plugins, profile, tuple(changes), tuple(options.only), points)
 
 
-def problem_config(
-    path: Path,
-    *,
-    sets: Sequence[str] = (),
-    only: Sequence[str] = (),
-    solutions: Sequence[str] = (),
-    sessions: int | None = None,
-) -> Config:
-    """The config of a problem of another benchmark, with further solutions. Raises ConfigError."""
-    changes, issues = _changes(sets, sessions)
-    places = {str(Path(solution).resolve()): SourceLocation(f"--plugin {solution}") for solution in solutions}
+def problem_config(path: Path, options: ConfigOptions) -> Config:
+    """The config of a problem of another benchmark, whose plug-ins are further solutions. Raises ConfigError."""
+    changes, issues = _changes(options.sets, options.sessions)
+    places = {str(Path(plugin).resolve()): SourceLocation(f"--plugin {plugin}") for plugin in options.plugins}
     if issues:
         raise ConfigError(issues)
     where = SourceLocation(str(path))
     nothing = Node({}, where, where)
-    return Config(path, "", nothing, places, (), None, tuple(changes), tuple(only), source=str(path.absolute()))
+    return Config(path, "", nothing, places, (), None, tuple(changes), tuple(options.only), source=str(path.absolute()))
 
 
 def _written_out(content: Mapping[str, Any]) -> tuple[Path, str, Node]:

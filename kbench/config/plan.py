@@ -111,10 +111,6 @@ class Plan:
         """The same plan with another number of sessions."""
         return replace(self, measure=self.measure.model_copy(update={"sessions": sessions}))
 
-    def profile_note(self, where: str = "no accelerator here") -> str:
-        """That a profile applies which the user did not choose, and why: `where` has no accelerator. Empty if none does."""
-        return f"{where}: profile {self.profile} of {self.path.name} applies" if self.profile_automatic else ""
-
     def too_large(self) -> list[Case]:
         """The cases that need more memory than the device has, if that is known."""
         info, limit = self.info, self.catalog.memory_bytes

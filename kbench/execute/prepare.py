@@ -20,7 +20,7 @@ from kbench.execute.devices import Devices
 from kbench.execute.executor import Executor
 from kbench.execute.existing_results import ResumeMode
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import CatalogRequest, Task
+from kbench.protocol import Catalog, CatalogRequest, Task
 
 TRIALS_S = 3.0
 """After this many seconds no other case is tried: the reference of some operators takes long on any case."""
@@ -71,14 +71,12 @@ def prepare(
     tried: bool = False,
 ) -> Iterator[tuple[Executor, Plan]]:
     """Start the executor that the options ask for, unless one is given, and make the plan; try the operator unless that is
-    done. The executor is stopped at the end.
+    done (`tried`). The executor is stopped at the end.
 
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     executor = executor or _start_executor(config, options, note)
     try:
-        plan = config.resolve(executor.catalog)
-        for failure in executor.catalog.plugin_errors:  # of installed packages: the run may not need them
-            note(f"warning: {failure}")
+        plan = make_plan(config, executor.catalog, (lambda line: None) if tried else note)
         if plan.tasks and plan.runnable and not tried:
             try_operator(executor.try_operator, plan)
         yield executor, plan
@@ -102,6 +100,17 @@ def _start_executor(config: Config, options: RunOptions, note: Callable[[str], N
     if options.devices is not None:
         return Devices(request, note, options.devices, spread=options.spread)
     return WorkerSupervisor(request, note)
+
+
+def make_plan(config: Config, catalog: Catalog, note: Callable[[str], None]) -> Plan:
+    """The plan of a config. Notes say that a profile applies which the user did not choose, and which plug-ins of installed
+    packages failed: the run may not need them. Raises ConfigError."""
+    plan = config.resolve(catalog)
+    if plan.profile_automatic:
+        note(f"no accelerator here: profile {plan.profile} of {plan.path.name} applies; choose another with --profile")
+    for failure in catalog.plugin_errors:
+        note(f"warning: {failure}")
+    return plan
 
 
 def try_operator(try_task: Callable[[Task], None], plan: Plan) -> None:

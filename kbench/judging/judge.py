@@ -18,11 +18,11 @@ from pathlib import Path
 
 from kbench import interrupts
 from kbench.analysis import analyse
-from kbench.config.load import Config
+from kbench.config.load import Config, ConfigOptions
 from kbench.config.plan import Plan, spread_cases
 from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.prepare import RunOptions, prepare
+from kbench.execute.prepare import RunOptions, make_plan, prepare
 from kbench.execute.run import RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, JudgedProvider, exit_status, judge_provider
@@ -68,18 +68,16 @@ class JudgeOptions:
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
-    trusted = load_source_or_config(Path(options.against), sets=options.sets, profile=options.profile).plugins
+    trusted = load_source_or_config(Path(options.against), ConfigOptions(options.sets, profile=options.profile)).plugins
     with (
         TwoWorkers(config.plugins, trusted, config.source, note) as workers,
         tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
     ):
         with interrupts.once():
             catalog = workers.start()
-            plan = config.resolve(catalog)
+            plan = make_plan(config, catalog, note)
             entrants = _entrants(plan, file, options)
             note(f"{plan.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
-            if applies := plan.profile_note():
-                note(applies)
             workers.settle(plan.operator)
             if workers.apart and entrants.baselines and not options.ledger:
                 workers.begin_timing()
@@ -151,8 +149,8 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
     champion."""
     files = [file, *filter(None, [options.champion])]
     sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]  # a ledger adds sessions
-    plugins = [str(path) for path in files]
-    config = load_source_or_config(Path(options.against), sets=sets, profile=options.profile, plugins=plugins)
+    choices = ConfigOptions(sets, profile=options.profile, plugins=[str(path) for path in files])
+    config = load_source_or_config(Path(options.against), choices)
     places = {str(path.resolve()): SourceLocation(str(path)) for path in files}  # the user wrote no --plugin
     return replace(config, places={**config.places, **places})
 

@@ -10,7 +10,7 @@ import pytest
 from making import machine_info
 from sample_configs import CONFIGS
 
-from kbench.config.load import load_config
+from kbench.config.load import ConfigOptions, load_config
 from kbench.config.plan import needed_bytes
 from kbench.contract import registry
 from kbench.contract.origin import shipped
@@ -34,8 +34,8 @@ def catalog() -> Callable[[str], Catalog]:
 def test_every_built_in_config_resolves_with_each_profile(
     path: Path, device: str, catalog: Callable[[str], Catalog]
 ) -> None:
-    for profile in (None, "none", *load_config(path).document.section("profiles")):
-        sweep = load_config(path, profile=profile).resolve(catalog(device))
+    for profile in (None, "none", *load_config(path, ConfigOptions()).document.section("profiles")):
+        sweep = load_config(path, ConfigOptions(profile=profile)).resolve(catalog(device))
         assert sweep.cases and sweep.baseline
         assert max(needed_bytes(sweep.info, case) for case in sweep.cases) <= 60e9  # of an 80 GB device
         if sweep.profile == "cpu":
