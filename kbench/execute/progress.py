@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kbench.protocol import STEPS, Message, RoundTimed, StepBegun, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.text.numbers import arithmetic_unit, copy_share, light_share, microseconds, speed
+from kbench.text.numbers import microseconds
 from kbench.text.terminal import console
 
 
@@ -129,19 +129,11 @@ def make_progress(tasks: Sequence[Task]) -> PlainProgress:
 
 
 def describe_fastest(rows: Sequence[Row]) -> str:
-    """The shortest time of a case, its provider and its speed in a few words: TFLOP/s if arithmetic bounds it, GB/s otherwise.
-    Whether the provider is the fastest is for the summary to say, which knows the noise."""
+    """The shortest time of a case and its provider. Whether that is the fastest is for the summary to say, which knows the
+    noise."""
     timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
     who = f"shortest time: {best.configuration_name}" if len(timed) > 1 else f"{best.configuration_name} takes"
-    time = f"{who} {microseconds(best.ms or 0.0)} us"
-    if best.tflops is not None and best.bound_by_arithmetic:
-        light = "" if best.sol is None else f", sol {light_share([best.sol])}"
-        per_s, scale = arithmetic_unit(best.tflops)
-        return f"{time}, {speed(best.tflops * scale)} {per_s}{light}"
-    if best.gbps is None:  # a script that does not say how many bytes a call moves
-        return time
-    share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""
-    return f"{time}, {speed(best.gbps)} GB/s{share}"
+    return f"{who} {microseconds(best.ms or 0.0)} us"
