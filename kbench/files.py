@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,15 +20,14 @@ def replacing(path: Path, data: bytes, *, follow: bool = True) -> Iterator[None]
     target is replaced, or the link itself without `follow`. Raises OSError.
     """
     target = Path(os.path.realpath(path)) if follow and path.is_symlink() else path
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".tmp", dir=target.parent)
-    temporary = Path(name)
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
-            if hasattr(os, "fchmod"):
-                os.fchmod(handle, _mode(target))
-            os.fsync(handle)
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.fsync(file.fileno())
         yield
         temporary.replace(target)
     finally:
@@ -65,17 +64,3 @@ def source_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     except OSError:
         return ""
-
-
-def _mode(path: Path) -> int:
-    """The permissions of the existing file, or those that a new file would get."""
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except OSError:
-        return 0o666 & ~_umask()
-
-
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current

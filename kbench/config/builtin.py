@@ -10,9 +10,6 @@ from pathlib import Path
 
 SUFFIX = ".yaml"
 
-PROBLEMS = "name a YAML config, or a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
-"""What to name instead of a folder that is no problem."""
-
 
 def folder() -> Path:
     """The folder of the built-in configs: in the installed package, or in the repository."""
@@ -39,10 +36,10 @@ def find_config(path: Path) -> Path:
             return file
         if (name := path.name.removesuffix(SUFFIX)) in config_names():
             return folder() / (name + SUFFIX)
-    message = f"no such file or directory; {_suggestion(path)}"
     if path.is_dir():
-        message = f"is a folder without a benchmark problem that kbench can read; {PROBLEMS}"
-    raise ConfigError.at(str(path), message)
+        problem = "a problem of FlashInfer-Trace or KernelBench (see docs/problems.md)"
+        raise ConfigError.at(str(path), f"is a folder; name a YAML config, or {problem}")
+    raise ConfigError.at(str(path), f"no such file or directory; {_suggestion(path)}")
 
 
 def described() -> list[tuple[str, str, str]]:

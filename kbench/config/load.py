@@ -117,7 +117,6 @@ class Config:
             baseline=baseline if any(configuration.name == baseline for configuration in configurations) else None,
             measure=measure,
             profile=profile,
-            profile_automatic=automatic,
             models=resolver.models,
             weights=resolver.weights,
             source=self.source,

@@ -35,19 +35,18 @@ CHECK_S = 0.1
 class Plan:
     """What a run will do on a machine: a config with every name looked up and every range written out.
 
-    path               the config file, as the user named it
-    text               its source
-    catalog            the machine
-    operator           name of the operator
-    cases              in the order of the file, each once
-    configurations     in the order of the file
-    baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
-    measure            how to measure
-    profile            name of the profile in effect
-    profile_automatic  whether the profile applies only because there is no accelerator
-    models             by case, the names of the models that have this case, between semicolons
-    weights            by case, how often the case occurs, if the config was run with `--shapes`
-    source             the problem that the worker made the config of; "" for a config file
+    path           the config file, as the user named it
+    text           its source
+    catalog        the machine
+    operator       name of the operator
+    cases          in the order of the file, each once
+    configurations in the order of the file
+    baseline       name of the configuration that speedup is relative to; None when `--only` leaves it out
+    measure        how to measure
+    profile        name of the profile in effect
+    models         by case, the names of the models that have this case, between semicolons
+    weights        by case, how often the case occurs, if the config was run with `--shapes`
+    source         the problem that the worker made the config of; "" for a config file
     """
 
     path: Path
@@ -59,7 +58,6 @@ class Plan:
     baseline: str | None
     measure: Measure
     profile: str | None
-    profile_automatic: bool
     models: Mapping[Case, str] = field(default_factory=dict)
     weights: Mapping[Case, float] = field(default_factory=dict)
     source: str = ""

@@ -106,7 +106,7 @@ def make_plan(config: Config, catalog: Catalog, note: Callable[[str], None]) -> 
     """The plan of a config. Notes say that a profile applies which the user did not choose, and which plug-ins of installed
     packages failed: the run may not need them. Raises ConfigError."""
     plan = config.resolve(catalog)
-    if plan.profile_automatic:
+    if plan.profile is not None and config.profile is None:
         note(f"no accelerator here: profile {plan.profile} of {plan.path.name} applies; choose another with --profile")
     for failure in catalog.plugin_errors:
         note(f"warning: {failure}")

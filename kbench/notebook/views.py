@@ -21,9 +21,6 @@ MOST_ROWS = 100
 
 NUMBER_COLUMNS = ("ratio", "ci_low", "ci_high", "q", "old", "new")
 
-MOST_BYTES = 16 << 20
-"""A notebook does not embed a larger picture, because the notebook file stores what it shows. It shows the name instead."""
-
 
 class ComparisonView(Comparison):
     """A comparison that a notebook displays. `kbench.compare` returns it."""
@@ -82,6 +79,6 @@ class Pictures(list[Path]):
 
 def _address(path: Path) -> str:
     kind = {".png": "image/png", ".svg": "image/svg+xml"}.get(path.suffix)
-    if kind is None or path.stat().st_size > MOST_BYTES:
+    if kind is None:
         return ""
     return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"

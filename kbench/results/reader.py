@@ -160,8 +160,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig", errors="replace")
     except FileNotFoundError:
         raise ResultsError(f"{path}: no such file; `kbench run` writes results/<config>.csv") from None
-    except IsADirectoryError:
-        raise ResultsError(f"{path}: is a folder; name a results CSV in it") from None
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
 
