@@ -129,9 +129,17 @@ class Config:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.message) for fault in faults])
         assert catalog.sweep
         operator, points = catalog.sweep.operator, list(map(dict, catalog.sweep.points))
+        changes = list(self.changes)
+        for change in self.changes:
+            for name, node in change.section("sweep").items():
+                words = node.plain if isinstance(node.value, list) else [node.plain]
+                chosen = [point for point in points if point.get(name) in words]
+                if name in catalog.operators[operator].choices and len(chosen) == len(words):  # they keep their sizes
+                    points = chosen
+                    changes.remove(change)
         content = {"operator": operator, "sweep": points, "providers": list(catalog.providers(operator))}
         path, text, document = _written_out(content)
-        return replace(self, path=path, text=text, document=document)
+        return replace(self, path=path, text=text, document=document, changes=tuple(changes))
 
     def _merged(self, profile: Node | None, info: OperatorInfo) -> Node:
         """The document with the profile and the changes of the command line."""

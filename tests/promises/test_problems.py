@@ -380,18 +380,17 @@ TAKE = {
 STORED = {"type": "safetensors", "path": "rows.safetensors", "tensor_key": "rows"}
 
 
-def test_a_workload_with_inputs_from_a_file_is_tried_at_its_sizes_only(kbench: Kbench, write: Write) -> None:
+def test_a_workload_with_stored_inputs_has_its_sizes_only_and_set_chooses_it(kbench: Kbench, write: Write) -> None:
     write("definition.json", json.dumps(TAKE))
     inputs = {"table": {"type": "random"}, "rows": STORED}
-    write("workload.jsonl", json.dumps({"uuid": "w", "axes": {"T": 2, "R": 9}, "inputs": inputs}))
+    work = [{"uuid": uuid, "axes": {"T": t, "R": 9}, "inputs": inputs} for uuid, t in (("other", 5), ("w", 2))]
+    write("workload.jsonl", "\n".join(map(json.dumps, work)))
     header = json.dumps({"rows": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]}})
     write("rows.safetensors", f"{chr(len(header))}{chr(0) * 7}{header}" + "\b\0\0\0" + "\1\0\0\0")
-    write(
-        "mine.json", solution("take", "mine", {"main.py": "def run(table, rows):\n    return 2 * table[rows.long()]\n"})
-    )
-    ended = kbench(*JUDGE, "mine.json", "--against", "definition.json", "--json")
+    write("mine.json", solution("take", "mine", {"main.py": "def run(table, rows): return 2 * table[rows.long()]\n"}))
+    ended = kbench(*JUDGE, "mine.json", "--against", "definition.json", "--json", "--set", "workload=w")
     answer = json.loads(ended.out)
-    assert answer["providers"][0]["correct"] and answer["random_shapes"] == 0
+    assert answer["providers"][0]["correct"] and answer["random_shapes"] == 0 and answer["of_cases"] == 1
     assert "left out" not in ended.err
 
 

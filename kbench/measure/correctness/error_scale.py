@@ -136,12 +136,10 @@ class _Moving(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if func is _ADD and result.dtype == torch.float64 and torch._C._current_graph_task_id() != NO_BACKWARD_PASS:
             return self._sum_of_gradients(result, args[0])
-        returns = func._schema.returns
-        if len(returns) == 1:
-            return self._result(result, returns[0])
-        if len(returns) > 1:
-            return tuple(self._result(element, declared) for element, declared in zip(result, returns, strict=True))
-        return result
+        written = _written(func)
+        if len(written) == 1:
+            return self._result(result, written[0])
+        return tuple(map(self._result, result, written)) if written else result
 
     def _softmax_gradient(self, func: Any, gradient: Tensor, output: Tensor, dimension: int) -> Tensor:
         """The gradient of softmax, `p * (g - sum(g * p))`, or of log_softmax, `g - p * sum(g)`, with its sum moved.
@@ -168,16 +166,11 @@ class _Moving(TorchDispatchMode):
             return self._inexact(total)
         return torch.where(cancelled, self.moved(term) - term, self._inexact(total))
 
-    def _result(self, result: Any, declared: Any) -> Any:
-        if not isinstance(result, Tensor) or result.dtype != torch.float64:
+    def _result(self, result: Any, written: bool | None) -> Any:
+        if written is False or not isinstance(result, Tensor) or result.dtype != torch.float64:
             return result
-        if declared.alias_info is None:
-            return self._inexact(result)
-        if declared.alias_info.is_write:  # changed in place
-            inexact = self._inexact(result)
-            if inexact is not result:
-                result.copy_(inexact)
-        return result  # a view holds no new values
+        inexact = self._inexact(result)
+        return result.copy_(inexact) if written and inexact is not result else inexact
 
     def _inexact(self, values: Tensor) -> Tensor:
         """Move the values that float32 cannot hold; others cost a kernel no rounding. May move them in place: they are the
@@ -210,6 +203,13 @@ class _Moving(TorchDispatchMode):
             values, values if terms is None else terms, seed, count, LARGEST_MOVE * 2**-31, terms is not None, PART
         )
         return True
+
+
+@cache
+def _written(func: Any) -> list[bool | None]:
+    """For each result of a call of torch: whether it is an argument, changed in place (True) or as a view, which holds no new
+    values (False); None for a new tensor. torch takes microseconds to say so, and a reference makes thousands of calls."""
+    return [x.alias_info and x.alias_info.is_write for x in func._schema.returns]
 
 
 @cache

@@ -57,9 +57,8 @@ WORKLOAD = "workload"
 DEFAULT_TOLERANCE = OwnTolerance(1e-2, 1e-2)
 """flashinfer-bench's own, where a workload has none."""
 
-HOST_LANGUAGES = ("python", "pytorch")
 DEVICE_LANGUAGES = ("triton", "cute_dsl", "cutile", "cudnn_frontend")
-LANGUAGES = (*HOST_LANGUAGES, *DEVICE_LANGUAGES)
+LANGUAGES = ("python", "pytorch", *DEVICE_LANGUAGES)
 """The languages that kbench runs: those that are called from Python and need no build."""
 
 

@@ -146,10 +146,8 @@ class Problem:
         return dict(zip(self._names(len(inputs)), inputs, strict=True)), outputs
 
     def _accept(self, function: str, values: Sequence[Any], types: tuple[type, ...], allowed: str) -> None:
-        for x in values:
-            if not isinstance(x, types):
-                problem = f"{function} returns {type(x).__name__}; kbench takes {allowed} only"
-                raise SourceFault(str(self.file), problem)
+        if refused := next((type(x).__name__ for x in values if not isinstance(x, types)), ""):
+            raise SourceFault(str(self.file), f"{function} returns {refused}; kbench takes {allowed} only")
 
     def _names(self, count: int) -> list[str]:
         """Names for the inputs: those of the arguments of `forward`."""

@@ -26,8 +26,6 @@ Word = Annotated[str, Field(min_length=1)]
 RANDOM_INTEGERS = {"int8": integers(128, low=-128), "uint8": integers(256)}
 """How random whole numbers are drawn: as flashinfer-bench draws them."""
 
-OTHER_RANDOM_INTEGERS = integers(1024, low=-1024)
-
 
 def _known_dtype(dtype: str) -> str:
     if dtype not in ITEMSIZE:
@@ -120,7 +118,7 @@ class Definition(_Record):
     def _tensor(self, record: TensorRecord) -> Tensor:
         fill = None
         if record.dtype not in (*FLOATING, "bool"):
-            fill = RANDOM_INTEGERS.get(record.dtype, OTHER_RANDOM_INTEGERS)
+            fill = RANDOM_INTEGERS.get(record.dtype, integers(1024, low=-1024))
         sizes = (self.sizes.get(str(size), str(size)) for size in record.shape or ())
         return Tensor(*sizes, dtype=record.dtype, fill=fill)
 
