@@ -71,8 +71,14 @@ def run(
     if continuing not in (None, "resume", "append"):
         raise UsageError(f"continuing: {unknown('value', continuing, ('resume', 'append'))}")
     options = RunOptions(Path(out), devices, scheduler, spread, continuing)
-    table = None if shapes is None else Path(shapes)
-    choices = ConfigOptions(_several(sets), _several(only), profile, _several(plugins), table, sessions)
+    choices = ConfigOptions(
+        sets=_several(sets),
+        only=_several(only),
+        profile=profile,
+        plugins=_several(plugins),
+        shapes=None if shapes is None else Path(shapes),
+        sessions=sessions,
+    )
     loaded, in_process = (
         _in_this_process(config, providers, choices) if providers else (load_config(config, choices), None)
     )

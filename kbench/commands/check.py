@@ -61,7 +61,8 @@ def check(
     from kbench.protocol import CatalogRequest
     from kbench.sources.source_config import load_source_or_config
 
-    loaded = load_source_or_config(config, ConfigOptions(sets or (), only or (), profile, plugin or ()))
+    choices = ConfigOptions(sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    loaded = load_source_or_config(config, choices)
     worker = WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note)
     with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (_, plan):
         cases = plan.cases if every_case else find_extremes(plan)

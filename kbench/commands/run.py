@@ -131,7 +131,14 @@ def run(
         if arguments:
             message = f"{config}: only a script takes arguments, but got {shlex.join(arguments)}"
             raise UsageError(f"{message}; if these are values of an option, repeat the option: --set N=64 --set M=32")
-        choices = ConfigOptions(sets or (), only or (), profile, plugin or (), shapes, sessions)
+        choices = ConfigOptions(
+            sets=sets or (),
+            only=only or (),
+            profile=profile,
+            plugins=plugin or (),
+            shapes=shapes,
+            sessions=sessions,
+        )
         return _measure(load_source_or_config(config, choices), options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
