@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kbench.errors import UsageError
+from kbench.errors import Note, UsageError
 from kbench.nvml import Card, CardError, same_clock
 from kbench.protocol import DeviceInfo
 from kbench.results.row import Row
@@ -50,9 +50,7 @@ class LockedClock:
 
 
 @contextmanager
-def locked_clocks(
-    request: str | None, devices: Sequence[DeviceInfo], note: Callable[[str], None]
-) -> Iterator[list[LockedClock]]:
+def locked_clocks(request: str | None, devices: Sequence[DeviceInfo], note: Note) -> Iterator[list[LockedClock]]:
     """Inside, the clocks of the devices are locked at `asked`: `base`, or a number of MHz. None locks nothing.
 
     The locks are undone at the end, and also when this process is killed. Raises UsageError if a device does not take the lock;
@@ -77,7 +75,7 @@ def locked_clocks(
         yield locked
 
 
-def note_moved(locked: Sequence[LockedClock], rows: Sequence[Row], note: Callable[[str], None]) -> None:
+def note_moved(locked: Sequence[LockedClock], rows: Sequence[Row], note: Note) -> None:
     """Say of each device which rows ran at another clock than the locked one: its power or temperature limit comes first."""
     for clock in locked:
         clocks_mhz = [row.sm_mhz for row in rows if row.device_uuid == clock.uuid and row.sm_mhz is not None]
@@ -161,7 +159,7 @@ def _lock(card: Card, mhz: int | None) -> None:
         ) from None
 
 
-def _unlock(card: Card, note: Callable[[str], None]) -> None:
+def _unlock(card: Card, note: Note) -> None:
     try:
         card.unlock()
     except CardError as error:

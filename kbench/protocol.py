@@ -304,19 +304,12 @@ class ProviderInfo:
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """One operator.
+    """What the parent knows of an `Operator`, which says what most of this is.
 
-    axes       names of its integer axes, in the order of the CSV's columns
     choices    allowed words of each choice, and of `mode` if it has gradients; the first is the default
-    dtypes     dtypes that it is defined for; the first is the default
     edges      names of its edge inputs by mode
-    providers  its implementations by name
-    scalars    its numbers and booleans with their defaults
-    inputs     the tensors that it takes, by name
-    outputs    the tensors that it returns, by name
-    gradients  the inputs that have a gradient
     judged     whether it judges its outputs itself
-    model_axes what its axes are in a language model: a mapping from axes to dimensions for each shape that a model has
+    model_axes a mapping from axes to dimensions for each shape that a model has
     source_hash hash of the file with its reference
     """
 

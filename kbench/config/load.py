@@ -170,16 +170,11 @@ class Config:
 
 @dataclass(frozen=True)
 class ConfigOptions:
-    """What the command line changes in a config.
+    """What the command line changes in a config: options of `kbench run`, which says what they are.
 
     sets      `key=value` with the value in YAML. The key is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
               also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file
-    only      providers or configurations to keep; a string may name several, separated by commas
-    profile   name of a profile, or "none" for no profile; by default `cpu` where there is no accelerator
-    plugins   Python files to import in addition to those of the file, relative to the working directory; kbench also
-              measures their providers of the config's operator
-    shapes    a CSV with the sizes to measure instead of those of the sweep: see `read_shapes`
-    sessions  how many fresh processes measure all cases, instead of `sessions` in `measure`
+    plugins   kbench also measures their providers of the config's operator
     """
 
     sets: Sequence[str] = ()

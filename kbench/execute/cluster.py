@@ -11,14 +11,14 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import distributed
 
-from kbench.errors import ExecutionError, WorkerLost
+from kbench.errors import ExecutionError, Note, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.lock import device_lock, hold
 from kbench.execute.progress import PlainProgress
@@ -45,7 +45,7 @@ class Cluster:
     scope = "cluster"
     devices: Sequence[DeviceInfo] = ()  # a dask worker locks its device itself
 
-    def __init__(self, address: str, plugins: Sequence[str], note: Callable[[str], None], *, spread: bool) -> None:
+    def __init__(self, address: str, plugins: Sequence[str], note: Note, *, spread: bool) -> None:
         self._address, self._spread = address, spread
         self._plugins = [(os.path.relpath(path), path, digest(source_text(Path(path)))) for path in plugins]
         self._processes: dict[str, Any] = {}  # futures of Processes, by the addresses of workers
@@ -74,7 +74,7 @@ class Cluster:
         with suppress(Exception):  # of many kinds, if the scheduler is gone
             self._client.close(timeout=1)
 
-    def _answers(self, jobs: list[list[Task]], note: Callable[[str], None]) -> Iterator[Any]:
+    def _answers(self, jobs: list[list[Task]], note: Note) -> Iterator[Any]:
         """What `measure` returns for each job."""
         running: dict[str, tuple[Any, list[Task]]] = {}  # future and job, by the address of the worker
         lost: list[list[Task]] = []  # the job of each worker that died
@@ -104,7 +104,7 @@ class Cluster:
                             self._unfit.add(worker)
                             jobs.insert(0, job)
 
-    def _workers(self, note: Callable[[str], None]) -> set[str]:
+    def _workers(self, note: Note) -> set[str]:
         """The workers that get jobs, as soon as there are any."""
         for second in range(WORKER_LIMIT_S):
             identity = self._client.sync(self._client.scheduler.identity, callback_timeout=ANSWER_LIMIT_S)

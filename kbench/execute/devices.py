@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kbench.errors import ExecutionError, UsageError, WorkerLost
+from kbench.errors import ExecutionError, Note, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
@@ -24,7 +24,7 @@ class Devices:
 
     scope = "host"
 
-    def __init__(self, request: CatalogRequest, note: Callable[[str], None], selection: str, *, spread: bool) -> None:
+    def __init__(self, request: CatalogRequest, note: Note, selection: str, *, spread: bool) -> None:
         self._spread = spread
         self._scout = WorkerSupervisor(request, note)  # sees all devices, and ends before each gets its own worker
         try:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from kbench.errors import Busy
+from kbench.errors import Busy, Note
 from kbench.protocol import DeviceInfo
 from kbench.results.stamps import digest, now
 
@@ -36,7 +36,7 @@ def results_lock(path: Path) -> Path:
 
 
 @contextmanager
-def hold(path: Path, name: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
+def hold(path: Path, name: str, *, wait: bool, note: Note) -> Iterator[None]:
     """Hold a lock during the body. `name` stands for it in messages.
 
     While another run holds it, wait after a note; without `wait`, raise Busy.
@@ -55,7 +55,7 @@ def hold(path: Path, name: str, *, wait: bool, note: Callable[[str], None]) -> I
         lock.release()
 
 
-def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Callable[[str], None]) -> None:
+def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Note) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout:

@@ -15,7 +15,7 @@ from pathlib import Path
 from kbench.config.load import Config
 from kbench.config.plan import Plan, find_smallest
 from kbench.contract.provider import missing
-from kbench.errors import ExecutionError, UsageError
+from kbench.errors import ExecutionError, Note, UsageError
 from kbench.execute.devices import Devices
 from kbench.execute.executor import Executor
 from kbench.execute.existing_results import ResumeMode
@@ -31,18 +31,13 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[\S+\]|[^\s:]+):[0-9]{1,5}")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the caller of a run chooses beside its config. The command line and the Python API both make one.
+    """What the caller of a run chooses beside its config: the options of `kbench run`, which says what they are.
 
-    out         folder for the CSV and the environment file
-    devices     devices of this host to measure on: `all`, or numbers and UUIDs separated by commas
-    scheduler   address of a dask scheduler, to measure on its workers
-    spread      measure the sessions of a case on different devices; by default they share one
     continuing  how to continue an existing results file; None starts a new file
-    wait        wait while another run uses a device; otherwise raise Busy
-    lock_clocks lock the clocks of the devices: `base`, or a number of MHz
+    lock_clocks `base`, or a number of MHz
     name        of the CSV and the environment file; "" for that of the config
 
-    Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
+    Raises UsageError for options that cannot be combined.
     """
 
     out: Path = Path("results")
@@ -65,7 +60,7 @@ class RunOptions:
 def prepare(
     config: Config,
     options: RunOptions,
-    note: Callable[[str], None],
+    note: Note,
     executor: Executor | None = None,
     *,
     tried: bool = False,
@@ -84,7 +79,7 @@ def prepare(
         executor.stop()
 
 
-def _start_executor(config: Config, options: RunOptions, note: Callable[[str], None]) -> Executor:
+def _start_executor(config: Config, options: RunOptions, note: Note) -> Executor:
     if options.scheduler is not None:
         if not _ADDRESS.fullmatch(options.scheduler):
             example = "tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
@@ -102,7 +97,7 @@ def _start_executor(config: Config, options: RunOptions, note: Callable[[str], N
     return WorkerSupervisor(request, note)
 
 
-def make_plan(config: Config, catalog: Catalog, note: Callable[[str], None]) -> Plan:
+def make_plan(config: Config, catalog: Catalog, note: Note) -> Plan:
     """The plan of a config. Notes say that a profile applies which the user did not choose, and which plug-ins of installed
     packages failed: the run may not need them. Raises ConfigError."""
     plan = config.resolve(catalog)

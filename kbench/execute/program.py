@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from kbench import interrupts
-from kbench.errors import ConfigError, ExitStatus, UsageError
+from kbench.errors import ConfigError, ExitStatus, Note, UsageError
 from kbench.execute.environment_record import describe_command
 from kbench.execute.hand_timing import first_hand_timing
 from kbench.execute.run import RunResult
@@ -87,9 +87,7 @@ class ProgramRun:
     session      that of all rows; without it each process is a session
     """
 
-    def __init__(
-        self, name: str, out: Path, note: Callable[[str], None], entries: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, name: str, out: Path, note: Note, entries: Mapping[str, Any] | None = None) -> None:
         self.name, self.note = name, note
         self.results: list[RunResult] = []
         self.code, self.interrupted = 0, False
@@ -170,7 +168,7 @@ def _main_file(command: Sequence[str]) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) -> ProgramRun:
+def run_program(command: Sequence[str], out: Path, note: Note) -> ProgramRun:
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
     run = ProgramRun(program_name(command), out, note)
     with _watched(run) as program:
@@ -181,7 +179,7 @@ def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) 
 
 
 def run_script(
-    script: Path, arguments: Sequence[str], out: Path, settings: Mapping[str, Any], note: Callable[[str], None]
+    script: Path, arguments: Sequence[str], out: Path, settings: Mapping[str, Any], note: Note
 ) -> ProgramRun:
     """Run a script to its end, once for each session. A line that ends the process costs its own row: the script is started
     again, and gets for the lines that are measured what they have returned before. Raises ResultsError, and ConfigError for a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from kbench import interrupts
 from kbench.clocks import LockedClock, locked_clocks, note_moved
 from kbench.config.plan import Plan
-from kbench.errors import ExitStatus, ResultsError
+from kbench.errors import ExitStatus, Note, ResultsError
 from kbench.execute import progress
 from kbench.execute.environment_record import continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
@@ -50,9 +50,7 @@ class RunResult:
         return ExitStatus.OK if measured else ExitStatus.NOTHING
 
 
-def execute(
-    executor: Executor, plan: Plan, options: RunOptions, note: Callable[[str], None] = lambda line: None
-) -> RunResult:
+def execute(executor: Executor, plan: Plan, options: RunOptions, note: Note = lambda line: None) -> RunResult:
     """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
     Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError
@@ -74,7 +72,7 @@ def execute(
 
 
 @contextmanager
-def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[[str], None]) -> Iterator[None]:
+def _locked(executor: Executor, path: Path, options: RunOptions, note: Note) -> Iterator[None]:
     """Inside, no other run uses the devices or the results file."""
     locks = {device_lock(device): device.name for device in executor.devices} | {results_lock(path): str(path)}
     with ExitStack() as locks_held:
@@ -83,9 +81,7 @@ def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[
         yield
 
 
-def _measure(
-    executor: Executor, start: StartingPoint, note: Callable[[str], None], locked: Sequence[LockedClock]
-) -> RunResult:
+def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Sequence[LockedClock]) -> RunResult:
     """Measure the tasks that `start` leaves. The caller holds the locks and has `locked` the clocks."""
     path, plan, earlier = start.path, start.plan, start.rows or []
     entries = describe_run(plan, executor.scope, locked)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from kbench.config.plan import requirements
-from kbench.errors import ConfigError, WorkerLost
+from kbench.errors import ConfigError, Note, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
@@ -66,7 +66,7 @@ class WorkerSupervisor:
     def __init__(
         self,
         request: CatalogRequest,
-        note: Callable[[str], None],
+        note: Note,
         *,
         device: DeviceInfo | None = None,
         place: str = "",

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import psutil
 
-from kbench.errors import WorkerLost
+from kbench.errors import Note, WorkerLost
 from kbench.protocol import (
     LINE_LIMIT,
     STEPS,
@@ -105,7 +105,7 @@ class Worker:
     def __init__(
         self,
         request: CatalogRequest,
-        note: Callable[[str], None] = lambda line: None,
+        note: Note = lambda line: None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self._note = note

@@ -6,13 +6,13 @@ import csv
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 
 from kbench import files
-from kbench.errors import ResultsError
+from kbench.errors import Note, ResultsError
 from kbench.execute.environment_record import env_id
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.machine_code import save_code
@@ -73,7 +73,7 @@ class Writer:
     def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row] = ()) -> None:
         self.path = path
         self.moved: list[Path] = []
-        self.note: Callable[[str], None] = lambda line: None
+        self.note: Note = lambda line: None
         self._header = csv_header(axes)
         self._rows = list(rows)
         self._environment = Environment()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kbench.config.plan import Plan, find_extremes
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, Note
 from kbench.execute import progress
 from kbench.execute.executor import Listener
 from kbench.execute.prepare import try_operator
@@ -102,9 +102,7 @@ def check_cases(
     return checks
 
 
-def check_in_cases(
-    workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, note: Callable[[str], None]
-) -> Checks:
+def check_in_cases(workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, note: Note) -> Checks:
     """Check providers in the smallest and the largest cases of the config, and in random shapes, until each has failed."""
     judged = tuple(configuration for configuration in plan.configurations if configuration.name in names)
     like = replace(plan.tasks[0], configurations=judged)

@@ -20,7 +20,7 @@ from kbench import interrupts
 from kbench.analysis import analyse
 from kbench.config.load import Config, ConfigOptions
 from kbench.config.plan import Plan, spread_cases
-from kbench.errors import ExitStatus, SourceLocation, UsageError
+from kbench.errors import ExitStatus, Note, SourceLocation, UsageError
 from kbench.execute import progress
 from kbench.execute.prepare import RunOptions, make_plan, prepare
 from kbench.execute.run import RunResult, execute
@@ -38,8 +38,6 @@ from kbench.results.vocabulary import Role
 from kbench.sources.source_config import load_source_or_config
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
-
-Note = Callable[[str], None]
 
 CASES = 12
 """How many cases of a config are timed, if the user chooses none with `--set` or `--profile`."""

@@ -15,6 +15,7 @@ from statistics import fmean
 
 from kbench.analysis import analyse
 from kbench.analysis.pairwise import uncertainty
+from kbench.errors import Note
 from kbench.execute.lock import hold, results_lock
 from kbench.execute.prepare import RunOptions
 from kbench.execute.run import RunResult
@@ -22,7 +23,6 @@ from kbench.judging.answer import DISTRUSTED, Contest
 from kbench.judging.promotion import SCREEN_SESSIONS, Decision, confirmed, evidence, level, screened
 from kbench.results.row import Row
 
-Note = Callable[[str], None]
 Run = Callable[[RunOptions], RunResult]
 
 NAME = re.compile(r"([0-9]{4,})-(screen|confirm)\.csv")

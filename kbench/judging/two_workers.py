@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kbench.errors import WorkerLost
+from kbench.errors import Note, WorkerLost
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import KILLED_LIMIT_S
@@ -29,9 +29,7 @@ NEEDED_BYTES = 2**30
 class TwoWorkers:
     """The workers, which import these plug-ins and load the problem, if there is one. Use it with `with`: it ends them."""
 
-    def __init__(
-        self, plugins: Sequence[str], trusted_plugins: Sequence[str], source: str, note: Callable[[str], None]
-    ) -> None:
+    def __init__(self, plugins: Sequence[str], trusted_plugins: Sequence[str], source: str, note: Note) -> None:
         self._note = note
         self._folder = tempfile.TemporaryDirectory(prefix="kbench-")
         self._request = CatalogRequest(tuple(plugins), source, NEEDED_BYTES)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,12 @@ from kbench import interrupts
 from kbench.comparison.compare import compare_results
 from kbench.comparison.model import CompareOptions, Comparison
 from kbench.comparison.verdict import Verdict
-from kbench.errors import UsageError
+from kbench.errors import Note, UsageError
 from kbench.execute.lock import hold
 from kbench.execute.writer import check_writable
 from kbench.results.stamps import digest
 from kbench.revisions.repository import Repository
 from kbench.revisions.side import RevisionSide, SessionLimit, check_out
-
-Note = Callable[[str], None]
 
 FEWEST_SESSIONS = 3
 """So many sessions on both sides show small changes: see docs/comparing.md."""

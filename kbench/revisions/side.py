@@ -7,12 +7,12 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kbench import files
-from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
+from kbench.errors import ExecutionError, ExitStatus, Note, ResultsError, UsageError
 from kbench.execute.writer import move_aside
 from kbench.launches.kernels_file import kernels_path
 from kbench.launches.machine_code import code_folder
@@ -53,7 +53,7 @@ class RevisionSide:
     folder: Path
     repository: Repository
     csv: Path
-    note: Callable[[str], None]
+    note: Note
     python: str = sys.executable
     count: int = 0
 
@@ -161,7 +161,7 @@ class RevisionSide:
 
 
 def check_out(
-    label: str, revision: str | None, repository: Repository, folder: Path, csv: Path, note: Callable[[str], None]
+    label: str, revision: str | None, repository: Repository, folder: Path, csv: Path, note: Note
 ) -> RevisionSide:
     """Check a revision out in a folder for worktrees. None is the working tree as it is now. Raises UsageError."""
     root = folder / label
