@@ -6,8 +6,9 @@ import os
 import queue
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from kbench.contract import registry
@@ -114,6 +115,8 @@ class Server:
                 self._send(DeviceFailed(Status.ERROR, describe_exception(error)))  # a kernel still ran after its step
                 return
             self._send(RequestDone())
+            if isinstance(request, CatalogRequest) and device.accelerated and not self._folder:
+                _prepare_compiler()
 
     def _catalog(self, request: CatalogRequest) -> Catalog:
         self._folder = request.folder
@@ -192,6 +195,16 @@ class Server:
         _, delivered = decode_request(self._requests.get())
         assert isinstance(delivered, Delivered)
         return delivered
+
+
+def _prepare_compiler() -> None:
+    """Let Triton, if a plug-in uses it, hash its own library and import what a first launch needs: half a second of work, which
+    it does only once, and which an idle worker can do ahead. What fails here fails again in that launch."""
+    cache = sys.modules.get("triton.runtime.cache")
+    with suppress(AttributeError, ImportError, OSError):
+        if cache:
+            cache.triton_key()
+            import_module("triton.experimental.gluon.nvidia.hopper")
 
 
 def _limit_host_memory(free_bytes: int | None) -> None:
