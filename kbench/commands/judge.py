@@ -10,6 +10,7 @@ import typer
 
 from kbench.commands.options import Profile, Sets
 from kbench.errors import ExitStatus, UsageError
+from kbench.execute.spawning import start_ahead
 from kbench.text import terminal
 from kbench.text.words import plural, split_words
 
@@ -101,10 +102,6 @@ def judge(
     3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without
     --min-speedup, a provider that is right and trusted passes, even if it could not be timed.
     """
-    from kbench.judging.answer_text import verdict_lines
-    from kbench.judging.judge import JudgeOptions
-    from kbench.judging.judge import judge as judge_file
-
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
     for path in filter(None, [file, champion]):
@@ -119,6 +116,11 @@ def judge(
         raise UsageError("--out and --champion cannot be combined: the results are kept in the folder of --ledger")
     if champion and champion.resolve() == file.resolve():
         raise UsageError(f"--champion {champion}: this is the file that is judged")
+    start_ahead(2)  # before the imports, which take half a second
+    from kbench.judging.answer_text import verdict_lines
+    from kbench.judging.judge import JudgeOptions
+    from kbench.judging.judge import judge as judge_file
+
     options = JudgeOptions(
         against=against,
         providers=split_words(provider),

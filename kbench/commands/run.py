@@ -24,6 +24,7 @@ from kbench.commands.options import (
 from kbench.commands.run_output import ONLY_CHECKED, draw, print_plan, print_results
 from kbench.config import builtin
 from kbench.errors import ExitStatus, UsageError
+from kbench.execute.spawning import start_ahead
 from kbench.text import terminal
 from kbench.text.words import list_words
 
@@ -99,6 +100,8 @@ def run(
     Exit code: 0 success; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing could be measured; 130
     interrupted.
     """
+    if config.suffix != ".py" and devices is None and scheduler is None:
+        start_ahead(1)  # before the imports, which take half a second
     from kbench.config.load import ConfigOptions, measure_settings
     from kbench.execute.prepare import RunOptions
     from kbench.sources import is_problem

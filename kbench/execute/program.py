@@ -29,8 +29,9 @@ from kbench.errors import ConfigError, ExitStatus, Note, UsageError
 from kbench.execute.environment_record import describe_command
 from kbench.execute.hand_timing import first_hand_timing
 from kbench.execute.run import RunResult
+from kbench.execute.spawning import worker_environment
 from kbench.execute.supervisor import MOST_DEATHS
-from kbench.execute.worker import end_of, kill_tree, worker_environment
+from kbench.execute.worker import end_of, kill_tree
 from kbench.execute.writer import Writer, check_writable
 from kbench.protocol import (
     PROGRAM,

@@ -13,7 +13,6 @@ import re
 import secrets
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from pathlib import Path
 import psutil
 
 from kbench.errors import Note, WorkerLost
+from kbench.execute.spawning import spawn, worker_environment
 from kbench.protocol import (
     LINE_LIMIT,
     STEPS,
@@ -43,9 +43,6 @@ from kbench.protocol import (
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import in_library
 from kbench.text.printable import printable
-
-COMMAND = [sys.executable, "-P", "-m", "kbench.measure"]
-"""`-P`: Python would look for modules in the working folder first, where a torch.py or a queue.py may lie."""
 
 START_LIMIT_S = 300.0
 """How long a worker may take to import torch."""
@@ -258,25 +255,6 @@ class Worker:
             if line.startswith("kbench: ") and line not in self._noted:
                 self._noted.add(line)
                 self._note(line.removeprefix("kbench: "))
-
-
-def spawn(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a worker process in the working folder, with pipes to its three streams. Raises OSError."""
-    return subprocess.Popen(
-        COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,  # Ctrl-C is for the parent, which then ends the whole group
-    )
-
-
-def worker_environment() -> dict[str, str]:
-    """The parent's environment, with a PYTHONPATH from which kbench can be imported even when it is not installed."""
-    root = Path(__file__).resolve().parents[2]
-    paths = ["" if root.name == "site-packages" else str(root), os.environ.get("PYTHONPATH", "")]
-    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def end_of(code: int) -> str:

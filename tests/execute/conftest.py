@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stand_in import StandIn, command
 
-from kbench.execute import worker
+from kbench.execute import spawning, worker
 
 
 @pytest.fixture
@@ -19,6 +19,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
         monkeypatch.setattr(worker, name, seconds)
 
     def use(measure: str = "pass", start: str = "pass") -> None:
-        monkeypatch.setattr(worker, "COMMAND", command(measure, start))
+        monkeypatch.setattr(spawning, "COMMAND", command(measure, start))
 
     return use

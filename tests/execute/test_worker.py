@@ -7,13 +7,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from common import ROOT
 from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
 from kbench.errors import WorkerLost
+from kbench.execute.spawning import spawn, start_ahead, worker_environment
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.execute.worker import NONSENSE, Worker, worker_environment
+from kbench.execute.worker import NONSENSE, Worker
 from kbench.protocol import CatalogRequest
 from kbench.results.vocabulary import Status
 
@@ -23,7 +25,6 @@ DEEDS = {
         "os.fork() or time.sleep(60); os._exit(5)",
         "the process exited with code 5",
     ),
-    "writes something else": ("raw('[]\\n'); time.sleep(60)", NONSENSE),
     "writes without an end": ("raw(b'0' * (1 << 26)); time.sleep(60)", NONSENSE),
 }
 
@@ -194,5 +195,13 @@ def test_a_worker_that_does_not_start_says_why(stand_in: StandIn) -> None:
         assert Worker(CatalogRequest(())).catalog
 
 
-def test_a_worker_finds_kbench_uninstalled() -> None:
-    assert str(ROOT) in worker_environment()["PYTHONPATH"].split(os.pathsep)
+def test_a_process_that_was_started_ahead_is_a_worker_only_in_the_same_environment(stand_in: StandIn) -> None:
+    stand_in()
+    start_ahead(2)
+    ahead = {child.pid for child in psutil.Process().children()}
+    environment = worker_environment()
+    assert str(ROOT) in environment["PYTHONPATH"].split(os.pathsep), "kbench need not be installed"
+    workers = [spawn(environment), spawn(environment | {"CUDA_VISIBLE_DEVICES": "1"})]
+    assert [worker.pid in ahead for worker in workers] == [True, False]
+    for worker in workers:
+        worker.kill()

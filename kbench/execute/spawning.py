@@ -1,0 +1,52 @@
+"""Starts the processes of workers. It imports little, so that a command can start its workers before it imports the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+COMMAND = [sys.executable, "-P", "-m", "kbench.measure"]
+"""`-P`: Python would look for modules in the working folder first, where a torch.py or a queue.py may lie."""
+
+_ahead: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
+
+
+def start_ahead(count: int) -> None:
+    """Start processes for the first workers, which take seconds to import torch. One that nobody takes ends with this
+    process."""
+    with suppress(OSError):  # `spawn` reports it
+        for _ in range(count):
+            arguments = _arguments(worker_environment())
+            _ahead.append((arguments, _start(arguments)))
+
+
+def spawn(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """A worker process in the working folder, with pipes to its three streams. Raises OSError."""
+    arguments = _arguments(environment)
+    while _ahead:
+        arguments_ahead, process = _ahead.pop()
+        if arguments_ahead == arguments:
+            return process
+    return _start(arguments)
+
+
+def worker_environment() -> dict[str, str]:
+    """The parent's environment, with a PYTHONPATH from which kbench can be imported even when it is not installed."""
+    root = Path(__file__).resolve().parents[2]
+    paths = ["" if root.name == "site-packages" else str(root), os.environ.get("PYTHONPATH", "")]
+    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def _arguments(environment: Mapping[str, str]) -> dict[str, Any]:
+    return {"args": COMMAND, "env": dict(environment), "cwd": Path.cwd()}
+
+
+def _start(arguments: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    # A session of its own: Ctrl-C is for the parent, which then ends the whole group.
+    return subprocess.Popen(**arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
