@@ -126,11 +126,11 @@ class WorkerSupervisor:
             self.stop()
             raise WorkerLost("stopped")
 
-    def stop(self) -> None:
+    def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
         """End the worker, and start no other. Another thread that waits for the worker gets WorkerFailed."""
         self._stopped = True
         if self._worker:
-            self._worker.stop()
+            self._worker.stop(limit_s)
 
     def measure(self, task: Task, listener: Listener) -> Finished:
         """Measure a task. Each session gets a new process. Raises WorkerLost."""

@@ -160,8 +160,11 @@ class Worker:
         self._send(encode(delivered, self._secret))
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
-        """Kill the worker and what it has started: compilers, and children of providers. Wait for its end, but not for long."""
+        """Kill the worker and what it has started: compilers, and children of providers. Wait for its end, but not for long,
+        and with a limit of 0 not at all."""
         kill_tree(self._process.pid)
+        if not limit_s:
+            return
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:  # the driver waits for a kernel that still runs

@@ -57,11 +57,13 @@ def check_cases(
     drawn: Sequence[Task] = (),
     *,
     until_failed: bool = False,
+    when_right: Callable[[], object] = lambda: None,
     reference_s: Callable[[], float] = lambda: 0.0,
 ) -> Checks:
     """Check the configurations of tasks on edge inputs: in the cases that the user has chosen, and in random shapes, until
     `reference_s`, the seconds in the reference, says that these take too long. With `until_failed`, the rest is left out when
-    each configuration has failed: their authors know enough to go on."""
+    each configuration has failed: their authors know enough to go on. `when_right` is called after each case if one has not
+    failed so far."""
     tasks = [*chosen, *drawn]
     checks = Checks(len(tasks), len(drawn))
     failed: set[str] = set()
@@ -95,14 +97,18 @@ def check_cases(
                 display.advance(task, "; ".join(filter(None, ["checked", ", ".join(failures.values())])))
                 checks.left_out_cases -= 1
                 failed |= set(failures)
-                if until_failed and len(failed) == len(task.configurations):
+                if len(failed) < len(task.configurations):
+                    when_right()
+                elif until_failed:
                     break
     except KeyboardInterrupt:
         checks.interrupted = True
     return checks
 
 
-def check_in_cases(workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, note: Note) -> Checks:
+def check_in_cases(
+    workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, note: Note, when_right: Callable[[], object]
+) -> Checks:
     """Check providers in the smallest and the largest cases of the config, and in random shapes, until each has failed."""
     judged = tuple(configuration for configuration in plan.configurations if configuration.name in names)
     like = replace(plan.tasks[0], configurations=judged)
@@ -119,7 +125,8 @@ def check_in_cases(workers: TwoWorkers, plan: Plan, names: Collection[str], coun
             else:
                 yield row
 
-    checks = check_cases(first, check, drawn, until_failed=True, reference_s=workers.slow_reference_s)
+    seconds = workers.slow_reference_s
+    checks = check_cases(first, check, drawn, until_failed=True, when_right=when_right, reference_s=seconds)
     if refused := checks.refused:
         reason = printable(refused[0], FAULT_SHOWN)
         note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")

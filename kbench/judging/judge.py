@@ -77,9 +77,9 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             entrants = _entrants(plan, file, options)
             note(f"{plan.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
             workers.settle(plan.operator)
-            if workers.apart and entrants.baselines and not options.ledger:
-                workers.begin_timing()
-            checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note)
+            timed_beside = workers.apart and bool(entrants.baselines) and not options.ledger
+            when_right = workers.begin_timing if timed_beside else lambda: None
+            checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note, when_right)
         judged = partial(
             judge_provider,
             reproduce=partial(command_again, options.against, [file], plan.measure.seed),
@@ -103,6 +103,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             timing = Timing(result.rows, result.csv, interrupted=result.interrupted)
         if timing.rows and not timing.interrupted and workers.apart:
             timing = replace(timing, rows=_held(workers, timed.resolve(catalog), timing.rows, correct, note))
+        if not (checks.interrupted or timing.interrupted):
+            workers.stop_limit_s = 0.0
         return _answer(file, plan, entrants, checks, timing, judged)
 
 

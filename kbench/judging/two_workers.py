@@ -14,7 +14,7 @@ from dataclasses import replace
 from kbench.errors import Note, WorkerLost
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.execute.worker import KILLED_LIMIT_S
+from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S
 from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
 from kbench.results.row import Row
 
@@ -41,6 +41,8 @@ class TwoWorkers:
         """A third worker, which will time. Nobody waits for it before."""
         self.apart = True
         """Whether the second worker judges. Otherwise the worker of the candidates does."""
+        self.stop_limit_s = STOP_LIMIT_S
+        """How long to wait for the end of each. 0 when all are idle and the answer is known: nobody needs their memory."""
 
     def __enter__(self) -> TwoWorkers:
         return self
@@ -52,7 +54,9 @@ class TwoWorkers:
     def stop(self) -> None:
         """End the workers, all at the same time: the driver may take a while to free what each holds."""
         stopping = [
-            threading.Thread(target=worker.stop) for worker in (self._candidates, self._judge, self.timing) if worker
+            threading.Thread(target=worker.stop, args=(self.stop_limit_s,))
+            for worker in (self._candidates, self._judge, self.timing)
+            if worker
         ]
         for thread in stopping:
             thread.start()
@@ -60,8 +64,9 @@ class TwoWorkers:
             thread.join(KILLED_LIMIT_S)
 
     def begin_timing(self) -> None:
-        """Begin to start the worker that will time, beside the checks."""
-        self.timing = WorkerSupervisor(CatalogRequest(self._request.plugins, self._request.source), self._note)
+        """Begin to start the worker that will time, beside the checks, unless it has begun."""
+        request = CatalogRequest(self._request.plugins, self._request.source)
+        self.timing = self.timing or WorkerSupervisor(request, self._note)
         self.timing.begin()
 
     def start(self) -> Catalog:
