@@ -1,7 +1,7 @@
 """Pictures of results: lines, bars, maps of winners, changes between two files, and histories. And charts of text.
 
-`points` makes points and series from the rows of results files, `pages` divides them into panels, and `lines`, `bars` and
-`maps` draw these; `results` is their way from a file to a picture. `changes` draws a comparison, `history` a history.
+`pages` makes points from the rows of results files and divides them into panels, which `lines`, `bars` and `maps` draw;
+`results` is their way from a file to a picture. `changes` draws a comparison, `history` a history.
 `terminal` prints lines, bars and maps as text. All share the page of `sheet`, the look of `style` and the spelling of `names`.
 """
 
@@ -20,11 +20,9 @@ from kbench.analysis.files import ResultsFile, Source, load_sources
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting import bars, lines, maps
-from kbench.plotting.lines import DrawnCurve
 from kbench.plotting.names import combination_of, file_name_part
-from kbench.plotting.pages import Look, Page
+from kbench.plotting.pages import Look, Page, Series, series_of
 from kbench.plotting.results import Choices, pages_of
-from kbench.plotting.sheet import settle
 from kbench.plotting.style import styled, theme_by_name
 from kbench.text.suggest import unknown
 
@@ -55,7 +53,7 @@ LONGEST_NAME = 160
 
 DEFAULT_CHOICES = Choices()
 
-DRAW_PAGE: dict[str, Callable[[Page[Any], Look], tuple[Figure, list[DrawnCurve]]]] = {
+DRAW_PAGE: dict[str, Callable[[Page[Any], Look], Figure]] = {
     "lines": lines.draw_page,
     "bars": bars.draw_page,
     "heatmap": maps.draw_page,
@@ -64,11 +62,11 @@ DRAW_PAGE: dict[str, Callable[[Page[Any], Look], tuple[Figure, list[DrawnCurve]]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and its curves."""
+    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and the lines of its panels."""
 
     combination: str
     figure: Figure
-    curves: Sequence[DrawnCurve] = ()
+    lines: Sequence[Sequence[Series]] = ()
 
 
 def write_pictures(
@@ -131,11 +129,12 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
 
         options = CompareOptions(metric=choices.metric_of(sources), margin=choices.margin)
         return plot_changes(compare_results(*sources, options=options), choices)
+    pictures = []
     with styled(theme_by_name(choices.theme)):
-        return [
-            _settled(combination_of(page.fixed), *DRAW_PAGE[look.kind](page, look))
-            for page, look in pages_of(sources, choices)
-        ]
+        for page, look in pages_of(sources, choices):
+            panels = [*map(series_of, page.panels)] if look.kind == "lines" else []
+            pictures.append(Picture(combination_of(page.fixed), DRAW_PAGE[look.kind](page, look), panels))
+    return pictures
 
 
 def plot_changes(comparison: Comparison, choices: Choices) -> list[Picture]:
@@ -144,24 +143,12 @@ def plot_changes(comparison: Comparison, choices: Choices) -> list[Picture]:
 
     theme = theme_by_name(choices.theme)
     with styled(theme):
-        drawn = draw_changes(comparison, choices.x, choices.by, theme)
-        return [_settled(combination_of(page.fixed), figure) for page, figure in drawn]
+        return [Picture(*drawn) for drawn in draw_changes(comparison, choices.x, choices.by, theme)]
 
 
 def plot_history(report: HistoryReport, theme: str) -> list[Picture]:
     """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
     from kbench.plotting.history import draw_history
 
-    several = len({series.key.machine for series in report.series}) > 1
     with styled(theme_by_name(theme)):
-        drawn = draw_history(report, theme_by_name(theme))
-        return [
-            _settled(file_name_part(f"{operator}-{machine}" if several else operator), figure)
-            for machine, operator, figure in drawn
-        ]
-
-
-def _settled(combination: str, figure: Figure, curves: Sequence[DrawnCurve] = ()) -> Picture:
-    """A picture of a figure that is laid out."""
-    settle(figure)
-    return Picture(combination, figure, curves)
+        return [Picture(*drawn) for drawn in draw_history(report, theme_by_name(theme))]

@@ -18,15 +18,14 @@ from kbench.comparison import report
 from kbench.comparison.model import Comparison
 from kbench.comparison.verdict import Verdict
 from kbench.errors import ResultsError
-from kbench.plotting.names import shorten, title_of
-from kbench.plotting.pages import Page, Panel, combinations, split_into_pages
-from kbench.plotting.points import companions, most_values, no_such_x, numbers_of
+from kbench.plotting.names import combination_of, shorten, title_of
+from kbench.plotting.pages import Page, choose_axis, combinations, companions, numbers_of, split_into_pages
 from kbench.plotting.scales import ChangeAxis, scale_x
-from kbench.plotting.sheet import LegendEntry, grid, make_page, panel_width, wrap
-from kbench.plotting.style import MARK_SHAPES, QUESTION_MARK, Theme
+from kbench.plotting.sheet import LegendEntry, grid, make_page, panel_width, settle
+from kbench.plotting.style import FAILED, MARK_SHAPES, QUESTION_MARK, Theme
 
-MOST_PANELS, MOST_OF_A_SWEEP = 24, 96
-"""Of a picture, and of all pictures of a sweep. More would be a flood: a list takes their place."""
+MOST_PANELS = 24
+"""Of a picture. A sweep that needs more is a list, unless its user chooses the panels."""
 
 FEWEST_SIZES = 3
 """Of a panel of a sweep."""
@@ -34,21 +33,15 @@ FEWEST_SIZES = 3
 MOST_LIST_ROWS = 50
 """A longer list has the rows with the largest changes."""
 
-PANEL_INCHES = {1: 3.4, 2: 2.7}
-"""Height of a panel of a sweep, by rows of panels; 1.8 with more rows."""
-
 ALARM, GOOD = 1, 2
 """Places in `Theme.colours`: for verdicts that need attention, and for welcome ones. The report uses the same two."""
 
-MARKS: dict[str, tuple[Any, float]] = {
-    "same": ("o", 5.0), "unclear": ("o", 6.0), "failed": (MARK_SHAPES["failed"], 7.0), "missing": ("x", 7.0),
-    "suspect": (QUESTION_MARK, 9.0), "fixed": ("*", 9.5), "new": ("P", 7.0), "incomparable": ("|", 7.0),
-    "untimed": ("_", 7.0),
+MARKS: dict[Verdict, tuple[Any, float]] = {
+    Verdict.SAME: ("o", 4.0), Verdict.UNCLEAR: ("o", 6.0), Verdict.FAILED: (MARK_SHAPES[FAILED], 7.0),
+    Verdict.MISSING: ("x", 7.0), Verdict.SUSPECT: (QUESTION_MARK, 9.0), Verdict.FIXED: ("*", 9.0), Verdict.NEW: ("P", 6.0),
+    Verdict.INCOMPARABLE: ("|", 7.0), Verdict.UNTIMED: ("_", 7.0),
 }  # fmt: skip
 """The shape and the size of the marks of verdicts. `slower` and `faster` are triangles."""
-
-STROKES = ("failed", "missing", "incomparable", "untimed")
-"""Verdicts with a mark made of strokes, which has no face to fill."""
 
 
 @dataclass(frozen=True)
@@ -94,33 +87,25 @@ class ChangeStyle:
             return self.theme.colours[ALARM]
         return self.theme.colours[GOOD] if verdict.welcome else self.theme.quiet
 
-    def mark(self, verdict: Verdict, scale: float = 1.0) -> dict[str, Any]:
+    def mark(self, verdict: Verdict) -> dict[str, Any]:
         """The mark of a verdict, as matplotlib takes it."""
-        ink, word = self.colour(verdict), verdict.value
-        if word in ("slower", "faster"):
-            more = (word == "faster") == self.more_is_better
-            shape, size = ("<>" if self.sideways else "v^")[more], 7.0
+        ink = self.colour(verdict)
+        if verdict in (Verdict.SLOWER, Verdict.FASTER):
+            more = (verdict is Verdict.FASTER) == self.more_is_better
+            shape, size = ("<>" if self.sideways else "v^")[more], 6.0
         else:
-            shape, size = MARKS[word]
+            shape, size = MARKS[verdict]
+        face = self.theme.background if verdict is Verdict.UNCLEAR else ink
         return {
-            "marker": shape,
-            "markersize": size * scale,
-            "color": ink,
-            "markerfacecolor": self.theme.background if word == "unclear" else ink,
-            "markeredgecolor": ink,
-            "markeredgewidth": 1.8 if word in STROKES else 1.3 if word == "unclear" else 0.0,
+            "marker": shape, "markersize": size, "color": ink, "markerfacecolor": face, "markeredgewidth": 1.3,
             "linestyle": "",
-        }
-
-    def xy(self, along: Any, change: Any) -> tuple[Any, Any]:
-        """x and y of what has a place in the sweep or the list, and a place on the axis of changes."""
-        return (change, along) if self.sideways else (along, change)
+        }  # fmt: skip
 
 
 def draw_changes(
     comparison: Comparison, x: str | None, by: Sequence[str], theme: Theme
-) -> Iterator[tuple[Page[Change], Figure]]:
-    """The pages of a comparison: sweeps along a size, or a list where there is no sweep.
+) -> Iterator[tuple[str, Figure]]:
+    """The pictures of a comparison, each with the combination it shows: sweeps along a size, or a list where there is no sweep.
 
     `x` chooses the axis and `by` the columns whose values become panels. Raises UsageError for an unknown axis or column,
     ResultsError where no row has a change.
@@ -148,9 +133,10 @@ def draw_changes(
         text = [*_caption(comparison, page.points, style), *paired]
         if style.sideways:
             names = [column for column in columns if column not in whole] or ["provider"]
-            yield page, _draw_list(page.points, names, style, title, text)
+            figure = _draw_list(page.points, names, style, title, text)
         else:
-            yield page, _draw_sweeps(page, along, style, title, text)
+            figure = _draw_sweeps(page, along, style, title, text)
+        yield combination_of(page.fixed), settle(figure)
 
 
 def _changes(comparison: Comparison, axes: Sequence[str]) -> list[Change]:
@@ -177,65 +163,44 @@ def _pages(
     changes: Sequence[Change], axes: Sequence[str], columns: Sequence[str], x: str | None, by: Sequence[str]
 ) -> tuple[str, list[str], list[Page[Change]]]:
     """What runs along x, "" for a list; sentences about the axes that go with it; and the pages."""
-    sizes = numbers_of(changes, axes)
-    if x is not None and x not in sizes:
-        raise no_such_x(x, axes, list(sizes))
-    along = x or most_values(sizes)
+    along = choose_axis(numbers_of(changes, axes), x, axes)
     paired = companions(changes, axes, along)
     beside = [name for name in columns if name != along and name not in paired]
     sizes_of_panels = Counter(values[1:] for values in combinations(changes, [along, *beside]))
-    if len(sizes_of_panels) > MOST_PANELS:  # columns with few values make the pictures
-        beside.sort(key=lambda name: len(combinations(changes, [name])))
-    is_sweep = along and max(sizes_of_panels.values()) >= FEWEST_SIZES and len(sizes_of_panels) <= MOST_OF_A_SWEEP
+    is_sweep = along and max(sizes_of_panels.values()) >= FEWEST_SIZES and len(sizes_of_panels) <= MOST_PANELS
     if not is_sweep and x is None and not by:
-        return "", [], [Page({}, [Panel({}, list(changes))])]
+        return "", [], [Page({}, [""], [list(changes)])]
     return along, list(paired.values()), split_into_pages(changes, beside, by, MOST_PANELS)
 
 
 def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle, title: str, text: Sequence[str]) -> Figure:
-    """Panels of a sweep that share their axes. Only those at the edges of the grid have labels."""
-    columns, lines = _grid(page.panels)
-    xs = sorted({float(change.where[x]) for change in page.points})
-    body = PANEL_INCHES.get(lines, 1.8) * lines + 0.3
+    """Panels of a sweep, with the same axes."""
+    axis, theme = style.axis, style.theme
+    columns, rows = grid(len(page.panels))
+    height = 3.4 if rows == 1 else 2.4
     figure, grid_axes = make_page(
-        len(page.panels), columns, body, title, "\n".join(text), [_legend(page.points, style)], style.theme,
-        y_label=style.label if lines > 1 else "",
+        page.titles, columns, height * rows, title, "\n".join(text), _legend(page.points, style), theme,
+        y_label=style.label,
     )  # fmt: skip
-    axis = style.axis
+    xs = sorted({float(change.where[x]) for change in page.points})
     strip = 0.0 if all(change.drawn for change in page.points) else 0.1
     bottom = axis.low - (axis.high - axis.low) * strip / (1 - strip)
-    for place, (axes, panel) in enumerate(zip(grid_axes, page.panels, strict=True)):
+    for axes, panel in zip(grid_axes, page.panels, strict=True):
         scale_x(axes, xs, panel_width(columns))
+        axes.set_xlabel(x)
         axes.set_ylim(bottom, axis.high)
-        axis.label(axes.yaxis, 7 if lines <= 2 else 5)
+        axis.label(axes.yaxis, 7)
         if strip:
-            axes.axhline(axis.low, color=style.theme.quiet, linewidth=0.8, zorder=1)
-        sizes = [float(change.where[x]) for change in panel.points]
-        _draw_changes(axes, sizes, panel.points, style, (bottom + axis.low) / 2, 1.0 if len(xs) <= 40 else 0.7)
-        for size, change in zip(sizes, panel.points, strict=True):
+            axes.axhline(axis.low, color=theme.quiet, linewidth=0.8, zorder=1)
+        sizes = [float(change.where[x]) for change in panel]
+        _draw_changes(axes, sizes, panel, style, (bottom + axis.low) / 2)
+        for size, change in zip(sizes, panel, strict=True):
             if axis.outside(change.effect):
                 axes.annotate(
                     axis.text(change.effect), (size, axis.within(change.effect)), (6, 0), "data", "offset points",
-                    va="center", fontsize=9, color=style.theme.muted,
+                    va="center", fontsize=9, color=theme.muted,
                 )  # fmt: skip
-        axes.tick_params(labelleft=place % columns == 0, labelbottom=place + columns >= len(page.panels))
-        axes.set_ylabel(style.label if lines == 1 and place == 0 else "")
-        axes.set_xlabel(x if place + columns >= len(page.panels) else "")
-        size_of_title = 12 if lines == 1 else 11
-        name = wrap(title_of(panel.where), panel_width(columns), size_of_title)
-        axes.set_title(name, loc="left", fontsize=size_of_title)
     return figure
-
-
-def _grid(panels: Sequence[Panel[Change]]) -> tuple[int, int]:
-    """Columns and rows of panels. The values of the last column that varies run across where there are two or three."""
-    count = len(panels)
-    if count <= 3:
-        return count, 1
-    across = len({[*panel.where.values()][-1] for panel in panels})
-    if across in (2, 3) and count % across == 0:
-        return across, count // across
-    return grid(count)
 
 
 def _draw_list(
@@ -251,7 +216,7 @@ def _draw_list(
         more = f"{len(shown)} of {len(changes)} rows are drawn: those with the largest changes; kbench compare has all"
         text = [*text, more]
     height = 0.27 * len(shown) + 0.9
-    figure, [axes] = make_page(1, 1, height, title, "\n".join(text), [_legend(changes, style)], theme)
+    figure, [axes] = make_page([""], 1, height, title, "\n".join(text), _legend(changes, style), theme)
     axes.set_xlim(axis.low, axis.high)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axis.label(axes.xaxis, 7)
@@ -271,10 +236,10 @@ def _draw_list(
 
 
 def _draw_changes(
-    axes: Axes, places: Sequence[float], changes: Sequence[Change], style: ChangeStyle, lost: float, scale: float = 1.0
+    axes: Axes, places: Sequence[float], changes: Sequence[Change], style: ChangeStyle, lost: float
 ) -> None:
-    """Draw the band of the margin, and at their places marks with intervals. A change beyond the axis is drawn at its edge. An
-    interval that goes on beyond the axis ends in an arrow. Rows without a change have their marks at `lost`."""
+    """Draw the band of the margin, and at their places marks with intervals. A change beyond the axis is drawn at its edge, and
+    an interval ends there. Rows without a change have their marks at `lost`."""
     axis, theme = style.axis, style.theme
     span, line, bars = (
         (axes.axvspan, axes.axvline, axes.hlines) if style.sideways else (axes.axhspan, axes.axhline, axes.vlines)
@@ -282,20 +247,15 @@ def _draw_changes(
     span(-style.margin, style.margin, color=theme.band, linewidth=0, zorder=0)
     line(0, color=theme.quiet, linewidth=1.2, zorder=1)
     for verdict in sorted({change.verdict for change in changes}):
-        ink = style.colour(verdict)
         members = [(place, change) for place, change in zip(places, changes, strict=True) if change.verdict == verdict]
-        heights = [axis.within(change.effect) if change.drawn else lost for _, change in members]
-        axes.plot(*style.xy([place for place, _ in members], heights), zorder=3, **style.mark(verdict, scale))
+        at = [place for place, _ in members]
+        marks = [axis.within(change.effect) if change.drawn else lost for _, change in members]
+        axes.plot(*((marks, at) if style.sideways else (at, marks)), zorder=3, **style.mark(verdict))
         intervals = [(place, change.low, change.high) for place, change in members if not math.isnan(change.low)]
         if intervals:
-            at, lows, highs = zip(*intervals, strict=True)
-            cut_lows, cut_highs = np.maximum(lows, axis.low), np.minimum(highs, axis.high)
-            bars(at, cut_lows, cut_highs, color=ink, linewidth=1.4 * scale, alpha=0.75, zorder=2)
-        arrow = {"arrowstyle": "->", "color": ink, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
-        for place, low, high in intervals:
-            for edge, back in axis.cut_ends(low, high):
-                end, start = style.xy(place, edge), style.xy(0, 9 * back)
-                axes.annotate("", end, start, "data", "offset points", arrowprops=arrow)
+            bounded, *ends = zip(*intervals, strict=True)
+            lows, highs = np.clip(ends, axis.low, axis.high)
+            bars(bounded, lows, highs, color=style.colour(verdict), linewidth=1.4, alpha=0.75, zorder=2)
 
 
 def _legend(changes: Sequence[Change], style: ChangeStyle) -> list[LegendEntry]:
@@ -321,8 +281,6 @@ def _caption(comparison: Comparison, changes: Sequence[Change], style: ChangeSty
     meaning = [f"shaded: the margin, {comparison.options.margin * 100:g} %", "bars: intervals"]
     if any(style.axis.outside(change.effect) for change in changes):
         meaning.append("changes beyond the axis: at its edge, with their values")
-    if any(style.axis.cut_ends(change.low, change.high) for change in changes):
-        meaning.append("arrows: the interval goes on beyond the axis")
     yield " · ".join(meaning)
     for notes in (list(report.drifts(comparison)), [report.geomean(comparison)]):
         if len(notes) <= 4:

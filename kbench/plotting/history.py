@@ -22,13 +22,11 @@ from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
 from kbench.history.timeline import RunPoint, Series, SeriesKey
-from kbench.plotting.lines import End, draw_ends, draw_marks
-from kbench.plotting.names import four_digits, shorten, title_of
-from kbench.plotting.pages import Page, groups, page_of
-from kbench.plotting.points import DECLINED, FAILED
+from kbench.plotting.names import file_name_part, four_digits, shorten, title_of
+from kbench.plotting.pages import Page, groups
 from kbench.plotting.scales import ChangeAxis
-from kbench.plotting.sheet import POINTS_PER_INCH, LegendEntry, grid, make_page, panel_width, wrap
-from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
+from kbench.plotting.sheet import LegendEntry, draw_strip, grid, make_page, name_ends, panel_width, settle, strip_share
+from kbench.plotting.style import DECLINED, FAILED, LIMIT_LINE, Style, Theme, row_mark, styles
 from kbench.text.numbers import format_change
 from kbench.text.words import plural
 
@@ -38,11 +36,8 @@ MOST_CASES = 12
 MOST_EVENTS = 10
 """Runs with a number, the last ones in which something changed. More would not fit below the panels."""
 
-PANEL_INCHES, DATE_TICKS = {1: 3.4, 2: 2.8, 3: 2.5}, {1: 9, 2: 6, 3: 5}
-"""The height of a panel, and its most dates, by columns of panels."""
-
-LOST_ROW = 0.07
-"""The height of a row of marks for runs without a time, as a share of the panel."""
+PANEL_INCHES, DATE_TICKS = 2.7, 6
+"""The height of a panel, and its most dates."""
 
 NUMBER_POINTS = 15.0
 """The width and the height that the number of an event needs, in points."""
@@ -87,11 +82,14 @@ class HistoryPage:
         return self.styles[series.key.configuration_name].colour
 
 
-def draw_history(report: HistoryReport, theme: Theme) -> Iterator[tuple[str, str, Figure]]:
-    """For each machine and operator with a time: their names and the picture."""
+def draw_history(report: HistoryReport, theme: Theme) -> Iterator[tuple[str, Figure]]:
+    """The pictures of a history, one for each machine and operator with a time, each with a part of a file name."""
+    several = len({series.key.machine for series in report.series}) > 1
     for names, members in groups(report.series, ["device", "operator"]):
         if any(series.timed for series in members):
-            yield names["device"], names["operator"], _draw_page(_page(report, members, theme))
+            machine, operator = names.values()
+            name = file_name_part(f"{operator}-{machine}" if several else operator)
+            yield name, _draw_page(_page(report, members, theme))
 
 
 def _page(report: HistoryReport, members: Sequence[Series], theme: Theme) -> HistoryPage:
@@ -109,7 +107,7 @@ def _page(report: HistoryReport, members: Sequence[Series], theme: Theme) -> His
     shown = [series for of_case in cases[:MOST_CASES] for series in of_case]
     return HistoryPage(
         report,
-        page_of({}, shown, columns),
+        Page.of({}, shown, columns),
         columns,
         sorted({point.run for series in shown for point in series.points}),
         {run: events_by_run[run] for run in sorted(events_by_run)},
@@ -123,38 +121,28 @@ def _draw_page(page: HistoryPage) -> Figure:
     """The panels, with a legend and the list of the events."""
     panels = page.cases.panels
     columns, rows = grid(len(panels))
-    height = PANEL_INCHES[columns]
-    title = title_of(page.cases.whole(page.columns))
+    title, caption = title_of(page.cases.whole(page.columns)), "\n".join(_caption(page))
     figure, grid_axes = make_page(
-        len(panels), columns, height * rows, title, "\n".join(_caption(page)), [_legend(page)], page.theme,
+        page.cases.titles, columns, PANEL_INCHES * rows, title, caption, _legend(page), page.theme,
         y_label="change since the first level",
     )  # fmt: skip
-    for axes, panel in zip(grid_axes, panels, strict=True):
-        series = panel.points
-        runs = [run for run, changes in page.events.items() if any(change.series in series for change in changes)]
+    for axes, series in zip(grid_axes, panels, strict=True):
         timed = [member for member in series if member.timed]
         axis = _axis(timed)
-        strip = _draw_strip(axes, series, page)
-        span = (axis.high - axis.low) / (1 - strip)
-        axes.set_ylim(axis.high - span, axis.high)
+        lost = [(page.colour(member), marks) for member in series if (marks := _marks(member, page))]
+        strip = strip_share(len(lost))
+        draw_strip(axes, lost, strip, 0.75)
+        axes.set_ylim(axis.high - (axis.high - axis.low) / (1 - strip), axis.high)
         axis.label(axes.yaxis, 6)
-        _draw_dates(axes, page, columns)
+        _draw_dates(axes, page)
         for member in timed:
             _draw_series(axes, member, page, axis)
         if len(timed) <= 8:  # more do not fit beside the panel
-            scale = (height - 0.85) * POINTS_PER_INCH / span
-            draw_ends(
-                axes,
-                [_end(member, page, axis.high - span, scale) for member in timed],
-                page.theme,
-                9.5,
-                5,
-                leaders=False,
-            )
+            name_ends(axes, [_present(member, page) for member in timed], page.theme, 9.5, 5, leaders=False)
+        runs = [run for run, changes in page.events.items() if any(change.series in series for change in changes)]
         number_rows = _draw_events(axes, runs, page, panel_width(columns))
-        name = wrap(title_of(panel.where), panel_width(columns), 11)
-        axes.set_title(name, loc="left", fontsize=11, pad=7 + NUMBER_POINTS * number_rows)
-    return figure
+        axes.set_title(axes.get_title(loc="left"), loc="left", pad=7 + NUMBER_POINTS * number_rows)
+    return settle(figure)
 
 
 def _axis(series: Sequence[Series]) -> ChangeAxis:
@@ -172,19 +160,18 @@ def _first_level(series: Series) -> float:
     return series.segments[0][2]
 
 
-def _end(series: Series, page: HistoryPage, bottom: float, scale: float) -> End:
-    """The present time of a provider, beside the end of its line. `scale` is the height of a unit of y in points."""
+def _present(series: Series, page: HistoryPage) -> tuple[float, str, str]:
+    """The height, the text and the colour of the present time of a provider, beside the end of its line."""
     level = series.segments[-1][2]
-    change = level - _first_level(series)
     text = f"{four_digits(math.exp(level) * 1e3)} \N{MICRO SIGN}s"
-    return End(change, text, page.colour(series), (change - bottom) * scale)
+    return level - _first_level(series), text, page.colour(series)
 
 
-def _draw_dates(axes: Axes, page: HistoryPage, columns: int) -> None:
+def _draw_dates(axes: Axes, page: HistoryPage) -> None:
     low, high = page.x[page.runs[0]], page.x[page.runs[-1]]
     room = 0.02 * (high - low) or 0.5
     axes.set_xlim(low - room, high + room)
-    locator = AutoDateLocator(minticks=min(3, len(page.runs)), maxticks=DATE_TICKS[columns])  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(minticks=min(3, len(page.runs)), maxticks=DATE_TICKS)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes.tick_params(labelsize=10)
@@ -194,25 +181,19 @@ def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis
     """Draw dots for runs, and a line for each level. Dots beyond the axis become triangles at its edge."""
     colour, first = page.colour(series), _first_level(series)
     xs = np.array([page.x[point.run] for point in series.timed])
-    ys = np.array([log - first for log in series.logs])
+    ys = np.array(series.logs) - first
     above, below = ys > axis.high, ys < axis.low
-    within = ~above & ~below
-    axes.plot(
-        xs[within], ys[within], ".", color=colour, markersize=4.5 if len(xs) > 15 else 8.0, alpha=0.5, markeredgewidth=0,
-        zorder=3, rasterized=len(xs) > 200,  # an SVG or PDF would become too large otherwise
-    )  # fmt: skip
-    for chosen, edge, shape in ((above, axis.high, "^"), (below, axis.low, "v")):
-        if chosen.any():  # matplotlib leaves room for a line without points that is not clipped
-            edges = np.full(chosen.sum(), edge)
-            axes.plot(xs[chosen], edges, shape, color=colour, markersize=5, alpha=0.7, clip_on=False)
+    dot = 4.5 if len(xs) > 15 else 8.0
+    for chosen, shape, size in ((~above & ~below, ".", dot), (above, "^", 5.0), (below, "v", 5.0)):
+        if chosen.any():
+            axes.plot(
+                xs[chosen], np.clip(ys[chosen], axis.low, axis.high), shape, color=colour, markersize=size, alpha=0.6,
+                markeredgewidth=0, zorder=3, clip_on=False,
+                rasterized=len(xs) > 200,  # an SVG or PDF would become too large otherwise
+            )  # fmt: skip
+    levels = np.concatenate([np.full(end - start, level - first) for start, end, level in series.segments])
     line = page.styles[series.key.configuration_name].line
-    for place, (start, end, level) in enumerate(series.segments):
-        left = page.before(series.timed[start].run) if place else xs[start]
-        right = page.before(series.timed[end].run) if end < len(xs) else xs[end - 1]
-        axes.plot([left, right], [level - first] * 2, color=colour, linestyle=line, linewidth=2.2, zorder=4)
-        if end < len(xs):
-            step = [level - first, series.segments[place + 1][2] - first]
-            axes.plot([right, right], step, color=colour, linewidth=1.2, alpha=0.7, zorder=4)
+    axes.step(xs, levels, where="mid", color=colour, linestyle=line, linewidth=2.2, zorder=4)
 
 
 def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: float) -> int:
@@ -235,17 +216,13 @@ def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: floa
     return len(ends)
 
 
-def _draw_strip(axes: Axes, series: Sequence[Series], page: HistoryPage) -> float:
-    """Draw a row of marks for each provider that has no time in some run. Returns the height that they take, as a share."""
-    lost = [member for member in series if any(_mark_of(point) for point in member.points)]
-    height = min(LOST_ROW, 0.35 / max(1, len(lost)))
-    for row, member in enumerate(lost):
-        marks = {
-            kind: [page.x[point.run] for point in member.points if _mark_of(point) == kind]
-            for kind in (FAILED, DECLINED)
-        }
-        draw_marks(axes, marks, height * (row + 0.5), page.colour(member), 0.75 * height / LOST_ROW)
-    return height * len(lost)
+def _marks(series: Series, page: HistoryPage) -> dict[str, list[float]]:
+    """The places of runs without a time, by their kind."""
+    places: dict[str, list[float]] = defaultdict(list)
+    for point in series.points:
+        if kind := _mark_of(point):
+            places[kind].append(page.x[point.run])
+    return places
 
 
 def _mark_of(point: RunPoint) -> str:

@@ -20,10 +20,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.ranking import Winner, places
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting.lines import DrawnCurve
 from kbench.plotting.names import BARE_COLUMNS, natural, size_text, title_of
-from kbench.plotting.pages import Look, Page
-from kbench.plotting.points import axes_of, most_values, numbers_of, where_of
+from kbench.plotting.pages import Look, Page, axes_of, choose_axis, numbers_of, where_of
 from kbench.plotting.scales import short, ticks
 from kbench.plotting.sheet import PAGE_WIDTHS, LegendEntry, grid, make_page, panel_width, settle, text_width
 from kbench.plotting.style import LIGHT, mix, styled, styles
@@ -48,12 +46,10 @@ PALE = 0.45
 
 @dataclass(frozen=True)
 class Cell:
-    """A case in a map of winners. `y` is a size or a dtype, "" in a map without y."""
+    """A case in a map of winners."""
 
     winner: Winner
     where: dict[str, Any]
-    x: float
-    y: Any
 
     @property
     def curve(self) -> str:
@@ -89,56 +85,57 @@ def cells_of(
         raise UsageError(
             f"{lacking[0].path} has no axis {x!r}: choose another one with --x, or draw this file by itself"
         )
-    winners = [(source.label, winner) for source in sources for winner in source.analysis.winners]
-    if not winners:
+    cells = [
+        Cell(winner, where_of(winner.rows[0], source.label, axes))
+        for source in sources
+        for winner in source.analysis.winners
+    ]
+    if not cells:
         paths = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{paths}: every row is suspect or has no time; see the columns `reason` and `flags`")
-    cells = []
-    for file, winner in winners:
-        where = where_of(winner.rows[0], file, axes)
-        cells.append(Cell(winner, where, float(where[x]), ""))
     free = [name for name in reversed(axes) if name not in (x, *paired, *by)]
-    varying = {name: sizes for name, sizes in numbers_of(cells, free).items() if len(sizes) > 1}
-    y = most_values(varying)
+    y = choose_axis({name: sizes for name, sizes in numbers_of(cells, free).items() if len(sizes) > 1})
     if not y and "dtype" not in by and len({cell.where["dtype"] for cell in cells}) > 1:
         y = "dtype"
-    return [Cell(cell.winner, cell.where, cell.x, cell.where.get(y, "")) for cell in cells], y
+    return cells, y
 
 
-def draw_page(page: Page[Cell], look: Look) -> tuple[Figure, list[DrawnCurve]]:
-    """A page of maps of winners, which has no curves. The panels stand below each other where names would not fit into the
-    cells otherwise."""
-    panels = [panel.points for panel in page.panels]
+def rows_of(cells: Sequence[Cell], y: str) -> list[Any]:
+    """The values of y from top to bottom: sizes in falling order, words in growing order. "" for a map without y."""
+    values = {cell.where.get(y, "") for cell in cells}
+    return natural(values) if any(isinstance(value, str) for value in values) else sorted(values, reverse=True)
+
+
+def draw_page(page: Page[Cell], look: Look) -> Figure:
+    """A page of maps of winners. The panels stand below each other where names would not fit into the cells otherwise."""
+    panels = page.panels
     columns, rows = grid(len(panels))
     if not all(_has_room(panel, look, panel_width(columns), TEXT_SIZES[0]) for panel in panels):
         columns, rows = 1, len(panels)
-    many = columns == 1 and max(len({cell.x for cell in panel}) for panel in panels) > 16
+    many = columns == 1 and max(len({cell.where[look.x] for cell in panel}) for panel in panels) > 16
     wide = max(PAGE_WIDTHS) if many else columns
-    heights = [
-        max(len({cell.y for cell in panel}) for panel in panels[row * columns : (row + 1) * columns])
-        for row in range(rows)
-    ]
-    body = sum(max(1.25, 0.46 * count + 0.85) for count in heights)
-    body += 0.2 * len(look.paired) * rows
-    title = f"fastest: {title_of(page.whole(look.titled))}"
-    legend = _legend(page.points, look)
-    figure, grid_axes = make_page(len(panels), columns, body, title, look.caption, [legend], look.theme, wide, heights)
-    for axes, panel in zip(grid_axes, page.panels, strict=True):
-        _draw_winners(axes, panel.points, look, panel_width(columns, wide))
-        axes.set_title(title_of(panel.where), loc="left")
-    return figure, []
+    counts = [len(rows_of(panel, look.y)) for panel in panels]
+    heights = [max(counts[row * columns : (row + 1) * columns]) for row in range(rows)]
+    body = sum(max(1.25, 0.46 * count + 0.85) + 0.2 * len(look.paired) for count in heights)
+    figure, grid_axes = make_page(
+        page.titles, columns, body, f"fastest: {title_of(page.whole(look.titled))}", look.caption,
+        _legend(page.points, look), look.theme, heights, wide,
+    )  # fmt: skip
+    for axes, panel in zip(grid_axes, panels, strict=True):
+        _draw_winners(axes, panel, look, panel_width(columns, wide))
+    return settle(figure)
 
 
 def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> None:
     """Draw a cell per case, with larger y above. `width` of the panel, in points, decides whether cells have text."""
     theme = look.theme
-    xs, ys = sorted({cell.x for cell in panel}), _ys(panel)
+    xs, ys = sorted({cell.where[look.x] for cell in panel}), rows_of(panel, look.y)
     axes.set_xlim(-0.5, len(xs) - 0.5)
-    axes.set_ylim(-0.5, len(ys) - 0.5)
+    axes.set_ylim(len(ys) - 0.5, -0.5)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    _label_x(axes, panel, look, xs, ticks(xs, max(2, int(width // 42))))
+    _label_x(axes, panel, look, xs, max(2, int(width // 42)))
     axes.set_yticks(range(len(ys)), [y if isinstance(y, str) else size_text(y) for y in ys])
     axes.set_ylabel("" if look.y in BARE_COLUMNS else look.y)
     room = width / len(xs)
@@ -146,7 +143,7 @@ def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -
     sizes = with_names or [size for size in TEXT_SIZES if text_width("1.00x", size) < room]
     dark, light = sorted((theme.ink, theme.background), key=_brightness)
     for cell in panel:
-        column, line = xs.index(cell.x), ys.index(cell.y)
+        column, line = xs.index(cell.where[look.x]), ys.index(cell.where.get(look.y, ""))
         full = min(1.0, (cell.winner.margin - 1) / 0.5)  # where the runner-up takes at least 50 % longer
         face = mix(theme.background, look.styles[cell.curve].colour, 0.55 + 0.45 * full)
         hatch: dict[str, Any] = {"hatch": TIE_HATCH, "edgecolor": theme.background} if cell.undecided else {}
@@ -167,12 +164,12 @@ def _brightness(colour: str) -> float:
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
 
-def _label_x(axes: Axes, panel: Sequence[Cell], look: Look, xs: list[float], shown: Sequence[float]) -> None:
+def _label_x(axes: Axes, panel: Sequence[Cell], look: Look, xs: Sequence[float], most: int) -> None:
     """Label x with a line of sizes, and below it a line for each axis that goes with x, with its name before it."""
-    sizes = {cell.x: [cell.where[name] for name in look.paired] for cell in panel}
-    axes.set_xticks(
-        [xs.index(x) for x in shown], ["\n".join(map(short, [x, *sizes[x]])) for x in shown], fontsize=TICK_SIZE
-    )
+    sizes = {cell.where[look.x]: [cell.where[name] for name in look.paired] for cell in panel}
+    columns = [int(column) for column in ticks(range(len(xs)), most)]
+    texts = ["\n".join(map(short, [xs[column], *sizes[xs[column]]])) for column in columns]
+    axes.set_xticks(columns, texts, fontsize=TICK_SIZE)
     if not look.paired:
         axes.set_xlabel(look.x)
         return
@@ -182,16 +179,10 @@ def _label_x(axes: Axes, panel: Sequence[Cell], look: Look, xs: list[float], sho
     )  # fmt: skip
 
 
-def _ys(panel: Sequence[Cell]) -> list[Any]:
-    """The values of y from bottom to top: sizes in growing order, words in falling order."""
-    values = {cell.y for cell in panel}
-    return natural(values)[::-1] if any(isinstance(value, str) for value in values) else sorted(values)
-
-
 def _has_room(panel: Sequence[Cell], look: Look, width: float, size: float) -> bool:
     """Whether every cell is wide enough for every winner's name and margin in this font size."""
     longest = max(text_width(text, size) for text in {"1.00x", *(look.names[cell.curve] for cell in panel)})
-    return longest < 0.95 * width / len({cell.x for cell in panel})
+    return longest < 0.95 * width / len({cell.where[look.x] for cell in panel})
 
 
 def _legend(cells: Sequence[Cell], look: Look) -> list[LegendEntry]:
@@ -236,20 +227,19 @@ def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes
     areas = {name for panel in panels for row in panel.chosen for name in row}
     names = sorted(areas | {best for panel in panels for _, _, best in panel.dots})
     colours = {name: style.colour for name, style in styles(names, LIGHT).items()}
+    columns, rows = grid(len(panels))
+    body = rows * (3.4 if panels[0].y_name else 1.5)
+    stream = io.BytesIO()
     with styled(LIGHT):
-        columns, rows = grid(len(panels))
         entries: list[LegendEntry] = [
             (name, Patch(color=mix(colours[name], LIGHT.background, PALE))) for name in sorted(areas)
         ]
         entries.append(("dot: fastest there (measured)", _marker(LIGHT.ink)))
         entries += [(name, _marker(colours[name])) for name in names if name not in areas]
-        body = rows * (3.4 if panels[0].y_name else 1.5)
-        figure, grid_axes = make_page(len(panels), columns, body, title, caption, [entries], LIGHT)
+        figure, grid_axes = make_page([panel.title for panel in panels], columns, body, title, caption, entries, LIGHT)
         for axes, panel in zip(grid_axes, panels, strict=True):
             _draw_choices(axes, panel, colours)
-        settle(figure)
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", metadata={"Software": None})
+        settle(figure).savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
 
 
@@ -260,26 +250,22 @@ def _marker(colour: str) -> Line2D:
 
 def _draw_choices(axes: Axes, panel: ChoicePanel, colours: dict[str, str]) -> None:
     names = list(colours)
-    indices = np.array([[names.index(name) for name in row] for row in panel.chosen])
-    ys = panel.ys if panel.y_name else [0.5, 1.5]
-    cells = indices if panel.y_name else np.vstack([indices, indices])
     pale = ListedColormap([mix(colours[name], LIGHT.background, PALE) for name in names])
+    cells = np.array([[names.index(name) for name in row] for row in panel.chosen])
+    ys = panel.ys if panel.y_name else [0.5, 1.5]  # a strip is twice its only row
     axes.pcolormesh(
-        panel.xs, ys, cells, cmap=pale, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest", rasterized=True
-    )
+        panel.xs, ys, np.broadcast_to(cells, (len(ys), len(panel.xs))), cmap=pale, vmin=-0.5, vmax=len(names) - 0.5,
+        shading="nearest", rasterized=True,
+    )  # fmt: skip
     for x, y, best in panel.dots:
         axes.plot(x, y, "o", color=colours[best], markeredgecolor=LIGHT.background, markersize=6.5)
     axes.grid(visible=False)
     axes.set_xscale("log", base=2)
-    axes.set_xlim(panel.xs[0], panel.xs[-1])
-    axes.set_xlabel(panel.x_name)
     if panel.y_name:
         axes.set_yscale("log", base=2)
-        axes.set_ylim(panel.ys[0], panel.ys[-1])
-        axes.set_ylabel(panel.y_name)
+    axes.set(xlim=(panel.xs[0], panel.xs[-1]), ylim=(ys[0], ys[-1]), xlabel=panel.x_name, ylabel=panel.y_name)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axis.set_minor_locator(NullLocator())
     if not panel.y_name:
         axes.set_yticks([])
-    axes.set_title(panel.title, loc="left")

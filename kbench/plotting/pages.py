@@ -1,27 +1,52 @@
-"""What is a panel and what is a picture of its own, and what all panels share. No line ever joins rows that differ in more
-than x.
+"""From rows to pages: which rows of results files are drawn, as what, where along x, in which panel and in which picture.
 
-A provider with its parameters is a line. Whatever else varies (dtype, an axis that does not run along x, a choice, the
-device, the timer) makes panels, and pictures where the panels are too many for one.
+A configuration is drawn as a series. Each of its rows becomes a value or a mark: readers see where a time is missing. Whatever
+varies besides x (dtype, another axis, a choice, the device, the timer) makes panels, and pictures where the panels are too
+many for one: no line ever joins rows that differ in more than x.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic, TypeVar
+from functools import cache, cached_property
+from statistics import median
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from kbench.analysis.cases import key_of, suspects, wrongs
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
-from kbench.errors import UsageError
-from kbench.plotting.names import shorten
-from kbench.plotting.points import COPY_CURVE, Placed, Series
-from kbench.plotting.style import LINES, Style, Theme, provider_of, styles
-from kbench.results.case import value_order
-from kbench.results.row import COLUMNS
+from kbench.errors import ResultsError, UsageError
+from kbench.plotting.names import four_digits, shorten, title_of
+from kbench.plotting.style import DECLINED, FAILED, LINES, WRONG, Style, Theme, provider_of, styles
+from kbench.results.case import LIKE_NUMBER, configuration_name, value_order
+from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
+from kbench.results.vocabulary import Control, Flag, Role, Status
 from kbench.text.suggest import unknown
+
+COPY_CURVE = "copy (control)"
+"""The curve of the copy control."""
+
+VALUE, ABSENT = "value", ""
+"""The kind of a row in a picture, if it is not in MARKED. ABSENT rows are not drawn; the caption counts them."""
+
+MARKED = (WRONG, FAILED, DECLINED)
+"""Kinds of rows that have no value and are drawn as a mark."""
+
+KIND_OF_STATUS = {Status.WRONG: WRONG, Status.UNSUPPORTED: DECLINED} | dict.fromkeys(
+    (Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED), FAILED
+)
+"""The mark of a row without a value, by its status. Other statuses are ABSENT."""
+
+HOLLOW = frozenset({Flag.HOST_BOUND.value, Flag.OVERHEAD_BOUND.value})
+"""Flags of times that depend more on the host or the timer than on the kernel. Their points are drawn hollow."""
+
+MANY_CURVES = 8
+"""With more curves a swept parameter runs along x. There are as many colours."""
+
 
 MAX_PANELS = 4
 """The most panels of a picture without `--by`."""
@@ -32,32 +57,298 @@ MAX_BY = 9
 MAX_PICTURES = 24
 """The most pictures of one call."""
 
+
+class Placed(Protocol):
+    """What pictures divide into panels. `where` has the columns by which they do, "" or nothing for one that a file lacks."""
+
+    @property
+    def where(self) -> Mapping[str, Any]: ...
+
+
+class Value(NamedTuple):
+    """A value with its band, the 20th to the 80th percentile, and the flags of HOLLOW."""
+
+    value: float
+    low: float
+    high: float
+    hollow: frozenset[str]
+
+    @classmethod
+    def pooled(cls, points: Iterable[Point]) -> Value | None:
+        """The median of the values of some points, with the widest band. None without a value."""
+        values = [point.value for point in points if point.value is not None]
+        if not values:
+            return None
+        middles, lows, highs, flags = zip(*values, strict=True)
+        return cls(median(middles), min(lows), max(highs), frozenset().union(*flags))
+
+
+@dataclass
+class Point:
+    """A row in a picture.
+
+    where    what was measured, and how: file, operator, conditions, dtype and axes
+    value    of the metric; None without one, and in suspect rows: theirs is `claimed`
+    claimed  the value of a suspect row
+    x        None where nothing runs along x, and for a curve that lacks the parameter that does: it is the same at each x
+    """
+
+    row: Row
+    file: str
+    curve: str
+    where: dict[str, Any]
+    value: Value | None = None
+    claimed: float | None = None
+    x: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """VALUE, WRONG, FAILED, DECLINED or ABSENT."""
+        has_value = self.value is not None or self.claimed is not None
+        return VALUE if has_value else KIND_OF_STATUS.get(self.row.status, ABSENT)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The rows of a configuration of a file in a panel, by x, in its order."""
+
+    file: str
+    curve: str
+    by_x: Mapping[float, Sequence[Point]]
+
+    @property
+    def points(self) -> list[Point]:
+        return [point for points in self.by_x.values() for point in points]
+
+    @cached_property
+    def values(self) -> dict[float, Value]:
+        """By x. Suspect rows have none."""
+        pooled = {x: Value.pooled(points) for x, points in self.by_x.items()}
+        return {x: value for x, value in pooled.items() if value is not None}
+
+    @cached_property
+    def whole(self) -> Value | None:
+        """The value of a series of a single x. None without one."""
+        return Value.pooled(self.points)
+
+    @property
+    def last(self) -> float:
+        """The value at the largest x, minus infinity if there is none."""
+        return [-math.inf, *(value.value for value in self.values.values())][-1]
+
+    @property
+    def marks(self) -> dict[str, list[float]]:
+        """The places of rows without a value, by their kind."""
+        places: dict[str, list[float]] = defaultdict(list)
+        for x, points in self.by_x.items():
+            for kind in {point.kind for point in points}.intersection(MARKED):
+                places[kind].append(x)
+        return places
+
+
+def series_of(points: Iterable[Point]) -> list[Series]:
+    """The series of a panel, by file and name. A point without an x stands at each x of the panel."""
+    members = list(points)
+    xs = {point.x for point in members if point.x is not None} or {0.0}
+    groups: dict[tuple[str, str], dict[float, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    for point in members:
+        for x in xs if point.x is None else (point.x,):
+            groups[point.file, point.curve][x].append(point)
+    return [Series(*key, {x: groups[key][x] for x in sorted(groups[key])}) for key in sorted(groups)]
+
+
+# -- from rows to points
+
+
+def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
+    """The rows of all providers and, if the metric has it, of the copy control. A configuration that is wrong or suspect in a
+    session of a case has no time of another session. Raises ResultsError if no provider has a value."""
+    points = []
+    axes = axes_of(sources)
+    for source in sources:
+        lost = suspects(source.rows) | wrongs(source.rows) if metric.timed else set()
+        for row in source.rows:
+            is_copy = row.control is Control.COPY and metric.has_copy
+            is_valid = row.status is Status.OK and Flag.SUSPECT not in row.flags
+            is_lost = is_valid and (key_of(row), row.configuration_name) in lost
+            if is_copy or (row.role is Role.PROVIDER and not is_lost):
+                points.append(_point(row, source.label, axes, metric))
+    rows = [point.row for point in points if point.row.role is Role.PROVIDER]
+    if not any(point.kind == VALUE and point.row.role is Role.PROVIDER for point in points):
+        counts = Counter(row.status.value for row in rows)
+        outcomes = ", ".join(f"{counts[status]} {status}" for status in sorted(counts)) or "no rows of providers at all"
+        where = ", ".join(str(source.path) for source in sources)
+        raise ResultsError(f"{where}: no row has {metric.name} to plot ({outcomes}); {_advice({*counts})}")
+    return points
+
+
+def axes_of(sources: Sequence[ResultsFile]) -> list[str]:
+    """The axes, scalars and choices of all files."""
+    return list(dict.fromkeys(axis for source in sources for axis in source.axes))
+
+
+def _advice(statuses: set[str]) -> str:
+    """What to do if rows with these statuses have no value to draw."""
+    if not statuses:
+        return "run the sweep again, or name another CSV"
+    if Status.OK in statuses:
+        return "choose another --metric"
+    if statuses == {Status.CHECKED.value}:
+        return "these rows were checked, but not timed: run the config on an accelerator, or choose --metric ulp"
+    return "see the column `reason`"
+
+
+def _point(row: Row, file: str, axes: Sequence[str], metric: Metric) -> Point:
+    curve = COPY_CURVE if row.control is Control.COPY else row.configuration_name
+    point = Point(row, file, curve, where_of(row, file, axes))
+    cell: float | None = getattr(row, metric.column)
+    enough = cell is not None and (cell > 0 or (metric.may_be_zero and cell == 0))
+    if cell is None or not enough or row.status not in metric.statuses:
+        return point
+    flags = row.flags if metric.timed else ()
+    if Flag.SUSPECT in flags:
+        point.claimed = cell * metric.scale
+        return point
+    ends = [getattr(row, f"{metric.column}_{end}", None) for end in ("p20", "p80")]
+    band = [cell, *(end for end in ends if end is not None)]
+    low, value, high = (end * metric.scale for end in (min(band), cell, max(band)))
+    point.value = Value(value, low, high, HOLLOW.intersection(flags))
+    return point
+
+
+def where_of(row: Row, file: str, axes: Iterable[str]) -> dict[str, Any]:
+    """What was measured, and how, by the columns that divide pictures into panels."""
+    where: dict[str, Any] = {
+        "file": file, "operator": row.case.operator, "dtype": row.case.dtype,
+        "device": row.device, "timer": row.timer, "cache": row.cache,
+    }  # fmt: skip
+    where.update(dict.fromkeys(axes, ""))
+    where.update(row.case.axes)
+    return where
+
+
+def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
+    """The columns whose values must be equal along a line: what was measured, and how.
+
+    Device, timer and cache are among them where they vary within a file. Files may differ in them, because each file has
+    lines of its own. Failed rows do not count: after the loss of a worker a row has only planned values, or none.
+    """
+    measured = [point for point in points if KIND_OF_STATUS.get(point.row.status) != FAILED]
+    conditions = []
+    for name in CONDITION_COLUMNS:
+        values = {(point.file, point.where[name]) for point in measured if point.where[name]}
+        if len(values) > len({file for file, _ in values}):
+            conditions.append(name)
+    return ["operator", *conditions, "dtype", *axes]
+
+
+# -- along x
+
+
+def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | None, *, parameters: bool) -> str:
+    """Give each point its x. Return the name of the axis or, with `parameters`, the parameter that x is; "" for none.
+
+    `chosen` is the user's choice, otherwise it is the axis that `choose_axis` names. A swept parameter takes its place where
+    there are MANY_CURVES and it has at least as many values. Raises UsageError where `chosen` cannot run along x.
+    """
+    values = [point for point in points if point.kind == VALUE]
+    sizes = numbers_of(values, axes)
+    swept: dict[str, set[float]] = defaultdict(set)
+    for point in points if parameters else ():
+        for name, number in _numbers_in(point.row.params).items():
+            swept[name].add(number)
+    name = choose_axis(sizes | swept if chosen else sizes, chosen, axes)
+    curves = {point.curve for point in values if point.row.role is Role.PROVIDER}
+    if not chosen and len(curves) > MANY_CURVES and swept:
+        parameter = max(sorted(swept), key=lambda name: len(swept[name]))
+        name = parameter if len(swept[parameter]) >= max(2, len(sizes.get(name, ()))) else name
+    for point in points:
+        if name not in swept:
+            point.x = float(point.where[name]) if name and point.where[name] != "" else None
+        elif name in (numbers := _numbers_in(point.row.params)):
+            point.x = numbers[name]
+            params = re.sub(rf"(?<![^,]){re.escape(name)}=[^,]*", f"{name}=*", point.row.params)
+            point.curve = configuration_name(point.row.provider, params)
+    return name
+
+
+@cache
+def _numbers_in(params: str) -> dict[str, float]:
+    """The numbers in a `params` cell of a results file, such as `num_warps=4,num_stages=1`, by the parameter."""
+    items = (item.partition("=") for item in params.split(","))
+    return {name: float(value) for name, _, value in items if LIKE_NUMBER.fullmatch(value)}
+
+
+def numbers_of(points: Iterable[Placed], axes: Iterable[str]) -> dict[str, set[float]]:
+    """The values of the axes and scalars that hold numbers, not words or booleans."""
+    members = list(points)
+    values = {axis: {point.where[axis] for point in members} - {""} for axis in axes}
+    return {axis: some for axis, some in values.items() if some and {int, float} >= {*map(type, some)}}
+
+
+def choose_axis(numbers: Mapping[str, Collection[float]], chosen: str | None = None, axes: Collection[str] = ()) -> str:
+    """The chosen name, or else the one with the most values, of equals the last; "" if there is none. Whole numbers that vary
+    come before others: they are sizes. Raises UsageError where `chosen` is none of `axes`, or holds no numbers."""
+
+    def rank(name: str) -> tuple[bool, bool, int, int]:
+        whole = all(isinstance(number, int) for number in numbers[name])
+        return len(numbers[name]) > 1, whole, len(numbers[name]), [*numbers].index(name)
+
+    if chosen is not None and chosen not in numbers:
+        problem = f"{chosen!r} holds no numbers" if chosen in axes else f"unknown axis {chosen!r}"
+        advice = f"choose from {', '.join(numbers)}" if numbers else "no axis holds numbers"
+        raise UsageError(f"--x: {problem}; {advice}")
+    return chosen or max(numbers, key=rank, default="")
+
+
+def companions(points: Iterable[Placed], axes: Sequence[str], x: str) -> dict[str, str]:
+    """Axes that vary one to one with x, and a sentence about each.
+
+    They appear where a sweep lists pairs, for instance of sizes whose product is constant. They make no panels.
+    """
+    members, sentences = list(points), {}
+    for axis in axes if x in axes else ():
+        pairs = {(point.where[x], point.where[axis]) for point in members}
+        one_to_one = len(pairs) == len({size for size, _ in pairs}) == len({value for _, value in pairs})
+        if axis != x and one_to_one and len(pairs) > 2:
+            ends = [f"{axis}={value} at {x}={size}" for size, value in (min(pairs), max(pairs))]
+            sentences[axis] = f"{axis} varies with {x}: {', '.join(ends)}"
+    return sentences
+
+
+# -- pages
+
 P = TypeVar("P", bound=Placed)
 
 
 @dataclass(frozen=True)
-class Panel(Generic[P]):
-    """The points of one panel. `where` are the columns and values in which it differs from the panels beside it."""
-
-    where: dict[str, Any]
-    points: list[P]
-
-
-@dataclass(frozen=True)
 class Page(Generic[P]):
-    """The panels of one picture. `fixed` are the columns and values in which it differs from the other pictures."""
+    """The panels of one picture.
+
+    fixed   the columns and values in which it differs from the other pictures
+    titles  of the panels: the columns and values in which each differs from the panels beside it
+    panels  the points of each
+    """
 
     fixed: dict[str, Any]
-    panels: list[Panel[P]]
+    titles: list[str]
+    panels: list[list[P]]
+
+    @classmethod
+    def of(cls, fixed: dict[str, Any], points: Sequence[P], columns: Sequence[str]) -> Page[P]:
+        """A page with a panel for each combination of the columns that vary."""
+        inner = [name for name in columns if len(combinations(points, [name])) > 1]
+        wheres, panels = zip(*groups(points, inner), strict=True)
+        return cls(fixed, [*map(title_of, wheres)], [*panels])
 
     @property
     def points(self) -> list[P]:
-        return [point for panel in self.panels for point in panel.points]
+        return [point for panel in self.panels for point in panel]
 
     def whole(self, columns: Sequence[str]) -> dict[str, Any]:
         """The columns among these that have one value on the whole page, with that value."""
-        values = {name: _values(self.points, name) for name in columns}
-        return {name: members.pop() for name, members in values.items() if len(members) == 1}
+        values = {name: combinations(self.points, [name]) for name in columns}
+        return {name: members.pop()[0] for name, members in values.items() if len(members) == 1}
 
 
 @dataclass(frozen=True)
@@ -111,6 +402,10 @@ class Look:
         """The labels of the files."""
         return [source.label for source in self.sources]
 
+    def name(self, series: Series) -> str:
+        """What to print for a series."""
+        return self.names[series.curve] + (f" · {series.file}" if len(self.files) > 1 else "")
+
     def line(self, curve: str, file: str) -> Any:
         """The line style of a curve. With several files each file has its own, and a colour is a provider."""
         return self.styles[curve].line if len(self.files) == 1 else LINES[self.files.index(file) % len(LINES)]
@@ -121,9 +416,20 @@ class Look:
         values = {getattr(source.environment, quantity) for source in self.sources if source.label in files}
         return (values.pop() or None) if len(values) == 1 else None
 
-    def peak(self, panel: Iterable[Series]) -> float | None:
-        """The theoretical bandwidth in GB/s. None where the picture does not show bandwidths."""
-        return self.agreed("peak_gbps", panel) if self.metric.name == "gbps" else None
+    def levels(self, panel: Sequence[Series], top: float) -> dict[str, float]:
+        """Limits of the device in the unit of the metric, by name with value: of its memory for GB/s, of its arithmetic for
+        TFLOP/s. Those far above `top`, the end of the axis that the values need, are left out."""
+        named: dict[str, float | None] = {}
+        if self.metric.name == "gbps":
+            named["theoretical"] = self.agreed("peak_gbps", panel)
+        if self.metric.name == "tflops":
+            ceilings = [point.row.ceiling_tflops for series in panel for point in series.points]
+            named["large matmul"] = median([ceiling for ceiling in ceilings if ceiling is not None] or [0.0])
+        levels = {}
+        for name, level in named.items():
+            if level and level < 2 * top:
+                levels[f"{name} {four_digits(level) if level < 100 else f'{level:.0f}'}"] = level
+        return levels
 
 
 def shared_limits(limits: list[tuple[float, float]], look: Look) -> list[tuple[float, float]]:
@@ -135,61 +441,37 @@ def shared_limits(limits: list[tuple[float, float]], look: Look) -> list[tuple[f
     return [(0.0, max(tops))] * len(limits)
 
 
-def split_into_pages(
-    shown: Sequence[P],
-    columns: Sequence[str],
-    by: Sequence[str],
-    room: int,
-) -> list[Page[P]]:
+def split_into_pages(shown: Sequence[P], columns: Sequence[str], by: Sequence[str], room: int) -> list[Page[P]]:
     """The pages for these points: panels for the columns that vary, and several pages where one page has no room for them.
 
-    `by` names the columns that make the panels. Without it a page has as many as there is room for.
+    `by` names the columns that make the panels. Without it the last columns make them, as many as there is room for.
     Raises UsageError for too many panels or pictures; the message says how to have fewer.
     """
-    varying = [name for name in columns if len(_values(shown, name)) > 1]
+    varying = [name for name in columns if len(combinations(shown, [name])) > 1]
     if strange := [name for name in by if name not in columns]:
         if strange[0] in COLUMNS or strange[0] in shown[0].where:
             raise UsageError(
                 f'--by: "{strange[0]}" cannot divide the rows into panels; choose from {", ".join(columns)}'
             )
         raise UsageError(f"--by: {unknown('column', strange[0], list(columns))}")
+    splits = [varying[:count] for count in range(len(varying) + 1)]  # on as few of the columns as possible
     if by:
-        outer = [name for name in varying if name not in by]
-        pages = [page_of(fixed, points, varying) for fixed, points in groups(shown, outer)]
-    else:
-        pages = [page_of(fixed, points, varying) for fixed, points in _fitting(shown, varying, room)]
+        splits = [[name for name in varying if name not in by]]
+    for outer in splits:
+        pages = [Page.of(fixed, points, varying) for fixed, points in groups(shown, outer)]
+        if max(len(page.panels) for page in pages) <= room:
+            break
     most = max(len(page.panels) for page in pages)
     if most > room:
-        raise UsageError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
+        raise UsageError(f"{most} panels in one picture are too many{_fewer(shown, varying)}")
     if len(pages) > MAX_PICTURES:
-        raise UsageError(f"this would draw {len(pages)} pictures, the limit is {MAX_PICTURES}{_advice(shown, varying)}")
+        raise UsageError(f"this would draw {len(pages)} pictures, the limit is {MAX_PICTURES}{_fewer(shown, varying)}")
     return pages
 
 
 def combinations(points: Iterable[Placed], names: Sequence[str]) -> set[tuple[Any, ...]]:
     """The values that occur together in these columns."""
     return {tuple(point.where.get(name, "") for name in names) for point in points}
-
-
-def _values(points: Iterable[Placed], name: str) -> set[Any]:
-    return {point.where.get(name, "") for point in points}
-
-
-def page_of(fixed: dict[str, Any], points: Sequence[P], columns: Sequence[str]) -> Page[P]:
-    """A page with a panel for each combination of the columns that vary."""
-    inner = [name for name in columns if name not in fixed and len(_values(points, name)) > 1]
-    return Page(fixed, [Panel(where, group) for where, group in groups(points, inner)])
-
-
-def _fitting(points: Sequence[P], varying: list[str], room: int) -> Iterator[tuple[dict[str, Any], Sequence[P]]]:
-    """Groups of at most `room` combinations, split on as few of the columns as possible, in their order."""
-    if not varying or len(combinations(points, varying)) <= room:
-        yield {}, points
-        return
-    first, *others = varying
-    for fixed, group in groups(points, [first]):
-        for more, page in _fitting(group, others, room):
-            yield {**fixed, **more}, page
 
 
 def groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[P]]]:
@@ -201,9 +483,9 @@ def groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[str
         yield dict(zip(names, values, strict=True)), members[values]
 
 
-def _advice(points: Sequence[Placed], varying: list[str]) -> str:
+def _fewer(points: Sequence[Placed], varying: list[str]) -> str:
     """How to narrow the choice, with an example from the file."""
-    counts = {name: len(_values(points, name)) for name in varying}
+    counts = {name: len(combinations(points, [name])) for name in varying}
     most = max(varying, key=lambda name: counts[name])
     listed = ", ".join(f"{count} values of {name}" for name, count in counts.items())
     fewer = "name fewer files" if most == "file" else f"select rows with --where '{most}={points[0].where[most]}'"

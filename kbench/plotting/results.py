@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,17 +13,21 @@ from kbench.errors import UsageError
 from kbench.plotting.lines import is_line
 from kbench.plotting.maps import SHADES, SIGNS, Cell, cells_of
 from kbench.plotting.names import natural, shorten
-from kbench.plotting.pages import MAX_BY, MAX_PANELS, Look, Page, combinations, groups, split_into_pages
-from kbench.plotting.points import (
+from kbench.plotting.pages import (
     ABSENT,
-    MARKED,
-    VALUE,
+    MAX_BY,
+    MAX_PANELS,
+    Look,
+    Page,
     Point,
     axes_of,
+    combinations,
     companions,
     fixed_columns,
+    groups,
     place_along_x,
     points_of,
+    split_into_pages,
 )
 from kbench.plotting.style import theme_by_name
 from kbench.results.cells import MARGIN
@@ -31,6 +35,7 @@ from kbench.results.row import COLUMNS
 from kbench.results.vocabulary import Flag, Role, Status
 from kbench.text.printable import printable
 from kbench.text.suggest import unknown
+from kbench.text.words import list_words
 
 PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 
@@ -76,102 +81,74 @@ def pages_of(
     """
     if choices.kind not in PICTURE_KINDS:
         raise UsageError(f"--kind: {unknown('kind', choices.kind, PICTURE_KINDS)}")
-    metric_by_name(choices.metric_of(sources))  # a map of winners has none, but a misspelt one is a mistake there, too
-    of_kind = _pages_of_winners if choices.kind == "heatmap" else _pages_of_values
-    return of_kind(sources, choices, as_text=as_text)
+    chosen = metric_by_name(choices.metric_of(sources))  # for a map of winners, too: a misspelt one is a mistake
+    is_map = choices.kind == "heatmap"
+    metric = metric_by_name("ms") if is_map else chosen
+    axes, points = axes_of(sources), points_of(sources, metric)
+    x = place_along_x(points, axes, choices.x, parameters=choices.kind == "lines")
+    if (count := len({point.curve for point in points})) > MOST_CURVES:
+        message = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
+        raise UsageError(f"{message}; choose some with --where provider=NAME")
+    paired = {} if choices.kind == "bars" else companions(points, axes, x)
+    meaning = [*paired.values()] if as_text or not is_map else []  # the ticks of a map show the axes that go with x
+    if is_map:
+        noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
+        meaning = [*noise, SIGNS if as_text else f"{SIGNS} · {SHADES}", *meaning]
+    look = Look(
+        choices.kind, metric, theme_by_name(choices.theme), sources, x, list(paired), fixed_columns(points, axes),
+        caption(sources, points, metric, meaning, bands=not (as_text or is_map)),
+        frozenset(point.curve for point in points if point.kind != ABSENT),
+    )  # fmt: skip
+    yield from _pages_of_winners(look, choices) if is_map else _pages_of_values(points, look, choices)
 
 
-def _pages_of_values(
-    sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool
-) -> Iterator[tuple[Page[Point], Look]]:
-    """Pages of lines, then pages of bars: of the panels in which nothing runs along x, or of all with `--kind bars`."""
-    only_bars, axes = choices.kind == "bars", axes_of(sources)
-    metric = metric_by_name(choices.metric_of(sources))
-    points, x = _placed(sources, metric, choices.x, parameters=not only_bars)
-    shown = [point for point in points if point.kind != ABSENT]
-    columns = fixed_columns(points, axes)
-    paired = {} if only_bars else companions(points, axes, x)
-    apart = [name for name in columns if name not in paired] + ["file"] * ("file" in choices.by)
-    beside = [name for name in apart if name != x]
-    panels = [panel for _, panel in groups(shown, beside)]
-    of_lines = [point for panel in panels if not only_bars and is_line(panel) for point in panel]
-    of_bars = [point for panel in panels if only_bars or not is_line(panel) for point in panel]
-    drawn_pairs = paired and (companions(of_lines, [x, *paired], x) or paired)
-    text = caption(sources, points, metric, [*drawn_pairs.values()], bands=not as_text)
-    # the title of a panel of bars says at which x it is, unless the panel then falls into many, of which one has values
-    by_x = only_bars or len(combinations(of_bars, apart)) == len(combinations(of_bars, beside))
-    for kind, members, names in (("lines", of_lines, beside), ("bars", of_bars, apart if by_x else beside)):
-        curves = frozenset(point.curve for point in shown)
-        look = Look(kind, metric, theme_by_name(choices.theme), sources, x, list(paired), columns, text, curves)
-        room = MAX_BY if kind == "bars" or choices.by else MAX_PANELS
-        for page in split_into_pages(members, names, choices.by, room) if members else ():
-            yield replace(page, fixed={"kind": kind, **page.fixed}) if kind == "bars" and of_lines else page, look
-
-
-def _pages_of_winners(
-    sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool
-) -> Iterator[tuple[Page[Cell], Look]]:
-    """Pages of maps of winners."""
-    metric = metric_by_name("ms")
-    points, x = _placed(sources, metric, choices.x, parameters=False)
-    axes = axes_of(sources)
-    paired = companions(points, axes, x)
-    cells, y = cells_of(sources, x, paired, choices.by)
-    noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
-    signs = SIGNS if as_text else f"{SIGNS} · {SHADES}"
-    meaning = [
-        *noise,
-        signs,
-        *(paired.values() if as_text else ()),
-    ]  # the ticks of a picture show the axes that go with x
-    text = caption(sources, points, None, meaning)
-    beside = [name for name in fixed_columns(points, axes) if name not in (x, y, *paired)]
-    curves = frozenset(cell.curve for cell in cells)
-    theme = theme_by_name(choices.theme)
-    look = Look(choices.kind, metric, theme, sources, x, list(paired), beside, text, curves, y)
+def _pages_of_winners(look: Look, choices: Choices) -> Iterator[tuple[Page[Cell], Look]]:
+    cells, y = cells_of(look.sources, look.x, look.paired, choices.by)
+    beside = [name for name in look.titled if name not in (look.x, y, *look.paired)]
+    look = replace(look, titled=beside, curves=frozenset(cell.curve for cell in cells), y=y)
     for page in split_into_pages(cells, ["file", *beside], choices.by, MAX_BY if choices.by else MAX_PANELS):
         yield page, look
 
 
-def _placed(
-    sources: Sequence[ResultsFile], metric: Metric, chosen: str | None, *, parameters: bool
-) -> tuple[list[Point], str]:
-    """The points of files, and the name of what runs along x."""
-    points = points_of(sources, metric)
-    x = place_along_x(points, axes_of(sources), chosen, parameters=parameters)
-    if (count := len({point.curve for point in points})) > MOST_CURVES:
-        message = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
-        raise UsageError(f"{message}; choose some with --where provider=NAME")
-    return points, x
+def _pages_of_values(points: Sequence[Point], look: Look, choices: Choices) -> Iterator[tuple[Page[Point], Look]]:
+    """Pages of lines, then pages of bars: of the panels in which nothing runs along x, or of all with `--kind bars`."""
+    only_bars = choices.kind == "bars"
+    apart = [name for name in look.titled if name not in look.paired] + ["file"] * ("file" in choices.by)
+    beside = [name for name in apart if name != look.x]
+    panels = [panel for _, panel in groups([point for point in points if point.kind != ABSENT], beside)]
+    of_lines = [point for panel in panels if not only_bars and is_line(panel) for point in panel]
+    of_bars = [point for panel in panels if only_bars or not is_line(panel) for point in panel]
+    # the title of a panel of bars says at which x it is, unless the panel then falls into many, of which one has values
+    by_x = only_bars or len(combinations(of_bars, apart)) == len(combinations(of_bars, beside))
+    for kind, members, names in (("lines", of_lines, beside), ("bars", of_bars, apart if by_x else beside)):
+        room = MAX_BY if kind == "bars" or choices.by else MAX_PANELS
+        for page in split_into_pages(members, names, choices.by, room) if members else ():
+            further = {"kind": kind} if kind == "bars" and of_lines else {}
+            yield replace(page, fixed=further | page.fixed), replace(look, kind=kind)
 
 
 # -- the caption
 
 
 def caption(
-    sources: Sequence[ResultsFile],
-    points: Sequence[Point],
-    metric: Metric | None,
-    meaning: Sequence[str],
-    *,
-    bands: bool = True,
+    sources: Sequence[ResultsFile], points: Sequence[Point], metric: Metric, meaning: Sequence[str], *, bands: bool
 ) -> str:
     """The lines under a picture: the machine, the method, and the rows that the picture does not show.
 
-    `metric` is None where the picture shows winners. `meaning` are lines of the picture's own. `bands` says whether the
-    picture has bands.
+    `meaning` are lines of the picture's own. `bands` says whether the picture has bands.
     """
     text = [labelled(source, machine_line(source), sources) for source in sources]
     text += [method_line(sources, metric if bands else None), *meaning]
     rows = [point for point in points if point.row.role is Role.PROVIDER]
-    lost: dict[str, list[Point]] = defaultdict(list)
+    lost: dict[str, list[str]] = defaultdict(list)
     for point in rows:
-        if point.kind not in (VALUE, *MARKED):
-            lost[point.row.status.value].append(point)
+        if point.kind == ABSENT:
+            lost[point.row.status.value].append(point.curve)
     outcomes = []
-    for status in sorted(lost):
-        outcome = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else status
-        outcomes.append(f"{len(lost[status])} {outcome} ({_list({point.curve for point in lost[status]})})")
+    for status, curves in sorted(lost.items()):
+        outcome = f"without {metric.name}" if status == Status.OK.value else status
+        names = list_words([*shorten(natural({*curves})).values()], 8)
+        outcomes.append(f"{len(curves)} {outcome} ({names})")
     if outcomes:
         text.append(f"not drawn: {sum(map(len, lost.values()))} of {len(rows)} rows: {'; '.join(outcomes)}")
     text += [warning for source in sources for warning in source.warnings]
@@ -210,9 +187,3 @@ def method_line(sources: Sequence[ResultsFile], metric: Metric | None = None) ->
     noisy = sum(Flag.NOISY in row.flags for row in providers)
     parts += [f"{noisy} of {len(providers)} rows noisy"] if noisy else []
     return " · ".join(parts)
-
-
-def _list(curves: Iterable[str]) -> str:
-    names = natural(curves)
-    short = shorten(names)
-    return ", ".join(short[name] for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

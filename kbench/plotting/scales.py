@@ -20,56 +20,48 @@ TICK_SIZE, TICK_GAP = 12, 12
 """Font size of ticks, and the least space between two of them along x, in points."""
 
 
-def scale_x(axes: Axes, values: Sequence[float], width: float) -> None:
+def scale_x(axes: Axes, sizes: Sequence[float], width: float) -> None:
     """Make x log2 where the sizes grow by factors, linear where they grow by steps.
 
     Each size has a tick where there is room in `width` points. The limits leave a little space on both sides.
     """
-    by_factors = logarithmic(values)
-    text = short if by_factors else _stepped_text
-    longest = max(map(text, values), key=len)  # digits are equally wide, and to measure every label takes long
+    by_factors = logarithmic(sizes)
+    longest = max(map(short, sizes), key=len)  # digits are equally wide, and to measure every label takes long
     room = max(2, int(width / (text_width(longest, TICK_SIZE) + TICK_GAP)))
     if by_factors:
         axes.set_xscale("log", base=2)
-        margin = (values[-1] / values[0]) ** 0.03
-        axes.set_xlim(values[0] / margin, values[-1] * margin)
+        margin = (sizes[-1] / sizes[0]) ** 0.03
+        axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
     else:
-        margin = 0.025 * (values[-1] - values[0])
-        axes.set_xlim(values[0] - margin, values[-1] + margin)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
-    if not by_factors or len(values) <= room or _powers(values):  # else matplotlib's ticks at powers of two
-        axes.xaxis.set_major_locator(FixedLocator(_apart(ticks(values, room), room)))
+        margin = 0.025 * (sizes[-1] - sizes[0])
+        axes.set_xlim(sizes[0] - margin, sizes[-1] + margin)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: short(size)))
+    axes.xaxis.set_major_locator(FixedLocator(ticks(sizes, room)))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _stepped_text(size: float) -> str:
-    return f"{size:g}" if size < 1e6 else short(size)
-
-
-def ticks(values: Sequence[float], most: int) -> Sequence[float]:
-    """All values. Where they are too many: multiples of a power of two, or else every n-th value."""
-    if len(values) <= most:
-        return values
-    multiples = ([value for value in values if value % 2**k == 0] for k in range(40)) if not logarithmic(values) else ()
-    return next((sizes for sizes in multiples if 2 <= len(sizes) <= most), values[:: math.ceil(len(values) / most)])
-
-
-def _apart(values: Sequence[float], room: int) -> Sequence[float]:
-    """The values whose labels do not touch each other, always with the last value."""
-    if len(values) < 3:
-        return values
-    place = math.log2 if logarithmic(values) else float
-    least = (place(values[-1]) - place(values[0])) / room
-    chosen = [values[-1]]
-    for value in reversed(values[:-1]):
-        if place(chosen[-1]) - place(value) >= least:
-            chosen.append(value)
+def ticks(sizes: Sequence[float], most: int) -> list[float]:
+    """The sizes with a tick: all, if `most` labels side by side have room for them. Otherwise powers of two on an axis of
+    factors, and multiples of a power of two or else sizes that are far enough apart on an axis of steps."""
+    by_factors = logarithmic(sizes)
+    place = math.log2 if by_factors else float
+    least = (place(sizes[-1]) - place(sizes[0])) / most
+    left = list(sizes)
+    if by_factors and any(place(b) - place(a) < least for a, b in itertools.pairwise(sizes)):
+        left = [size for size in sizes if _is_power(size)] or left
+    elif len(sizes) > most:
+        multiples = ([size for size in sizes if size % 2**k == 0] for k in range(40))
+        left = next((some for some in multiples if 2 <= len(some) <= most), left)
+    chosen = [left[-1]]
+    for size in reversed(left[:-1]):
+        if place(chosen[-1]) - place(size) >= least:
+            chosen.append(size)
     return chosen[::-1]
 
 
 def logarithmic(values: Sequence[float]) -> bool:
     """Whether sorted sizes are powers of two, or of a wide range and grow more evenly by factors than by steps."""
-    if _powers(values):
+    if all(map(_is_power, values)):
         return True
     if len(values) < 3 or values[0] <= 0 or values[-1] < 32 * values[0]:
         return False
@@ -78,8 +70,8 @@ def logarithmic(values: Sequence[float]) -> bool:
     return max(factors) / min(factors) < max(steps) / min(steps)
 
 
-def _powers(values: Sequence[float]) -> bool:
-    return all(value > 0 and math.log2(value).is_integer() for value in values)
+def _is_power(size: float) -> bool:
+    return size > 0 and math.log2(size).is_integer()
 
 
 def short(size: float) -> str:
@@ -121,12 +113,6 @@ def factors(low: float, high: float, most: int) -> list[float]:
     return next((numbers for numbers in inside if len(numbers) <= most), [])
 
 
-def height_share(value: float, extent: tuple[float, float]) -> float:
-    """The height of a value between two limits on the scale of `scale_y`: 0 at the bottom, 1 at the top."""
-    bottom, top = extent
-    return math.log(value / bottom) / math.log(top / bottom) if bottom > 0 else value / top
-
-
 def limits(values: Sequence[float], highs: list[float], *, log: bool) -> tuple[float, float]:
     """The range for `scale_y`. It leaves room for bands above the values, at most a quarter: longer bands are cut."""
     if not values:
@@ -157,13 +143,11 @@ class ChangeAxis:
         edge, usual = math.log1p(margin), math.inf
         if len(effects) > 10:
             usual = max(math.log(1.25), 3 * float(np.quantile(np.abs(effects), 0.9)))
-        sides = []
-        for sign in (-1, 1):
-            most = max(sign * effect for effect in effects if sign * effect <= usual)
-            longest = max((sign * end for end in ends if sign * end <= usual), default=0.0)
-            sides.append(1.15 * max(2 * edge, most, min(longest, 2 * (most + edge))))  # a wide interval is cut
-        below, above = (max(side, 0.08 * max(sides)) for side in sides)
-        return cls(-below, above)
+        inside = [effect for effect in effects if abs(effect) <= usual]
+        longest = 2 * (max(map(abs, inside)) + edge)  # a wider interval is cut
+        reached = [-2 * edge, 2 * edge, *inside, *np.clip(ends, -longest, longest)]
+        room = 0.08 * (max(reached) - min(reached))
+        return cls(float(min(reached) - room), float(max(reached) + room))
 
     @property
     def in_percent(self) -> bool:
@@ -195,11 +179,6 @@ class ChangeAxis:
     def outside(self, effect: float) -> bool:
         """Whether an effect lies beyond the axis."""
         return effect < self.low or effect > self.high
-
-    def cut_ends(self, low: float, high: float) -> list[tuple[float, int]]:
-        """The edges beyond which an interval goes on, each with the direction back into the axis."""
-        ends = ((self.low, 1, low < self.low), (self.high, -1, high > self.high))
-        return [(edge, back) for edge, back, is_cut in ends if is_cut]
 
 
 def _factor_text(ratio: float) -> str:

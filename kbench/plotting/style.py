@@ -18,7 +18,6 @@ from matplotlib.textpath import TextPath
 
 from kbench.errors import UsageError
 from kbench.plotting.names import natural
-from kbench.plotting.points import DECLINED, FAILED, WRONG
 from kbench.text.suggest import unknown
 
 MARKERS = {"o": 6.5, "s": 6.5, "^": 6.5, "D": 6.0, "v": 6.5, "P": 8.0, "X": 8.0, "*": 10.5}
@@ -29,6 +28,9 @@ LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1,
 
 LIMIT_LINE: Any = (0, (5, 3))
 """The dashes of lines for limits of the device, and for runs in which something changed."""
+
+WRONG, FAILED, DECLINED = "wrong", "failed", "declined"
+"""Kinds of rows without a value."""
 
 MARK_SHAPES: dict[str, Any] = {WRONG: "x", FAILED: (6, 2, 0), DECLINED: "_"}
 """By kind of row: a cross, an asterisk and a dash. No marker of a curve looks like one of them."""
@@ -171,12 +173,11 @@ def styles(curves: Collection[str], theme: Theme) -> dict[str, Style]:
     free one. Once all are taken they are used again, with the next line style and other markers.
     """
     count = len(theme.colours)
-    order = {provider: place for place, provider in enumerate(KNOWN)}
     turns: Counter[str] = Counter()
     waiting = []
     for curve in natural(curves):
         provider = provider_of(curve)
-        waiting.append((turns[provider], order.get(provider, len(order)), curve))
+        waiting.append((turns[provider], [*KNOWN, provider].index(provider), curve))
         turns[provider] += 1
     chosen: dict[str, Style] = {}
     free: list[int] = []

@@ -14,11 +14,10 @@ import plotext  # type: ignore[import-untyped]
 from kbench.analysis.files import Source, load_sources
 from kbench.errors import UsageError
 from kbench.plotting import lines
-from kbench.plotting.bars import bars_of
+from kbench.plotting.bars import sorted_bars, value_text
 from kbench.plotting.maps import Cell
 from kbench.plotting.names import four_digits, size_text, title_of
-from kbench.plotting.pages import Look
-from kbench.plotting.points import COPY_CURVE, VALUE, Point, Series, Value, series_of
+from kbench.plotting.pages import COPY_CURVE, VALUE, Look, Point, Series, Value, series_of
 from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.scales import logarithmic, short, ticks, ticks_of_y
 from kbench.text.table import NO_VALUE
@@ -44,9 +43,9 @@ def print_charts(files: Sequence[Source], choices: Choices, where: str = "") -> 
         "heatmap": _print_winners,
     }
     for page, look in pages_of(sources, choices, as_text=True):
-        for panel in page.panels:
-            print_paragraph(title_of({**page.whole(look.titled), **panel.where}))
-            print_panel[look.kind](panel.points, look)
+        for title, panel in zip(page.titles, page.panels, strict=True):
+            print_paragraph(" · ".join(filter(None, [title_of(page.whole(look.titled)), title])))
+            print_panel[look.kind](panel, look)
             print()
     for line in look.caption.split("\n"):
         print_paragraph(line)
@@ -56,7 +55,7 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
     """A chart, and a table of its lines from the highest to the lowest: letter, name, last value, and what is wrong where."""
     panel = series_of(points)
     xs = lines.sizes_of(panel)
-    panel.sort(key=lambda series: -math.inf if series.last is None else series.last, reverse=True)
+    panel.sort(key=lambda series: series.last, reverse=True)
     letters = iter(LETTERS)
     signs = ["=" if series.curve == COPY_CURVE else next(letters, "*") for series in panel]
     extent = lines.extent_of(panel, look, None, log=lines.wants_log(panel, look))
@@ -64,14 +63,13 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
     print(_chart([series.values for series in panel], signs, xs, extent))
     rows = []
     for sign, series in zip(signs, panel, strict=True):
-        name = look.names[series.curve] + (f" · {series.file}" if len(look.files) > 1 else "")
-        last = NO_VALUE if series.last is None else four_digits(series.last)
-        rows.append((sign, name, last, _notes(series, look)))
+        last = four_digits(series.last) if series.values else NO_VALUE
+        rows.append((sign, look.name(series), last, _notes(series, look)))
     print_table(("", "provider", "last", ""), rows)
 
 
 def _chart(
-    curves: Sequence[Mapping[float, Value]], signs: Sequence[str], xs: Sequence[float], extent: lines.Extent
+    curves: Sequence[Mapping[float, Value]], signs: Sequence[str], xs: Sequence[float], extent: tuple[float, float]
 ) -> str:
     """Lines with their sign at some of their points, neighbouring lines at different ones."""
     bottom, top = extent
@@ -106,8 +104,8 @@ def _notes(series: Series, look: Look) -> str:
     places: dict[str, set[float]] = defaultdict(set)
     for x, points in series.by_x.items():
         for point in points:
-            outcome = point.row.status.value if point.kind != VALUE else flags if point.hollow else ""
-            outcome = outcome if point.claimed is None else "suspect"
+            outcome = point.row.status.value if point.kind != VALUE else "suspect" if point.claimed is not None else ""
+            outcome = flags if point.value is not None and point.value.hollow else outcome
             if outcome:
                 places[outcome].add(x)
     notes = []
@@ -119,13 +117,13 @@ def _notes(series: Series, look: Look) -> str:
 
 def _print_bars(points: Sequence[Point], look: Look) -> None:
     """A line per bar: its name, its value or status, and the bar."""
-    bars, flags = bars_of(series_of(points), look), lines.hollow_flags(points)
-    longest = max((bar.value or 0.0 for bar in bars), default=0.0) or 1.0
+    bars, flags = sorted_bars(points, look), lines.hollow_flags(points)
+    longest = max((bar.whole.value for bar in bars if bar.whole), default=0.0) or 1.0
     rows = []
     for bar in bars:
-        length = round(LONGEST_BAR * (bar.value or 0.0) / longest)
-        value = bar.note if bar.value is None else four_digits(bar.value)
-        rows.append((bar.name, value, "█" * length + f" {flags}" * bar.hollow))
+        length = round(LONGEST_BAR * bar.whole.value / longest) if bar.whole else 0
+        hollow = f" {flags}" if bar.whole and bar.whole.hollow else ""
+        rows.append((look.name(bar), value_text(bar), "█" * length + hollow))
     print_table(("provider", look.metric.label, ""), rows)
 
 
@@ -134,11 +132,10 @@ def _print_winners(cells: Sequence[Cell], look: Look) -> None:
     the most values."""
     wins = Counter(cell.curve for cell in cells)
     letters = dict(zip([curve for curve, _ in wins.most_common()], itertools.cycle(LETTERS), strict=False))
-    texts = {(cell.x, cell.y): f"{letters[cell.curve]} {cell.margin}" for cell in cells}
-    ys = sorted({cell.y for cell in cells})
+    texts = {(cell.where[look.x], cell.where.get(look.y, "")): f"{letters[cell.curve]} {cell.margin}" for cell in cells}
+    xs, ys = (sorted({*values}) for values in zip(*texts, strict=True))
     heights = [y if isinstance(y, str) else size_text(y) for y in ys] if look.y else ["fastest"]
     header = [f"{look.x} \\ {look.y}" if look.y else look.x, *heights]
-    rows = [[size_text(x), *(texts.get((x, y), "") for y in ys)] for x in sorted({cell.x for cell in cells})]
-    print_table(header, rows)
+    print_table(header, [[size_text(x), *(texts.get((x, y), "") for y in ys)] for x in xs])
     for curve, letter in letters.items():
         print(f"{letter}  {look.names[curve]}")

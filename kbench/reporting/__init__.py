@@ -38,7 +38,7 @@ def write_report(
     `baseline` is a results file to compare the others with. `where` chooses rows (see kbench/results/row_filter.py). Raises
     UsageError for wrong choices, ResultsError for files that cannot be read or compared and where the page cannot be written.
     """
-    return _write(_html(content(files, baseline=baseline, where=where, title=title)), Path(out))
+    return _write(content(files, baseline=baseline, where=where, title=title), Path(out))
 
 
 def write_history_report(folder: Path, out: Path | str = "report.html", *, where: str = "", title: str = "") -> Path:
@@ -47,10 +47,10 @@ def write_history_report(folder: Path, out: Path | str = "report.html", *, where
     from kbench.reporting.history_content import history_content
 
     report = check_history(folder, HistoryOptions(where, everything=True))
-    return _write(_html(history_content(report, title)), Path(out))
+    return _write(history_content(report, title), Path(out))
 
 
-def _html(page: dict[str, Any]) -> str:
+def _write(page: dict[str, Any], path: Path) -> Path:
     templates = Environment(
         autoescape=True,
         trim_blocks=True,
@@ -59,7 +59,7 @@ def _html(page: dict[str, Any]) -> str:
         loader=FileSystemLoader(Path(__file__).parent),
     )
     script, styles = (Path(__file__).with_name(name).read_text("utf-8") for name in ("page.js", "page.css"))
-    return templates.get_template("page.html").render(
+    html = templates.get_template("page.html").render(
         page,
         version=__version__,
         tones=TONES,
@@ -70,6 +70,8 @@ def _html(page: dict[str, Any]) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+    replace(path, html)
+    return path
 
 
 def _printable(value: Any) -> Any:
@@ -77,8 +79,3 @@ def _printable(value: Any) -> Any:
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return "\n".join(printable(line) for line in value.split("\n"))
-
-
-def _write(text: str, path: Path) -> Path:
-    replace(path, text)
-    return path

@@ -62,14 +62,17 @@ def inline_svg(picture: Picture) -> str:
 
 def _circles(picture: Picture) -> str:
     height = picture.figure.get_figheight() * POINTS_PER_INCH
+    several = len({series.file for panel in picture.lines for series in panel}) > 1
     circles = []
-    for axes, name, values in picture.curves:
-        every = math.ceil(len(values) / MOST_CIRCLES)
-        chosen = list(values.items())[::every]
-        places = axes.transData.transform([(x, value.value) for x, value in chosen])
-        before, between = escape(f"{name} · {axes.get_xlabel()}="), escape(f"\n{axes.get_ylabel()}: ")
-        for (x, value), (across, up) in zip(chosen, places, strict=True):
-            band = f" ({four_digits(value.low)} to {four_digits(value.high)})" if value.high > value.low else ""
-            text = f"{before}{size_text(x)}{between}{four_digits(value.value)}{band}"
-            circles.append(f'<circle cx="{across:.1f}" cy="{height - up:.1f}" r="6"><title>{text}</title></circle>')
+    for axes, panel in zip(picture.figure.axes, picture.lines, strict=False):
+        for series in panel:
+            every = math.ceil(len(series.values) / MOST_CIRCLES) or 1
+            chosen = list(series.values.items())[::every]
+            name = f"{series.curve} · {series.file}" if several else series.curve
+            before, between = escape(f"{name} · {axes.get_xlabel()}="), escape(f"\n{axes.get_ylabel()}: ")
+            for x, value in chosen:
+                across, up = axes.transData.transform((x, value.value))
+                band = f" ({four_digits(value.low)} to {four_digits(value.high)})" if value.high > value.low else ""
+                text = f"{before}{size_text(x)}{between}{four_digits(value.value)}{band}"
+                circles.append(f'<circle cx="{across:.1f}" cy="{height - up:.1f}" r="6"><title>{text}</title></circle>')
     return "".join(circles)
