@@ -50,13 +50,35 @@ class Instruments:
 
     @cached_property
     def gbps(self) -> float | None:
-        """GB/s of a large copy: the ceiling of bandwidth. See `ceiling_gbps`."""
-        return ceiling_gbps(self.device)
+        """GB/s of a large copy on the device, counting reads and writes: the ceiling of bandwidth. None if there is too little
+        memory for it."""
+        device = self.device
+        device.release()  # what checks have left in torch's cache is free memory, too
+        bound = LARGEST_BYTES.get(device.type, 2**32)
+        total = min(COPY_CACHE_FILLS * (device.cache_bytes or 2**26), bound, (device.free_bytes() or bound) // 4)
+        try:
+            source = torch.randn(total // 8, device=device.torch_device)
+            target = torch.empty_like(source)
+            samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100).ms
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            return None  # rows then have no ceiling
+        return 2 * source.numel() * source.element_size() / median(samples) * 1e-6
 
     def tflops(self, dtype: str) -> float | None:
-        """TFLOP/s of the best large matrix product: the ceiling of computation. See `ceiling_tflops`."""
+        """TFLOP/s (1e12 operations per second) of the best large product of two matrices of a dtype, filled with normal values:
+        the ceiling of computation. None if torch cannot multiply such matrices on the device.
+
+        The matrices grow until a product takes too long. Each size is tried square and with twice as many terms per sum, and
+        with the second matrix stored by rows and by columns: libraries have a kernel for each. float32 products obey torch's
+        present setting for TF32.
+        """
         if dtype not in self._tflops:
-            self._tflops[dtype] = ceiling_tflops(self.device, dtype)
+            kind = getattr(torch, dtype)
+            speeds = (tflops for form in _forms(self.device, kind) for tflops in _speeds(self.device, kind, form))
+            self._tflops[dtype] = max(speeds, default=None)
+            self.device.release()
         return self._tflops[dtype]
 
     def empty(self, timer: Timer, cache: str) -> EmptyRounds:
@@ -69,36 +91,6 @@ class Instruments:
                 readings.append(self.telemetry.read())
             self._empty[timer.name, cache] = rounds, readings
         return self._empty[timer.name, cache]
-
-
-def ceiling_gbps(device: Device) -> float | None:
-    """GB/s of a large copy on the device, counting reads and writes. None if there is too little memory for it."""
-    device.release()  # what checks have left in torch's cache is free memory, too
-    bound = LARGEST_BYTES.get(device.type, 2**32)
-    total = min(COPY_CACHE_FILLS * (device.cache_bytes or 2**26), bound, (device.free_bytes() or bound) // 4)
-    try:
-        source = torch.randn(total // 8, device=device.torch_device)
-        target = torch.empty_like(source)
-        samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100).ms
-    except RuntimeError as error:
-        if not out_of_memory(error):
-            raise
-        return None  # rows then have no ceiling
-    return 2 * source.numel() * source.element_size() / median(samples) * 1e-6
-
-
-def ceiling_tflops(device: Device, dtype: str) -> float | None:
-    """TFLOP/s (1e12 operations per second) of the best large product of two matrices of a dtype, filled with normal values.
-    None if torch cannot multiply such matrices on the device.
-
-    The matrices grow until a product takes too long. Each size is tried square and with twice as many terms per sum, and
-    with the second matrix stored by rows and by columns: libraries have a kernel for each. float32 products obey torch's
-    present setting for TF32.
-    """
-    kind = getattr(torch, dtype)
-    best = max((tflops for form in _forms(device, kind) for tflops in _speeds(device, kind, form)), default=None)
-    device.release()
-    return best
 
 
 Form = Callable[[Tensor, Tensor], Tensor]

@@ -359,15 +359,14 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
     all_judged = all(output.judged for output in definition.outputs)
     result = replace(Accuracy() if all_judged else EXACT, remark=remark)
     collected = [
-        None if x is None else WrongElements(x, operator, output, rows)
+        None if x is None or output.judged else WrongElements(x, operator, output, rows)
         for x, output in zip(outputs, definition.outputs, strict=True)
     ]
-    for part in () if all_judged else parts:
+    for part in parts:
         output, wrong = outputs[part.position], collected[part.position]
-        if definition.outputs[part.position].judged or output is None or wrong is None or not part.reference.numel():
-            continue
-        for piece in expected.pieces(part):
-            result = result.worst(compare_elements(piece, piece.of(output), wrong, expected))
+        if output is not None and wrong is not None and part.reference.numel():
+            for piece in expected.pieces(part):
+                result = result.worst(compare_elements(piece, piece.of(output), wrong, expected))
     failed = [wrong for wrong in collected if wrong and wrong.count]
     if not failed:
         return result

@@ -29,10 +29,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.memory import spanned_elements
+from kbench.measure.machine.dynamo import OperatorMode
 
 TRIALS = 8
 """How often the reference is computed. The estimate for an element is below a fifth of the truth about once in 40,000 cases.
@@ -118,17 +118,12 @@ _SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
 _LOG_SOFTMAX_BACKWARD = torch.ops.aten._log_softmax_backward_data.default
 
 
-class _Moving(TorchDispatchMode):
+class _Moving(OperatorMode):
     """A context in which the float64 results of every torch call are moved."""
 
     def __init__(self, generator: torch.Generator) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._generator, self._launches = generator, 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """torch asks this. With True it imports its compiler, which takes seconds, and goes through it at every call."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (_SOFTMAX_BACKWARD, _LOG_SOFTMAX_BACKWARD) and args[0].dtype == torch.float64:

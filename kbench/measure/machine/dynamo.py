@@ -16,8 +16,22 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
 SEVERAL_SIZES = re.compile(r"check_tensor\(.*\bsize=\[[^]]*None")
 """The guard of a tensor of which one size may be any: `check_tensor(L['x'], ..., size=[4, None], stride=[None, 1])`."""
+
+
+class OperatorMode(TorchDispatchMode):
+    """A context that sees the operators that torch dispatches."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch asks this. With True it imports its compiler, which takes seconds, and goes through it at every call."""
+        return False
 
 
 @dataclass

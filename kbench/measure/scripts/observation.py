@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.profiler import profile
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.measure.correctness.call import values_of
 from kbench.measure.correctness.elements import ulp
 from kbench.measure.machine.device import Device
+from kbench.measure.machine.dynamo import OperatorMode
 from kbench.results.vocabulary import NO_TENSORS, Agreement, Noticed
 
 RANDOM_OPERATIONS = re.compile(r"aten::(rand|randn|randint|randperm|normal_?|uniform_?|random_)(_like)?$")
@@ -33,17 +33,12 @@ PIECE_ELEMENTS = 2**24
 """Outputs are compared in pieces of this size, in float64."""
 
 
-class _Copies(TorchDispatchMode):
+class _Copies(OperatorMode):
     """Sees a copy of a tensor that a closure holds. Only for a second look: compilers do nothing in a dispatch mode."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._held, self.copies_input = _places(tensors), False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """To skip it, torch would import its compiler, which takes a second."""
-        return False
 
     def __torch_dispatch__(
         self, function: Any, kinds: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from kbench.measure.machine.dynamo import OperatorMode
 from kbench.text.exception_text import describe_exception
 
 Prepared = TypeVar("Prepared")
@@ -37,24 +37,19 @@ class OperatorCall(NamedTuple):
     result_bytes: int
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(OperatorMode):
     """Notes the operators that torch dispatches while it is active."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.calls: list[OperatorCall] = []
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
         """Let compiled functions run as compiled. By default they run eagerly in a mode."""
         return True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Do not import the compiler, which takes a second, to exclude `__torch_dispatch__` from it."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
