@@ -136,8 +136,7 @@ class CaseRun(Experiment):
             contender.preparer = preparer = preparer_of(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
             poison(self.first, self.device)
-            first_call = MadeCall.of(preparer(tensors, self.first.shapes), tensors)
-            self.device.synchronize()
+            first_call = self.call(preparer)
             contender.build_ms = (time.perf_counter_ns() - start) / 1e6
         if not contender.running:
             return
@@ -162,13 +161,16 @@ class CaseRun(Experiment):
                     )
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
 
+    def call(self, preparer: Preparer) -> MadeCall:
+        """Make a call on the first set of values."""
+        made_call = MadeCall.of(preparer(self.shared.tensors, self.first.shapes), self.shared.tensors)
+        self.device.synchronize()
+        return made_call
+
     def right_when_repeated(self, preparer: Preparer) -> bool:
         """Whether a provider whose first call was wrong is right in a second one. Then it keeps something between its calls."""
         self.shared.restore()
-        tensors = self.shared.tensors
-        second_call = MadeCall.of(preparer(tensors, self.first.shapes), tensors)
-        self.device.synchronize()
-        return not judge_call(self.first, second_call).wrong
+        return not judge_call(self.first, self.call(preparer)).wrong
 
     def add_controls(self) -> list[Contender]:
         """Returns those that take part in the rounds."""
@@ -179,26 +181,22 @@ class CaseRun(Experiment):
         return [copy, *repeats]
 
     def make_ready(self, contenders: Sequence[Contender]) -> None:
-        """Give every contender its calls and its sampler. A contender that the timer cannot time ends with a reason."""
+        """Give the providers, and the repeat of one, their calls and samplers. One that the timer cannot time ends with a
+        reason."""
         generator = random.SystemRandom()
         placed = False  # in the step of the first contender that needs it: memory may run out
         stages: Mapping[str, float] | None = None  # the same for all contenders
         for contender in contenders:
-            if not contender.running:
+            if contender.preparer is None:
                 continue
             with self.steps.step(contender, "build", self.settings.build_timeout_s):
-                if contender.preparer is None:
-                    contender.sample = self.timer.ready([call.run for call in contender.calls], contender.launch_ms)
-                else:
-                    if not placed:
-                        self.shared.place(self.timer.sets(self.work.call_bytes))
-                        placed = True
-                    seed, replayed = random.Random(generator.getrandbits(256)), not self.kind.launches
-                    contender.spot_check = SpotCheck(
-                        self.first, self.shared, self.second.inputs, seed, replayed=replayed
-                    )
-                    contender.renew_calls = partial(self.renew_calls, contender)
-                    contender.renew_calls()
+                if not placed:
+                    self.shared.place(self.timer.sets(self.work.call_bytes))
+                    placed = True
+                seed, replayed = random.Random(generator.getrandbits(256)), not self.kind.launches
+                contender.spot_check = SpotCheck(self.first, self.shared, self.second.inputs, seed, replayed=replayed)
+                contender.renew_calls = partial(self.renew_calls, contender)
+                contender.renew_calls()
                 blame_for_changes(contender, self.shared)
                 if self.settings.stages and contender.running and not contender.control:
                     stages = measure_stages(self.device, self.shared.tensors) if stages is None else stages

@@ -71,6 +71,7 @@ class Experiment:
         with self.steps.step(control, "build", self.settings.build_timeout_s):
             sources, targets = (normal_matrix(self.device, dtype, sets, elements) for _ in range(2))
             control.calls = [Call(partial(_copy, *pair)) for pair in zip(sources, targets, strict=True)]
+            control.sample = self.timer.ready([call.run for call in control.calls], None)
         return control
 
     def empty(self, index: int) -> Contender:
@@ -78,7 +79,7 @@ class Experiment:
         rounds of the case."""
         control = Contender(index, Control.EMPTY, {}, Role.CONTROL)
         with self.steps.step(control, "time", self.settings.build_timeout_s):
-            rounds, readings = self.instruments.empty(self.timer, self.settings.cache)
+            rounds, readings = self.instruments.empty(self.timer)
             control.rounds, control.readings = list(rounds), list(readings)
         return control
 

@@ -81,16 +81,17 @@ class Instruments:
             self.device.release()
         return self._tflops[dtype]
 
-    def empty(self, timer: Timer, cache: str) -> EmptyRounds:
-        """What the timer adds to a time with a `cold` or a `warm` cache."""
-        if (timer.name, cache) not in self._empty:
+    def empty(self, timer: Timer) -> EmptyRounds:
+        """What the timer adds to a time."""
+        key = timer.name, timer.cache
+        if key not in self._empty:
             sample, rounds, readings = timer.empty(), list[list[float]](), list[Quantities]()
             for number in range(EMPTY_ROUNDS):
                 readings.append(self.telemetry.read())
                 rounds.append(sample(0.0 if number else EMPTY_WARMUP_MS, EMPTY_REP_MS).ms)
                 readings.append(self.telemetry.read())
-            self._empty[timer.name, cache] = rounds, readings
-        return self._empty[timer.name, cache]
+            self._empty[key] = rounds, readings
+        return self._empty[key]
 
 
 Form = Callable[[Tensor, Tensor], Tensor]

@@ -169,24 +169,21 @@ class Definition:
         if self.case.mode == FORWARD:
             return self._forward(exact, where)
         count = len(self.operator.inputs)
-        needs = [name in self.operator.gradients for name in self.operator.inputs]
-        inputs = [x.detach().requires_grad_() if need else x for x, need in zip(exact[:count], needs, strict=True)]
+        inputs = dict(zip(self.operator.inputs, exact[:count], strict=True))
+        leaves = {name: inputs[name].detach().requires_grad_() for name in self.operator.gradients}
         with torch.enable_grad():
-            returned = self._forward(inputs, where)
+            returned = self._forward([*(inputs | leaves).values()], where)
         floating = [x for x in returned if x.is_floating_point()]
         pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
         if not pairs:
             problem = "no output of the reference has a gradient"
             raise self.fault(problem, "use differentiable functions of torch in the reference, without detach()")
-        leaves = [x for x, need in zip(inputs, needs, strict=True) if need]
         with self._blamed(f"the gradient of the reference{where}", self.operator.reference):
             gradients = torch.autograd.grad(
-                [x for x, _ in pairs], leaves, [d.expand_as(x) for x, d in pairs], materialize_grads=True
+                [x for x, _ in pairs], [*leaves.values()], [d.expand_as(x) for x, d in pairs], materialize_grads=True
             )
-        leaf_names = [name for name, need in zip(self.operator.inputs, needs, strict=True) if need]
-        order = dict(zip(leaf_names, gradients, strict=True))
         outputs = [] if self.case.mode == BACKWARD else [x.detach() for x in returned]
-        return (*outputs, *(order[name] for name in self.operator.gradients))
+        return (*outputs, *gradients)
 
     def _forward(self, exact: Sequence[Tensor], where: str) -> tuple[Tensor, ...]:
         reference = self.operator.reference

@@ -222,9 +222,7 @@ class ClosureGroup(Experiment):
         Their index is that of the first line: the steps of a script are those of its lines, and the repeat is a call of it.
         """
         copies = [self.copy(0, case, call_bytes)] if call_bytes else []
-        for control in copies:
-            control.sample = self.timer.ready([call.run for call in control.calls], None)
-            self._time(case, [control] if control.running else [], None)
+        self._time(case, [control for control in copies if control.running], None)
         return [*copies, self.empty(0), *self._repeat]
 
     # -- rows
