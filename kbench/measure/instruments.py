@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from statistics import median
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.machine.telemetry import Quantities, find_telemetry
-from kbench.measure.timing.do_bench import BenchTimer
+from kbench.measure.timing.do_bench import BenchTimer, clock_samples
 from kbench.measure.timing.timer import Timer
 
 EMPTY_ROUNDS = 5
@@ -127,7 +126,7 @@ def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
             try:
                 shapes = (rows, depth), (depth, rows)
                 call = partial(form, *(normal_matrix(device, dtype, *shape) for shape in shapes))
-                ms = _second_call_ms(device, call)
+                [ms] = clock_samples(device, call, None, 0.0, 0.0, cold=False)  # the first call loads and tunes
                 if ms <= longest_ms:
                     ms = median(timer.ready([call], None)(10, 40).ms)
             except (RuntimeError, TypeError):  # no such product on this device, or too little memory
@@ -141,13 +140,3 @@ def normal_matrix(device: Device, dtype: torch.dtype, rows: int, columns: int) -
     """Normal values. torch draws no 8-bit numbers, so those are rounded from float32."""
     drawn = dtype if dtype.is_floating_point and dtype.itemsize > 1 else torch.float32
     return torch.randn(rows, columns, dtype=drawn, device=device.torch_device).to(dtype)
-
-
-def _second_call_ms(device: Device, call: Callable[[], Tensor]) -> float:
-    """The wall time of a second call. The first one loads and tunes."""
-    call()
-    device.synchronize()
-    start = time.perf_counter_ns()
-    call()
-    device.synchronize()
-    return max(time.perf_counter_ns() - start, 1) / 1e6

@@ -22,6 +22,7 @@ from kbench.measure.launches.graph_nodes import device_limits, read_graph
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.machine.capture import captured, on_stream
 from kbench.measure.machine.device import Device, drop_locals
+from kbench.text.exception_text import message
 
 Prepare = Callable[[], Callable[[], Any]]
 """Prepares a call on the current stream. Returns what makes it."""
@@ -85,12 +86,12 @@ class LaunchRecorder:
             _ = self.limits  # asked for here, so that a driver that does not answer costs no row
             return Recorded(launched, peak, code_files=machine_code.files)
         except Exception as error:  # noqa: BLE001  the row is complete without its kernels, whatever goes wrong here
-            return Recorded(peak_bytes=peak, fault=_first_line(error))
+            return Recorded(peak_bytes=peak, fault=message(error))
         finally:
             graph.reset()
 
     def _failed(self, error: Exception, peak: int | None) -> Recorded:
-        fault = f"the call cannot be captured in a CUDA graph: {_first_line(error)}"
+        fault = f"the call cannot be captured in a CUDA graph: {message(error)}"
         drop_locals(error)
         if not self._device.healthy():
             raise RuntimeError(fault)
@@ -127,7 +128,3 @@ def launched_call(operations: Iterable[KernelLaunch | MemoryOperation]) -> Launc
     counted = [replace(operation, times=times) for operation, times in Counter(operations).items()]
     launches = tuple(operation for operation in counted if isinstance(operation, KernelLaunch))
     return LaunchedCall(launches, tuple(operation for operation in counted if isinstance(operation, MemoryOperation)))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -23,6 +23,7 @@ from kbench.contract.provider import Unsupported
 from kbench.measure.machine.capture import captured, on_stream
 from kbench.measure.machine.device import out_of_memory
 from kbench.measure.timing.timer import Sample, Samples, Timer
+from kbench.text.exception_text import message
 
 MIN_REPLAYS = 5
 
@@ -141,8 +142,7 @@ class GraphTimer(Timer):
         except Exception as error:  # whatever the provider does that a capture forbids
             if out_of_memory(error):
                 raise
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
+            raise Unsupported(f"cannot be captured in a CUDA graph: {message(error)}") from None
         if capture.empty:
             raise Unsupported(NOTHING_LAUNCHED)
         return graph
