@@ -135,8 +135,8 @@ class Tensor(Layout):
         """Its sizes and its dtype alone."""
         return Layout(self.sizes, self.dtype)
 
-    def dimension_of(self, axis: str) -> int | None:
-        """The dimension whose size is this axis, or None."""
+    def dimension_of(self, axis: str | None) -> int | None:
+        """The dimension whose size is this axis; None if there is none."""
         return self.sizes.index(axis) if axis in self.sizes else None
 
     def fill_for(self, dtype: str) -> Fill:

@@ -88,8 +88,7 @@ class Salter:
         self._filled_by_us: list[int] = []
         for position in positions:
             declared = definition.declared_inputs[position]
-            dimension = None if axis is None else declared.dimension_of(axis)
-            if dimension is not None:
+            if (dimension := declared.dimension_of(axis)) is not None:
                 self._row_dimensions[position] = dimension
             fill = declared.fill_for(declared.dtype_in(definition.case))
             if position >= count or isinstance(fill, Normal | Uniform | Integers):

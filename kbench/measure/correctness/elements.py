@@ -117,7 +117,7 @@ class WrongElements:
         self.shape, self.total, self.count = tuple(tensor.shape), tensor.numel(), 0
         self.operator, self.output = operator, output
         self._rows = rows
-        self._row_dimension = output.declared.dimension_of(operator.rows) if operator.rows and rows else None
+        self._row_dimension = output.declared.dimension_of(operator.rows) if rows else None
         self.first: WrongElement | None = None
         self._words = self._knob = ""
         self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows

@@ -107,20 +107,10 @@ class Expected:
         self._kept_estimates: dict[tuple[range, int], dict[int, Tensor]] = {}  # by rows and number of trials
         self._shapes = shapes
         rows = definition.operator.rows
-        self._input_row_dimensions = [
-            None if rows is None else x.dimension_of(rows) for x in definition.declared_inputs
-        ]
-        self.row_dimensions = [
-            None if rows is None else output.declared.dimension_of(rows) for output in definition.outputs
-        ]
-        self._rows = next(
-            (
-                x.shape[dimension]
-                for x, dimension in zip(inputs, self._input_row_dimensions, strict=True)
-                if dimension is not None
-            ),
-            1,
-        )
+        self._input_row_dimensions = [x.dimension_of(rows) for x in definition.declared_inputs]
+        self.row_dimensions = [output.declared.dimension_of(rows) for output in definition.outputs]
+        pairs = zip(inputs, self._input_row_dimensions, strict=True)
+        self._rows = next((x.shape[dimension] for x, dimension in pairs if dimension is not None), 1)
 
     def of(self, inputs: Sequence[Tensor], rows: Tensor | None = None, scales: bool = True) -> Expected:
         """The same for other inputs, or for some rows of them; if `scales`, with the scales of these if they are kept."""
