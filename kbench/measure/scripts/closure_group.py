@@ -19,6 +19,7 @@ from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
+from kbench.measure.correctness.definition import Work
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.experiment import Experiment, repeat
 from kbench.measure.machine.device import Device
@@ -38,8 +39,8 @@ from kbench.results.row import Row
 from kbench.results.stamps import digest
 from kbench.results.vocabulary import Noticed, Status
 
-Work = tuple[str, int]
-"""What a script counts as the work of a call: `bytes` or `flops`, and how many."""
+UNCOUNTED = Work(0, None)
+"""The work of a call that a script does not count."""
 
 InThread = Callable[[Callable[[], Any], float], Any]
 """Has something done in the thread of a closure, within a limit in s."""
@@ -62,7 +63,7 @@ class Closure(Contender):
     kernels       the names of the kernels that it runs on a device, or of torch's operations on a host, in order; None if
                   nobody could look
     units         by how many the script divides its time; so do the rows
-    work          what the script counts as its work
+    work          what the script counts as its work, bytes or operations
     """
 
     call: BenchCall = field(init=False)
@@ -77,7 +78,7 @@ class Closure(Contender):
     noticed: tuple[Noticed, ...] = ()
     kernels: tuple[str, ...] | None = None
     units: int = 1
-    work: Work | None = None
+    work: Work = UNCOUNTED
 
     @property
     def answer(self) -> Timing | BaseException:
@@ -241,13 +242,10 @@ class ClosureGroup(Experiment):
         row of a control."""
         contenders = sorted(self.contenders, key=lambda contender: contender.index)
         baseline = self.baseline
-        works = [closure.work for closure in (baseline, *self.closures) if closure and closure.work]
-        unit, count = works[0] if works else ("", 0)
-        call_bytes = count if unit == "bytes" else 0
-        flops = count if unit == "flops" else None
+        works = [closure.work for closure in (baseline, *self.closures) if closure and any(closure.work)]
+        call_bytes, flops = works[0] if works else UNCOUNTED
         for closure in self.closures:
-            if closure.work and closure.work[0] == "bytes" and closure.running:
-                closure.moved_bytes = closure.work[1]
+            closure.moved_bytes = closure.work.call_bytes or None
         timed = any(contender.rounds for contender in contenders)
         controls = self._controls(case, call_bytes) if timed else []
         if timed and not self.alone:
@@ -273,7 +271,7 @@ class ClosureGroup(Experiment):
                 row.agreement = agreement(closure.output, baseline.output)
             row.noticed = ";".join(self._noticed(closure, baseline))
             row.script_ms = closure.script_ms
-            row.counted = closure.work[1] if closure.work else None
+            row.counted = closure.work.call_bytes or closure.work.flops
         return rows[: len(contenders)] if self.alone else rows
 
     def _launches_nothing(self, closure: Closure) -> bool:
@@ -287,10 +285,10 @@ class ClosureGroup(Experiment):
             yield Noticed.LAUNCHES_NOTHING
         if closure.call.method in WARM_METHODS:
             yield Noticed.WARM
-        unit, count = closure.work or ("", 0)
+        count = closure.work.call_bytes
         if closure.units > 1:
             yield f"{Noticed.DIVIDED} {closure.units}"
-        elif unit == "bytes" and (moved := doubted_bytes(count, *closure.tensor_bytes)):
+        elif count and (moved := doubted_bytes(count, *closure.tensor_bytes)):
             yield f"{Noticed.TENSOR_BYTES} {moved}"
         if closure is baseline:
             return

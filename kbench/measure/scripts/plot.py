@@ -20,7 +20,8 @@ from typing import Any
 import torch
 
 from kbench.measure.contender import Contender
-from kbench.measure.scripts.closure_group import Closure, ClosureGroup
+from kbench.measure.correctness.definition import Work
+from kbench.measure.scripts.closure_group import UNCOUNTED, Closure, ClosureGroup
 from kbench.measure.scripts.columns import ArgumentColumn, argument_columns, dtype_of, same, words_of
 from kbench.measure.scripts.foreign_timers import Timing
 from kbench.measure.scripts.line import Line, Switches, this_thread
@@ -310,9 +311,9 @@ def _plain(value: Any) -> Any:
         return math.nan
 
 
-def counted_work(returned: Any, time_ms: float, *labels: str) -> tuple[str, int] | None:
-    """`("bytes", 4096)`: what a script counts as the work of a call of which it was told this time. None if it reports no rate,
-    or if no label (the key of a dict, that of the y axis, the name of the plot) names its unit."""
+def counted_work(returned: Any, time_ms: float, *labels: str) -> Work:
+    """What a script counts as the work of a call of which it was told this time. Nothing if it reports no rate, or if no label
+    (the key of a dict, that of the y axis, the name of the plot) names its unit."""
     quantiles = [x for x in returned if isinstance(x, float)] if isinstance(returned, (tuple, list)) else []
     for name, value in _numbers(returned):
         # by chance, 3072 bytes take 19.2 us and give 0.16 GB/s, but seldom in all quantiles
@@ -321,8 +322,9 @@ def counted_work(returned: Any, time_ms: float, *labels: str) -> tuple[str, int]
         if rate := _rate_of((name, *labels)):
             base = 1024 if rate["binary"] else 1000
             unit = float(base ** (PREFIXES.index(rate["prefix"].lower()) + 1))
-            return "flops" if rate["flops"] else "bytes", round(value * unit * time_ms * 1e-3)
-    return None
+            count = round(value * unit * time_ms * 1e-3)
+            return Work(0, count) if rate["flops"] else Work(count, None)
+    return UNCOUNTED
 
 
 def _rate_of(labels: Sequence[str]) -> re.Match[str] | None:
