@@ -142,12 +142,10 @@ class CaseRun(Experiment):
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
             accuracy = judge_call(self.first, first_call)
-            # a first call may leave a compiler running: no fault if it is right
-            late = first_call.left_thread(accuracy)
-            if accuracy.off and not late and self.right_when_repeated(preparer):
+            if accuracy.off and self.right_when_repeated(preparer):
                 self.stateful = True
                 accuracy = replace(accuracy, wrong=f"wrong in the first call only: {accuracy.wrong}")
-            contender.judged(accuracy, f"{late}: " if late else "")
+            contender.judged(accuracy)
             del first_call
             if contender.running:
                 repeated = run_checked(self.second, preparer, tensors, self.device)

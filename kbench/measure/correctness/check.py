@@ -57,10 +57,6 @@ class MadeCall:
         values = [x.clone() if copies and isinstance(x, Tensor) else x for x in outputs]
         return cls(call, inputs, locations, outputs, values, before, late)
 
-    def left_thread(self, verdict: Accuracy) -> str | None:
-        """What to report of a thread that worked on after the call. One that begins after a while is told by wrong values."""
-        return self.late or (threads_left_working(self.before) if verdict.wrong else None)
-
 
 @dataclass(frozen=True)
 class Delivery:
@@ -100,16 +96,14 @@ def deliver(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], de
     """
     made_call = _queued_call(expected, preparer, inputs, device)
     call, first = made_call.call, made_call.values
-    form = _fault_of_form(expected, made_call)
-    working = made_call.late or threads_left_working(made_call.before)
-    if form or made_call.late:
-        return Delivery(fault=working or form or "")
+    fault, cause = _fault_and_cause(expected, made_call)
+    if fault or made_call.late:
+        return Delivery(fault=fault or cause)
     moved_on = device.accelerated and not _same(first, made_call.outputs)
     later = [x.clone() for x in made_call.outputs] if moved_on else []
-    cause = working or _left_unchanged(expected, made_call) or ""
     second = _called_again(expected, call, inputs, device)
-    if fault := _fault_of_form(expected, second):
-        return Delivery(first, later, cause=cause, second_fault=f"{fault} (when called again)")
+    if second_fault := _fault_of_form(expected, second):
+        return Delivery(first, later, cause=cause, second_fault=f"{second_fault} (when called again)")
     deterministic = _same(first, second.values)
     others = [] if deterministic else [x.clone() for x in second.values]
     overwritten = _overwritten(made_call, second)
@@ -242,9 +236,16 @@ COPY = "work on a copy"
 
 def judge_call(expected: Expected, made_call: MadeCall) -> Accuracy:
     """Judge one call: kind, shape, dtype, device and values of every output, whether the inputs are unchanged but for those
-    that the call may change, and whether inputs and buffers are where they were."""
-    fault, cause = _fault_of_form(expected, made_call) or "", _left_unchanged(expected, made_call) or ""
+    that the call may change, and whether inputs and buffers are where they were. A thread that works on is no fault if these
+    are right: a first call may leave a compiler running."""
+    fault, cause = _fault_and_cause(expected, made_call)
     return judge_delivery(expected, Delivery(made_call.values, cause=cause, fault=fault))
+
+
+def _fault_and_cause(expected: Expected, made_call: MadeCall) -> tuple[str, str]:
+    """See Delivery. A thread that works on, which may have begun after a while, is why the rest is wrong."""
+    form, working = _fault_of_form(expected, made_call), made_call.late or threads_left_working(made_call.before)
+    return (working or form) if form else "", working or _left_unchanged(expected, made_call) or ""
 
 
 def _left_unchanged(expected: Expected, made_call: MadeCall) -> str | None:
