@@ -62,6 +62,7 @@ def check_edges(
             taken = f"the reference has taken {trials.reference_s:.0f} s"
             print(f"kbench: {case.label}: {edge_name} and later edge inputs left out: {taken}", file=sys.stderr)
             break
+        trial = None  # frees the inputs of the edge case before
         trial = trials.trial(edge_name)
         if trial is None:
             continue
@@ -75,7 +76,7 @@ def check_edges(
                 contender.end(Status.OOM, trial)
             elif elsewhere is None:
                 with here.step(contender, "build", task.settings.build_timeout_s):
-                    delivery = deliver_trial(contender, trial.expected, trial.inputs(), steps.device)
+                    delivery = deliver_trial(contender, trial.expected, trial.inputs, steps.device)
                     _judge(contender, trial.expected, delivery, right[index])
             else:
                 _judge(contender, trial.expected, elsewhere(contender, trial, edge_name), right[index])
@@ -89,11 +90,11 @@ def check_edges(
 class EdgeTrial:
     """The inputs of one name for a case: random, an edge of the operator's own, or a common one.
 
-    inputs    makes them anew: the provider before may have changed its own
+    inputs    where they lie as the edge case demands. A call gets copies, or has the values of `expected` written here before
     expected  what a call must deliver for them, computed once for all configurations
     """
 
-    inputs: Callable[[], tuple[Tensor, ...]]
+    inputs: Sequence[Tensor]
     expected: Expected
 
 
@@ -142,16 +143,14 @@ class Trials:
         definition = Definition(self._operator, case)
         drawn = Inputs(definition, self._steps.device, self._seed)
 
-        def changed(values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            if edge:
-                return edge.inputs(case, values) if edge.inputs else values  # with the gradients of the outputs
-            return values if name == RANDOM else definition.edge(name, values, drawn)
-
-        unchanged = drawn.draw(RANDOM)
-        values = changed(unchanged)
-        if edge and edge.inputs and all(map(is_, values, unchanged)):
-            return None
-        del unchanged
+        values = drawn.draw(RANDOM)
+        if edge and edge.inputs:
+            unchanged, values = values, edge.inputs(case, values)  # with the gradients of the outputs
+            if all(map(is_, values, unchanged)):
+                return None
+            del unchanged
+        elif not edge and name != RANDOM:
+            values = definition.edge(name, values, drawn)
         own, random = [x.clone() for x in values], self._random
         if random and random.definition.case == case and all(map(equal, own, random.inputs)):
             random.of(own).compute()  # whether the reference accepts them
@@ -165,7 +164,7 @@ class Trials:
                 return None
             if edge.nearby and not _agree(expected, expected.of(edge.nearby(case, values))):
                 return None
-        return EdgeTrial(lambda: changed(drawn.draw(RANDOM)), expected)
+        return EdgeTrial(values, expected)
 
     def constant(self, trial: EdgeTrial) -> bool:
         """Whether the outputs of a trial are the same for another draw of the inputs."""
@@ -221,7 +220,7 @@ def deliver_trial(
     provider = contender.admitted(definition.case, device.type)
     if provider is None:
         return None
-    marked = marked_inputs(definition.input_names, values)
+    marked = marked_inputs(definition.input_names, [x.detach() for x in values])
     inputs = [input_.tensor for input_ in marked]
     delivery = deliver(expected, preparer_of(definition, provider, contender.params), inputs, device)
     outside = next(filter(None, (input_.fault() for input_ in marked)), None)

@@ -115,15 +115,14 @@ class OtherWorker:
 
     def deliver(self, contender: Contender, trial: EdgeTrial, edge: str) -> Delivery | None:
         """What the contender delivers there on the inputs of a trial. None if it has ended."""
-        values = trial.inputs()
-        inputs, end = lay_out(values)
+        inputs, end = lay_out(trial.inputs)
         outputs, end = lay_out(blank_outputs(trial.expected) * 3, end)
         configuration = self.task.configurations[contender.index]
         task = replace(self.task, case=trial.expected.definition.case, configurations=(configuration,))
         # memory of the device or, if the other worker cannot open that, of the host
         for place in dict.fromkeys((self.device.torch_device, torch.device("cpu"))):
             memory = SharedMemory(end, place, self.folder)
-            fill([at(memory.data, x) for x in inputs], values)
+            fill([at(memory.data, x) for x in inputs], trial.expected.inputs)
             self.device.synchronize()
             answer = self.ask(CallRequest(task, edge, memory.words(), inputs, outputs))
             if answer.opened:
