@@ -105,8 +105,7 @@ def preparer_of(definition: Definition, provider: Provider, params: Mapping[str,
     if needs_forward and not callable(saves) and (provider.mutates or provider.out):
         raise Unsupported(
             "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return new "
-            "tensors, or register a backward kernel that needs no forward pass: one with a function as saves=, or a function "
-            "for both passes (full) in mode full"
+            "tensors, or register a backward kernel with a function as saves=, or a function for both passes (full)"
         )
     return partial(_prepare_gradients, definition, passes_of, needs_forward, holds)
 
