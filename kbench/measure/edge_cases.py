@@ -168,9 +168,8 @@ class Trials:
 
     def constant(self, trial: EdgeTrial) -> bool:
         """Whether the outputs of a trial are the same for another draw of the inputs."""
-        other = trial.expected.of(Inputs(trial.expected.definition, self._steps.device, self._seed).draw("second"))
-        other.compute()
-        return trial.expected.same_as(other)
+        drawn = Inputs(trial.expected.definition, self._steps.device, self._seed)
+        return trial.expected.same_as(trial.expected.of(drawn.draw("second")))
 
 
 def _in_range(part: OutputPart, definition: Definition) -> bool:

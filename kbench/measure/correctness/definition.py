@@ -39,6 +39,12 @@ class OperatorFault(Exception):
         self.where, self.what = where, f"operator {operator.name}: {what}"
 
 
+ESTIMATE_MARGIN = 4
+"""The tolerance is multiplied by this at an estimated scale. The estimate is a root mean square, and the worst of many
+elements is several times further off. So is a kernel that adds its terms one after another. On an H200, torch's float32
+product of two 4096 x 4096 matrices is 149 units off in the worst of 16 million elements."""
+
+
 @dataclass(frozen=True)
 class Output:
     """A tensor that a call must deliver: an output of the operator, or the gradient of an input.
@@ -61,6 +67,11 @@ class Output:
     gradient: bool
     judged: bool
     scale_estimated: bool
+
+    @property
+    def units(self) -> float:
+        """The allowed error of the arithmetic at the scale."""
+        return self.tolerance * (ESTIMATE_MARGIN if self.scale_estimated else 1)
 
 
 class Work(NamedTuple):
@@ -106,7 +117,12 @@ class Definition:
         dtype = getattr(torch, declared.dtype_in(self.case))
         judged = not gradient and name in self.operator.judged
         estimated = gradient or self.operator.scale is None
-        return Output(name, declared, dtype, tolerance, ulps, gradient, judged, estimated)
+        output = Output(name, declared, dtype, tolerance, ulps, gradient, judged, estimated)
+        eps = torch.finfo(dtype).eps if dtype.is_floating_point and not judged else 0.0
+        if eps and ulps * eps + output.units * torch.finfo(torch.float32).eps > 1:
+            allowed = f"tolerance {tolerance:g} and output_ulps {ulps:g} allow {name} an error larger than itself"
+            raise self.fault(allowed, "zeros would pass; lower them")
+        return output
 
     def _units(self, where: str, declared: contract.Tolerance) -> float:
         """A declared tolerance for this case."""

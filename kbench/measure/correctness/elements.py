@@ -33,7 +33,6 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
 from kbench.measure.correctness.definition import Output
-from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.results.row import WrongElement
 
@@ -268,12 +267,11 @@ class Errors:
         self._reference, self._scale = reference, scale
         self._dtype, self._info = output.dtype, torch.finfo(output.dtype)
         self._ulps, single = wrong.output.ulps, torch.finfo(torch.float32)
-        units = wrong.output.tolerance * (ESTIMATE_MARGIN if wrong.output.scale_estimated else 1)
         self.values = output.double()
         self.error = (self.values - reference).abs_()
         self.unit = ulp(scale, output.dtype)
         self.step = self.unit if wrong.output.scale_estimated else ulp(reference, output.dtype)
-        self.arithmetic = ulp(scale, torch.float32).mul_(units)
+        self.arithmetic = ulp(scale, torch.float32).mul_(wrong.output.units)
         self.allowed = (self._ulps * self.step).add_(self.arithmetic).add_(single.tiny)
 
     @cached_property

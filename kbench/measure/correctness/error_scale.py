@@ -45,11 +45,6 @@ The last estimate is below half of the truth about once in 10^10 cases."""
 STEP = 2.0**-16
 """Relative size of the moves: far above the rounding of float64, and small enough that operators are linear over it."""
 
-ESTIMATE_MARGIN = 4
-"""The tolerance is multiplied by this at an estimated scale. The estimate is a root mean square, and the worst of many
-elements is several times further off. So is a kernel that adds its terms one after another. On an H200, torch's float32
-product of two 4096 x 4096 matrices is 149 units off in the worst of 16 million elements."""
-
 LARGEST_MOVE = 12**0.5 / 2 * STEP
 """The largest move. Moves are evenly distributed, so that their root mean square is STEP."""
 
