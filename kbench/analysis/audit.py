@@ -7,7 +7,8 @@ follow from the rows alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import chain
 from statistics import median
 
 from kbench.results.row import Row
@@ -27,21 +28,25 @@ HOST_SHARE = 0.5
 LINES_NAMED = 3
 """How many lines with the same count of work a sentence names."""
 
-RowsByCase = dict[tuple[object, ...], list[Row]]
+RowsByLine = dict[str, list[Row]]
 
 
 def audit(rows: Sequence[Row]) -> list[str]:
     """The sentences about the rows of a script, the gravest first; none for a file without `unchecked` rows."""
-    cases: RowsByCase = defaultdict(list)
+    cases: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    lines: RowsByLine = defaultdict(list)
     for row in rows:
         if row.role == Role.PROVIDER and Flag.UNCHECKED in row.flags:
             cases[row.session, row.case].append(row)
-    return [*_work(cases), *_counts(cases), *_outputs(cases), *_noticed(cases), *_late(cases), *_order(cases)]
+    for row in chain(*cases.values()):
+        lines[row.configuration_name].append(row)
+    of_lines = [about(name, of_line) for about in (_outputs, _noticed, _late) for name, of_line in lines.items()]
+    return [*_work(cases.values()), *_counts(lines), *chain(*of_lines), *_order(cases.values())]
 
 
-def _work(cases: RowsByCase) -> Iterator[str]:
+def _work(cases: Iterable[Sequence[Row]]) -> Iterator[str]:
     """Lines for which the script counts different amounts of work in the same case."""
-    counting = [group for group in cases.values() if sum(row.counted is not None for row in group) > 1]
+    counting = [group for group in cases if sum(row.counted is not None for row in group) > 1]
     unequal = [group for group in counting if _spread(group) > WORK_SHARE]
     if not unequal:
         return
@@ -67,10 +72,10 @@ def _spread(group: Sequence[Row]) -> float:
     return max(counts) / min(counts) - 1 if min(counts) > 0 else float(max(counts) > 0)
 
 
-def _counts(cases: RowsByCase) -> Iterator[str]:
+def _counts(lines: RowsByLine) -> Iterator[str]:
     """Lines whose counted bytes differ from those of their tensors."""
     doubted: dict[float, list[Row]] = defaultdict(list)  # by factor, a row of each line
-    for _, rows in _by_line(cases):
+    for rows in lines.values():
         counting = [row for row in rows if row.counted is not None and row.ms]
         doubtful = [row for row in counting if _after(Noticed.TENSOR_BYTES, row)]
         if len(doubtful) > len(counting) / 2:  # at some sizes, what a script leaves out is not small
@@ -93,29 +98,24 @@ def _after(word: Noticed, row: Row) -> str:
     return next((rest for first, _, rest in (w.partition(" ") for w in row.noticed.split(";")) if first == word), "")
 
 
-def _outputs(cases: RowsByCase) -> Iterator[str]:
-    """Lines whose outputs differ from those of the baseline, or that return nothing to compare."""
-    for name, rows in _by_line(cases):
-        differing = [row for row in rows if row.agreement.startswith(Agreement.DIFFERS)]
-        if differing:
-            most = max(differing, key=_ulps)
-            yield (
-                f"{name} returns something else than the baseline in {_share(differing, rows)}: it "
-                f"{most.agreement} at {_point(most)}. One of them may be wrong, or less precise."
-            )
-        silent = [row for row in rows if row.agreement.startswith(Agreement.NOT_COMPARABLE)]
-        if silent:
-            why = silent[0].agreement.partition(": ")[2]
-            owner = "the baseline's" if why.startswith("the baseline") else "its"
-            advice = f" Let {owner} closure return a tensor, or a tuple of tensors only." if NO_TENSORS in why else ""
-            yield (
-                f"The output of {name} cannot be compared with that of the baseline in {_share(silent, rows)}: "
-                f"{why}.{advice}"
-            )
-
-
-def _ulps(row: Row) -> float:
-    return float(row.agreement.split()[2])
+def _outputs(name: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Whether the outputs of a line differ from those of the baseline, or cannot be compared with them."""
+    differing = [row for row in rows if row.agreement.startswith(Agreement.DIFFERS)]
+    if differing:
+        most = max(differing, key=lambda row: float(row.agreement.split()[2]))
+        yield (
+            f"{name} returns something else than the baseline in {_share(differing, rows)}: it "
+            f"{most.agreement} at {_point(most)}. One of them may be wrong, or less precise."
+        )
+    silent = [row for row in rows if row.agreement.startswith(Agreement.NOT_COMPARABLE)]
+    if silent:
+        why = silent[0].agreement.partition(": ")[2]
+        owner = "the baseline's" if why.startswith("the baseline") else "its"
+        advice = f" Let {owner} closure return a tensor, or a tuple of tensors only." if NO_TENSORS in why else ""
+        yield (
+            f"The output of {name} cannot be compared with that of the baseline in {_share(silent, rows)}: "
+            f"{why}.{advice}"
+        )
 
 
 SENTENCES = {
@@ -136,58 +136,55 @@ SENTENCES = {
 }
 
 
-def _noticed(cases: RowsByCase) -> Iterator[str]:
-    """What closures do beside their computation, closures that find their inputs in the cache, and lines that do the same."""
-    for name, rows in _by_line(cases):
-        for word, sentence in SENTENCES.items():
-            if noticing := [row for row in rows if word in row.noticed.split(";")]:
-                yield sentence.format(name=name, where=f"in {_share(noticing, rows)}")
-        # a timer that reads more than kbench measures the host as well: see _late
-        warm = [row for row in rows if Noticed.WARM in row.noticed.split(";") and row.script_ms and _late_ms(row) < 0]
-        if warm and warm[0].cache == "cold":
-            times = f"it reads {_us(warm[0].script_ms)} us, and kbench measures {_us(warm[0].ms)} us"
-            yield (
-                f"The script's timer leaves the inputs of {name} in the cache: at {_point(warm[0])} {times} with a cold cache."
-            )
-        divided = [row for row in rows if _after(Noticed.DIVIDED, row)]
-        if divided:
-            counts = " or ".join(sorted({_after(Noticed.DIVIDED, row) for row in divided}))
-            yield (
-                f"The script divides the time of a call of {name} by {counts}, in {_share(divided, rows)}, and so does kbench: "
-                "its rows show the time of one unit of work."
-            )
-        copying = [row for row in rows if _after(Noticed.SAME_AS, row)]
-        if copying:
-            copied = _after(Noticed.SAME_AS, copying[0])
-            yield (
-                f"{name} runs the same kernels as {copied} in {_share(copying, rows)}. It may have fallen back to "
-                f"it: then the time of {name} is that of {copied}."
-            )
+def _noticed(name: str, rows: Sequence[Row]) -> Iterator[str]:
+    """What a closure does beside its computation, whether it finds its inputs in the cache, and whether it does the same as
+    another line."""
+    for word, sentence in SENTENCES.items():
+        if noticing := [row for row in rows if word in row.noticed.split(";")]:
+            yield sentence.format(name=name, where=f"in {_share(noticing, rows)}")
+    # a timer that reads more than kbench measures the host as well: see _late
+    warm = [row for row in rows if Noticed.WARM in row.noticed.split(";") and row.script_ms and _late_ms(row) < 0]
+    if warm and warm[0].cache == "cold":
+        times = f"it reads {_us(warm[0].script_ms)} us, and kbench measures {_us(warm[0].ms)} us"
+        yield f"The script's timer leaves the inputs of {name} in the cache: at {_point(warm[0])} {times} with a cold cache."
+    divided = [row for row in rows if _after(Noticed.DIVIDED, row)]
+    if divided:
+        counts = " or ".join(sorted({_after(Noticed.DIVIDED, row) for row in divided}))
+        yield (
+            f"The script divides the time of a call of {name} by {counts}, in {_share(divided, rows)}, and so does kbench: "
+            "its rows show the time of one unit of work."
+        )
+    copying = [row for row in rows if _after(Noticed.SAME_AS, row)]
+    if copying:
+        copied = _after(Noticed.SAME_AS, copying[0])
+        yield (
+            f"{name} runs the same kernels as {copied} in {_share(copying, rows)}. It may have fallen back to "
+            f"it: then the time of {name} is that of {copied}."
+        )
 
 
-def _late(cases: RowsByCase) -> Iterator[str]:
-    """Closures for which the script's timer by itself reads more than kbench, because it times the host."""
-    for name, rows in _by_line(cases):
-        timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms]
-        late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
-        late = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
-        if late:
-            worst = max(late, key=_late_factor)
-            yield (
-                f"For {name}, the script's timer times the host, not the device, in {_share(late, timed)}. At {_point(worst)} "
-                f"it reads {_us(worst.script_ms)} us. kbench measures {_us(worst.ms)} us, and a launch takes the host "
-                f"{_us(worst.launch_ms)} us. In these cases the script's times are {median(map(_late_factor, late)):.1f} times "
-                "as long as kbench's (median)."
-            )
+def _late(name: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Whether the script's timer by itself reads more than kbench, because it times the host."""
+    timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms]
+    late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
+    late = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
+    if late:
+        worst = max(late, key=_late_factor)
+        yield (
+            f"For {name}, the script's timer times the host, not the device, in {_share(late, timed)}. At {_point(worst)} "
+            f"it reads {_us(worst.script_ms)} us. kbench measures {_us(worst.ms)} us, and a launch takes the host "
+            f"{_us(worst.launch_ms)} us. In these cases the script's times are {median(map(_late_factor, late)):.1f} times "
+            "as long as kbench's (median)."
+        )
 
 
 def _late_factor(row: Row) -> float:
     return (row.script_ms or 0.0) / (row.ms or 1.0)
 
 
-def _order(cases: RowsByCase) -> Iterator[str]:
+def _order(cases: Iterable[Sequence[Row]]) -> Iterator[str]:
     """What `kbench exec` compares: it knows nothing but the order of a program's calls."""
-    if any(set(group[0].case.axes) == {CALL_ORDER} and len(group) > 1 for group in cases.values()):
+    if any(set(group[0].case.axes) == {CALL_ORDER} and len(group) > 1 for group in cases):
         yield (
             "kbench does not know which calls of timers do the same work. It compares the first calls of all providers with "
             "each other, then the second calls, and so on. Ignore comparisons of calls that do different work."
@@ -201,14 +198,6 @@ def _share(subset: Sized, cases: Sized) -> str:
 
 def _late_ms(row: Row) -> float:
     return (row.script_ms or 0.0) - (row.ms or 0.0)
-
-
-def _by_line(cases: RowsByCase) -> Iterator[tuple[str, list[Row]]]:
-    lines: dict[str, list[Row]] = defaultdict(list)
-    for group in cases.values():
-        for row in group:
-            lines[row.configuration_name].append(row)
-    yield from lines.items()
 
 
 def _point(row: Row) -> str:

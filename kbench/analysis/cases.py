@@ -39,6 +39,11 @@ def timed(row: Row) -> bool:
     return row.ms is not None and is_plausible(row.ms)
 
 
+def more_sessions(rows: Iterable[Row]) -> str:
+    """The options that add sessions to some rows. The results of a script take no more: its command is repeated with several."""
+    return "--sessions 3" if any(Flag.UNCHECKED in row.flags for row in rows) else "--append --sessions 2"
+
+
 def suspects(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
     """The cases and the configurations of providers that are suspect there, in one session or more."""
     return {

@@ -25,9 +25,7 @@ class Metric:
     lower_is_better  whether less of it is better
     scale            shown values are the column's values times this
     ratio            whether 1 has a meaning, so that axes have a line there
-    may_be_zero      whether 0 is a value
-    statuses         the outcomes that have a value
-    timed            whether it follows from a time, so that whatever distorts times distorts it
+    timed            whether it follows from a time, so that whatever distorts times distorts it, and 0 is no value
     drifts           whether it contains the machine's drift. Ratios to a control of the same run do not
     has_copy         whether pictures show the copy control's value beside the providers'
     """
@@ -40,8 +38,6 @@ class Metric:
     lower_is_better: bool = False
     scale: float = 1.0
     ratio: bool = False
-    may_be_zero: bool = False
-    statuses: tuple[Status, ...] = (Status.OK,)
     timed: bool = True
     drifts: bool = False
     has_copy: bool = False
@@ -82,12 +78,11 @@ METRICS = {
         Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True),
         Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True),
         Metric(
-            "ulp", "max_ulp", "error", "ulp", "largest error (ulp)", lower_is_better=True, may_be_zero=True,
-            statuses=(Status.OK, Status.CHECKED), timed=False,
+            "ulp", "max_ulp", "error", "ulp", "largest error (ulp)", lower_is_better=True, timed=False,
         ),
         Metric(
             "peak_bytes", "peak_bytes", "memory", "MiB", "peak memory of a call (MiB)", lower_is_better=True,
-            scale=2**-20, may_be_zero=True, timed=False,
+            scale=2**-20, timed=False,
         ),
         Metric(
             "ms_min", "ms_min", "shortest time", "us", _in_microseconds("ms_min"), lower_is_better=True, scale=1000.0,

@@ -11,8 +11,7 @@ from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
-from kbench.text.suggest import nearest
-from kbench.text.words import list_words
+from kbench.text.suggest import unknown
 
 UNKNOWN = "unknown"
 """The value of a property in a file without times. It counts as equal to every other."""
@@ -63,13 +62,8 @@ def unknown_names(vary: Collection[str], *files: ResultsFile) -> list[str]:
     names = set(CONDITIONS)
     for file in files if vary else ():
         names |= {*_from_rows(file.rows), *environment_properties(file.environment)}
-    short = {name.partition(".")[2] for name in names} - {""}
-    notes = []
-    for name in sorted(set(vary) - names - short):
-        near = nearest(name, sorted(names | short))
-        advice = f'did you mean "{near}"?' if near else f"the properties are {list_words(sorted(names))}"
-        notes.append(f"--vary {name}: no file has this property; {advice}")
-    return notes
+    names |= {name.partition(".")[2] for name in names} - {""}
+    return [f"--vary: {unknown('property of these files', name, sorted(names))}" for name in sorted(set(vary) - names)]
 
 
 def _from_rows(rows: Sequence[Row]) -> dict[str, Property]:

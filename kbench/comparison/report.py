@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import groupby
 from typing import NamedTuple
 
+from kbench.analysis.cases import more_sessions
 from kbench.comparison.model import ENOUGH_CASES, CompareOptions, Comparison, Drift, JudgedRow, Severity
 from kbench.comparison.verdict import Cause, Verdict
 from kbench.errors import UsageError
 from kbench.results.row import CONDITION_COLUMNS
-from kbench.results.vocabulary import Flag
 from kbench.text.numbers import factor, format_change, format_share, interval, probability
 from kbench.text.suggest import unknown
 from kbench.text.table import GAP, Table
@@ -80,6 +80,11 @@ def paint(verdict: Verdict, text: str, colour: bool) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
+def paint_mark(line: str, verdict: Verdict, colour: bool) -> str:
+    """A line with its first mark of the verdict in the verdict's colour."""
+    return line.replace(verdict.mark, paint(verdict, verdict.mark, colour), 1)
+
+
 def _paragraphs(texts: Iterable[str], width: int, others: str = INDENT) -> list[str]:
     """The lines of wrapped paragraphs, and what precedes all lines of each but its first. Words are never split, so that paths
     and names can be found and copied."""
@@ -109,9 +114,8 @@ def _groups(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colou
     """A paragraph for each group of rows."""
     lines = []
     for group in grouped(rows, comparison):
-        verdict = mark(group.first)
-        first, *others = _paragraphs([f"{verdict}  {group.text}"], width, 2 * INDENT)
-        lines += [paint(group.first.verdict, verdict, colour) + first.removeprefix(verdict), *others]
+        first, *others = _paragraphs([f"{group.first.verdict.mark}  {group.text}"], width, 2 * INDENT)
+        lines += [paint_mark(first, group.first.verdict, colour), *others]
     return lines
 
 
@@ -139,8 +143,7 @@ def _rows(rows: Sequence[JudgedRow], comparison: Comparison, width: int, colour:
         earlier, heading = heading, format_parts(dict(zip(heads[:above], cells[:above], strict=True)))
         if heading != earlier:
             lines += _paragraphs([heading], width)
-        verdict = mark(row)
-        lines.append(indent + line.replace(verdict, paint(row.verdict, verdict, colour), 1))
+        lines.append(indent + paint_mark(line, row.verdict, colour))
     return [*lines, *_paragraphs((f"{number.strip()} {reason}" for reason, number in footnotes.items()), width)]
 
 
@@ -256,15 +259,10 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
     if unclear and unclear_advice:
         yield unclear_advice
     elif len(drifted) < len(unclear):
-        sides = [side for row in unclear for side in (row.old, row.new) if side]
-        few = all(side.sessions == 1 for side in sides)
-        hint = "" if few else " (where sessions help, the reason of a row says about how many)"
-        of_script = any(Flag.UNCHECKED in reading.flags for side in sides for reading in side.readings)
-        append, count = ("", 3) if of_script else ("--append ", 2)  # the results of a script take no more sessions
-        option = f"{append}--sessions {count if few else 'N'}"
+        readings = [reading for row in unclear for side in (row.old, row.new) if side for reading in side.readings]
         yield (
             "unclear rows may need more sessions in both files: repeat the command that measured each of them, with "
-            f"{option}{hint}"
+            f"{more_sessions(readings)}, or as many as the reason of a row says"
         )
     if drifted and not unclear_advice:
         yield (
@@ -328,7 +326,7 @@ def row_table(rows: Sequence[JudgedRow], comparison: Comparison) -> Table:
     of_sessions = all(row.q is not None for row in rows if row.ci)  # with one session, it is no statistic
     numbers = (f"old {metric.unit}", f"new {metric.unit}", quantity, "95% interval" if of_sessions else "interval", Q)
     lines = [
-        [*name.values(), *row_numbers(row, comparison), mark(row), row.reason]
+        [*name.values(), *row_numbers(row, comparison), row.verdict.mark, row.reason]
         for name, row in zip(names, rows, strict=True)
     ]
     return Table((*names[0], *numbers, "verdict", REASON), lines).without_empty((*numbers, REASON))
@@ -343,11 +341,6 @@ def row_numbers(row: JudgedRow, comparison: Comparison) -> list[str]:
         interval(row.ci) if row.ci else "",
         "" if row.q is None else probability(row.q),
     ]
-
-
-def mark(row: JudgedRow) -> str:
-    """`! slower`"""
-    return f"{row.verdict.glyph} {row.verdict}"
 
 
 def sentence(row: JudgedRow, comparison: Comparison) -> str:

@@ -99,6 +99,11 @@ class Verdict(enum.StrEnum):
     )
 
     @property
+    def mark(self) -> str:
+        """`! slower`"""
+        return f"{self.glyph} {self.value}"
+
+    @property
     def needs_attention(self) -> bool:
         """Whether it is a warning in a report."""
         return self.glyph == "!"

@@ -170,19 +170,17 @@ def _place(case: Case) -> tuple[Any, ...]:
 
 
 def _check_one_operator_and_device(sources: Sequence[ResultsFile]) -> None:
-    paths = {row.case.operator: source.path for source in sources for row in source.analysis.rows}
-    devices = sorted({row.device for source in sources for row in source.analysis.rows if row.ms is not None})
-    if len(devices) > 1:
-        raise UsageError(
-            f"the rows are of several devices ({', '.join(devices)}), but a dispatch function serves only "
-            "one; choose the device with --where device=NAME"
-        )
-    if len(paths) > 1:
-        named = ", ".join(f"{operator} in {path}" for operator, path in sorted(paths.items()))
-        raise UsageError(
-            f"the rows are of several operators ({named}), but a dispatch function serves only one; "
-            "choose the operator with --where operator=NAME"
-        )
+    rows = [row for source in sources for row in source.analysis.rows]
+    names = {
+        "device": {row.device for row in rows if row.ms is not None},
+        "operator": {row.case.operator for row in rows},
+    }
+    for column, several in names.items():
+        if len(several) > 1:
+            raise UsageError(
+                f"the rows are of several {column}s ({', '.join(sorted(several))}), but a dispatch function serves only one; "
+                f"choose the {column} with --where {column}=NAME"
+            )
 
 
 def _arguments(cases: Sequence[Case]) -> tuple[tuple[Argument, ...], dict[str, Value]]:

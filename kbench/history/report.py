@@ -35,11 +35,9 @@ CLOCK_STEPS = 2
 CHANGE = "change"
 """The word of `--fail-on` for all kinds of changes."""
 
-CHANGE_KINDS = (
-    Verdict.SLOWER, Verdict.FAILED, Verdict.MISSING, Verdict.FASTER, Verdict.FIXED, Verdict.NEW, Verdict.INCOMPARABLE,
-)  # fmt: skip
+CHANGE_KINDS = [kind for kind in Verdict if not kind.quiet and kind is not Verdict.SUSPECT]
 """The kinds of changes that can fail the gate, in the words of `kbench compare`. A change between two states without a time is
-`untimed`, and fails no gate."""
+`untimed`, and fails no gate. A row that becomes suspect is `failed`."""
 
 
 @dataclass(frozen=True)

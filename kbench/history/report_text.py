@@ -6,12 +6,13 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kbench.comparison.report import paint
+from kbench.comparison.report import paint, paint_mark
 from kbench.comparison.verdict import Verdict
 from kbench.history.change_points import FEWEST
 from kbench.history.changes import HistoryChange, MovedProperty
 from kbench.history.report import HistoryReport
 from kbench.text.numbers import format_change, interval, microseconds
+from kbench.text.table import Table
 from kbench.text.words import plural
 
 MOST_MOVED = 8
@@ -118,15 +119,20 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool
     yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {first.series.key.machine}"
     if text := moved_text(changes):
         yield f"  changed with it: {text}"
-    sizes = [change_text(change) for change in changes]
-    levels = [_levels(change) for change in changes]
-    for change, size, level in zip(changes, sizes, levels, strict=True):
-        kind = f"{change.kind.glyph} {change.kind.value:{max(len(c.kind) for c in changes)}}"
-        cells = [paint(change.kind, kind, colour)]
-        cells += [size.ljust(max(map(len, sizes))), level.rjust(max(map(len, levels)))] if any(sizes) else []
-        cells.append(change.series.key.label)
-        more = filter(None, [_place(report, change), change.reason, baseline_text(change)])
-        yield f"  {'  '.join(filter(None, cells))}{''.join(f'; {text}' for text in more)}"
+    rows = [
+        (
+            change.kind.mark,
+            change_text(change),
+            _levels(change),
+            "; ".join(
+                filter(None, [change.series.key.label, _place(report, change), change.reason, baseline_text(change)])
+            ),
+        )
+        for change in changes
+    ]
+    table = Table(("kind", "change", "levels", "series"), rows).without_empty(("change", "levels"))
+    for change, line in zip(changes, table.lines()[1:], strict=True):
+        yield f"  {paint_mark(line, change.kind, colour)}"
 
 
 def _levels(change: HistoryChange) -> str:

@@ -202,8 +202,7 @@ def _point(row: Row, file: str, axes: Sequence[str], metric: Metric) -> Point:
     curve = COPY_CURVE if row.control is Control.COPY else row.configuration_name
     point = Point(row, file, curve, where_of(row, file, axes))
     cell: float | None = getattr(row, metric.column)
-    enough = cell is not None and (cell > 0 or (metric.may_be_zero and cell == 0))
-    if cell is None or not enough or row.status not in metric.statuses:
+    if cell is None or cell < 0 or (metric.timed and cell == 0) or row.status.failed:
         return point
     flags = row.flags if metric.timed else ()
     if Flag.SUSPECT in flags:

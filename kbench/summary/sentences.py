@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kbench.analysis import Analysis, Standing
-from kbench.analysis.cases import wrongs
+from kbench.analysis.cases import more_sessions, wrongs
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
 from kbench.text.numbers import percent
@@ -65,9 +65,9 @@ def _ranking(analysis: Analysis) -> str:
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
-        of_script = any(Flag.UNCHECKED in row.flags for row in analysis.rows)  # whose results take no more sessions
-        again = "--sessions 3" if of_script else "--append --sessions 2"
-        return f"{text}{noise.load}{only_one}. More sessions may tell: run it again with {again}."
+        return (
+            f"{text}{noise.load}{only_one}. More sessions may tell: run it again with {more_sessions(analysis.rows)}."
+        )
     if best.geomean is not None:
         means = [f"{best.geomean:.2f}x"]
         if best.varies_by_mode:
