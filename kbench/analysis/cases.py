@@ -40,7 +40,7 @@ def timed(row: Row) -> bool:
 
 
 def more_sessions(rows: Iterable[Row]) -> str:
-    """The options that add sessions to some rows. The results of a script take no more: its command is repeated with several."""
+    """The options that measure rows in more sessions. Those of a script take no further ones."""
     return "--sessions 3" if any(Flag.UNCHECKED in row.flags for row in rows) else "--append --sessions 2"
 
 

@@ -185,7 +185,7 @@ class Analysis:
         if not over_baseline:
             return None
         logs = [math.log(pair.ratio) for pair in over_baseline.values()]
-        return math.exp(-weighted_mean(logs, [self.weights.get(key, 1.0) for key in over_baseline]))
+        return math.exp(-fmean(logs, [self.weights.get(key, 1.0) for key in over_baseline]))
 
     def _by_mode(self, over_baseline: Mapping[CaseKey, TimeDifference]) -> dict[str, float]:
         modes: dict[str, dict[CaseKey, TimeDifference]] = {}
@@ -242,9 +242,3 @@ def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Count
         elif won.sole:
             sole.update(first)
     return sole, shared, undecided
-
-
-def weighted_mean(values: Iterable[float], weights: Sequence[float]) -> float:
-    """The mean of values that count by their weights. Weights are positive, and may be so large that their sum overflows."""
-    largest = max(weights)
-    return fmean(values, [weight / largest for weight in weights])

@@ -30,10 +30,9 @@ import numpy as np
 
 from kbench.analysis.noise import TOO_NOISY
 from kbench.analysis.pairwise import uncertainty
-from kbench.analysis.ranking import weighted_mean
 from kbench.comparison import stats
 from kbench.comparison.drift import drift_of
-from kbench.comparison.model import CompareOptions, Drift, Geomean, JudgedRow, Pair, Side
+from kbench.comparison.model import CompareOptions, Drift, Geomean, JudgedRow, Key, Pair, Side
 from kbench.comparison.verdict import Cause, Reason, Verdict, because
 from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
@@ -93,28 +92,25 @@ def judge_pairs(
 
     `drifts` has the drift of the machine by device.
     """
-    judgements = [_judge_without_times(pair, options) for pair in pairs]
-    compared = [pair for pair, judgement in zip(pairs, judgements, strict=True) if judgement is None]
-    changes, interval = _changes(compared, drifts, options)
-    change_of = {change.pair.key: change for change in changes}
-    p_of = {key: change.p for key, change in change_of.items() if change.p is not None}
+    without_times = {pair.key: _judge_without_times(pair, options) for pair in pairs}
+    changes, interval = _changes([pair for pair in pairs if without_times[pair.key] is None], drifts, options)
+    p_of = {key: change.p for key, change in changes.items() if change.p is not None}
     q_of = dict(zip(p_of, map(float, stats.discoveries(list(p_of.values()))), strict=True))
     rows = []
-    for pair, judgement in zip(pairs, judgements, strict=True):
-        if judgement is not None:
+    for pair in pairs:
+        if judgement := without_times[pair.key]:
             rows.append(JudgedRow(pair.key, pair.old, pair.new, *judgement))
             continue
-        change, q = change_of[pair.key], q_of.get(pair.key)
+        change, q = changes[pair.key], q_of.get(pair.key)
         verdict, reasons = _judge_change(change, q, options)
         ratio, ci = options.ratio(change.effect), options.interval(change.effect, change.half_width)
         reasons += _what_ran(pair, changed=verdict in (Verdict.SLOWER, Verdict.FASTER))
         rows.append(JudgedRow(pair.key, pair.old, pair.new, verdict, reasons, ratio, ci, q))
-    weights = [change.pair.weight for change in changes]
-    mean = None
-    if changes:
-        effects = [change.effect for change in changes]
-        mean = options.ratio(weighted_mean(effects, [weight or 1.0 for weight in weights]))
-    return rows, Geomean(mean, interval, len(changes), len(pairs), any(weights))
+    weights = [change.pair.weight or 1.0 for change in changes.values()]
+    effects = [change.effect for change in changes.values()]
+    mean = options.ratio(statistics.fmean(effects, weights)) if changes else None
+    weighted = any(change.pair.weight for change in changes.values())
+    return rows, Geomean(mean, interval, len(changes), len(pairs), weighted)
 
 
 # ---- how large a change is
@@ -122,29 +118,27 @@ def judge_pairs(
 
 def _changes(
     pairs: Sequence[Pair], drifts: Mapping[str, Drift], options: CompareOptions
-) -> tuple[list[Change], tuple[float, float] | None]:
-    """The changes of the pairs, in their order, and the interval of their geometric mean, which is None unless all pairs have
-    several sessions."""
+) -> tuple[dict[Key, Change], tuple[float, float] | None]:
+    """The changes of the pairs, and the interval of their geometric mean, which is None unless all pairs have several
+    sessions."""
     drift_at = {pair.key: drift_of(pair.key.case, drifts) for pair in pairs}
-    replicated = [pair for pair in pairs if pair.sessions > 1]
-    estimates, interval = {}, None
+    changes = {pair.key: _of_one_session(pair, drift_at[pair.key], options) for pair in pairs}
+    replicated, interval = [pair for pair in pairs if pair.sessions > 1], None
     if replicated:
         logs = [_log_times(pair, drift_at[pair.key], options) for pair in replicated]
         old, new = (_matrix(side) for side in zip(*logs, strict=True))
-        weights = np.array([pair.weight or 1.0 for pair in replicated])
         effects = stats.estimate_effects(
             old,
             new,
             np.array([pair.timer_step for pair in replicated]),
-            weights / weights.max(),
+            np.array([pair.weight or 1.0 for pair in replicated]),
             np.array([drift_at[pair.key].scatter for pair in replicated]),
         )
         columns = effects.effect, effects.half_width, effects.p, effects.sd
         for pair, *estimate in zip(replicated, *columns, strict=True):
-            estimates[pair.key] = Change(pair, drift_at[pair.key], *map(float, estimate))
+            changes[pair.key] = Change(pair, drift_at[pair.key], *map(float, estimate))
         if len(replicated) == len(pairs):
             interval = options.interval(effects.mean, effects.mean_half_width)
-    changes = [estimates.get(pair.key) or _of_one_session(pair, drift_at[pair.key], options) for pair in pairs]
     return changes, interval
 
 

@@ -40,9 +40,6 @@ ONE_KIND = 1.5
 """The drift explains this many times as much if there is one kind of gauge. Nothing then shows how far a kernel and a copy
 can be apart."""
 
-MAX_LOG_RATIO = 700.0
-"""The largest logarithm of a ratio that a float can hold. An interval without bounds is cut here."""
-
 OF_TIMES = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR}
 """The verdicts of rows that have a ratio. A gate for others decides without times."""
 
@@ -97,7 +94,7 @@ class CompareOptions:
 
     def ratio(self, effect: float) -> float:
         """The ratio of the metric for a change in log time."""
-        return math.exp(min(max(-effect * self.compared.sign, -MAX_LOG_RATIO), MAX_LOG_RATIO))
+        return math.exp(-effect * self.compared.sign)
 
     def interval(self, effect: float, half_width: float) -> tuple[float, float]:
         """The interval of that ratio, the lower end first."""
