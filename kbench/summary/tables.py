@@ -49,10 +49,12 @@ def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bo
     lines = [line for line in analysis.standings if line.timed or untimed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
     if analysis.baseline is not None and not analysis.noise.too_noisy:
-        columns[f"vs {analysis.baseline}"] = lambda line: _mean(line, analysis)
+        columns[f"vs {analysis.baseline}"] = lambda line: (
+            "baseline" if line.configuration_name == analysis.baseline else _mean(line)
+        )
         if any(line.varies_by_mode for line in lines):
             for mode in dict.fromkeys(mode for line in lines for mode in line.by_mode):
-                columns[f"mode={mode}"] = partial(_mean_of_mode, mode=mode)
+                columns[f"mode={mode}"] = partial(_mean, mode=mode)
         with_unclear = any(line.count(Outcome.UNCLEAR) for line in lines)
         columns["faster/tie/slower" + "/?" * with_unclear] = lambda line: record(line, with_unclear=with_unclear)
     if not analysis.noise.too_noisy:
@@ -79,20 +81,13 @@ def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bo
     )
 
 
-def _mean(line: Standing, analysis: Analysis) -> str:
-    if line.configuration_name == analysis.baseline:
-        return "baseline"
-    if line.geomean is None:
+def _mean(line: Standing, mode: str | None = None) -> str:
+    """The mean speed-up, of one mode or of all, with a mark if it is unclear in every case."""
+    mean = line.by_mode.get(mode) if mode else line.geomean
+    if mean is None:
         return NO_VALUE
-    unclear = line.count(Outcome.UNCLEAR) == len(line.over_baseline)
-    return f"{line.geomean:.2f}x{UNCLEAR * unclear}"
-
-
-def _mean_of_mode(line: Standing, mode: str) -> str:
-    if mode not in line.by_mode:
-        return NO_VALUE
-    unclear = {pair.outcome for key, pair in line.over_baseline.items() if key.case.mode == mode} == {Outcome.UNCLEAR}
-    return f"{line.by_mode[mode]:.2f}x{UNCLEAR * unclear}"
+    outcomes = {pair.outcome for key, pair in line.over_baseline.items() if mode in (None, key.case.mode)}
+    return f"{mean:.2f}x{UNCLEAR if outcomes == {Outcome.UNCLEAR} else ''}"
 
 
 def record(line: Standing, *, with_unclear: bool) -> str:
@@ -277,10 +272,6 @@ def _speedup(analysis: Analysis, won: Winner) -> str:
     return "tie" if pair.outcome is Outcome.TIE else f"{1 / pair.ratio:.2f}x"
 
 
-def _milliseconds(ms: float | None) -> str:
-    return NO_VALUE if ms is None else f"{ms:.3f}"
-
-
 def stages_table(rows: Sequence[Row]) -> Table:
     """The times in ms of allocation, copies and kernel: a line for each case and provider whose stages were measured."""
     measured = [row for row in rows if row.role == Role.PROVIDER and row.alloc_ms is not None]
@@ -290,7 +281,7 @@ def stages_table(rows: Sequence[Row]) -> Table:
             *(str(row.case.axes[name]) for name in axes),
             row.case.dtype,
             row.configuration_name,
-            *(_milliseconds(getattr(row, name)) for name in STAGES),
+            *(NO_VALUE if (ms := getattr(row, name)) is None else f"{ms:.3f}" for name in STAGES),
         ]
         for row in measured
     ]
