@@ -16,6 +16,12 @@ from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
+FASTEST, TIED, UNCLEAR, ALONE = "*", "~", "?", ""
+"""The marks of a winner: all others are slower, some tie with it, the measurements do not tell, there is no other."""
+
+MARKS = {FASTEST: "fastest", TIED: "tie", UNCLEAR: "unclear"}
+"""The marks that readers see, and what they mean."""
+
 
 @dataclass(frozen=True)
 class Winner:
@@ -41,14 +47,16 @@ class Winner:
         return self.key.case
 
     @property
-    def alone(self) -> bool:
-        """Whether no other configuration has a time."""
-        return math.isinf(self.margin)
+    def first(self) -> tuple[str, ...]:
+        """The configurations that share the first place, or may do so."""
+        return (self.configuration_name, *self.tied, *self.unclear)
 
     @property
-    def sole(self) -> bool:
-        """Whether there are other configurations, and all are shown to be slower."""
-        return not (self.alone or self.tied or self.unclear)
+    def mark(self) -> str:
+        """How it holds the first place."""
+        if len(self.first) > 1:
+            return UNCLEAR if self.unclear else TIED
+        return ALONE if math.isinf(self.margin) else FASTEST
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ class Analysis:
         for row in self.rows:
             if row.role == Role.PROVIDER:
                 rows_of.setdefault(row.configuration_name, []).append(row)
-        sole, shared, undecided = places(self.winners)
+        first = first_places(self.winners)
         suspect = Counter(name for _, name in suspects(self.rows))
         lines = []
         for name, rows in rows_of.items():
@@ -167,9 +175,9 @@ class Analysis:
                     over_baseline,
                     self._geomean(over_baseline),
                     self._by_mode(over_baseline),
-                    sole[name],
-                    shared[name],
-                    undecided[name],
+                    first[FASTEST, name],
+                    first[TIED, name],
+                    first[UNCLEAR, name],
                     len(timed),
                     suspect[name],
                     median(copies) if copies else None,
@@ -227,18 +235,6 @@ def analyse(rows: Sequence[Row], baseline: str | None = None) -> Analysis:
     return Analysis(rows, over, by_case(rows), noise_of(rows, over))
 
 
-def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Three counts for each configuration: cases in which all others are slower, cases in which it ties for the first place,
-    and undecided cases. A case with a single configuration is in none."""
-    sole: Counter[str] = Counter()
-    shared: Counter[str] = Counter()
-    undecided: Counter[str] = Counter()
-    for won in winners:
-        first = (won.configuration_name, *won.tied, *won.unclear)
-        if won.unclear:
-            undecided.update(first)
-        elif won.tied:
-            shared.update(first)
-        elif won.sole:
-            sole.update(first)
-    return sole, shared, undecided
+def first_places(winners: Iterable[Winner]) -> Counter[tuple[str, str]]:
+    """How many cases each configuration leads, by the mark of the winner and the configuration."""
+    return Counter((won.mark, name) for won in winners for name in won.first)

@@ -18,7 +18,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from kbench.analysis.files import ResultsFile
-from kbench.analysis.ranking import Winner, places
+from kbench.analysis.ranking import FASTEST, MARKS, TIED, UNCLEAR, Winner, first_places
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.names import BARE_COLUMNS, natural, size_text, title_of
 from kbench.plotting.pages import Look, Page, axes_of, choose_axis, numbers_of, where_of
@@ -57,13 +57,13 @@ class Cell:
 
     @property
     def undecided(self) -> bool:
-        return bool(self.winner.tied or self.winner.unclear)
+        return self.winner.mark in (TIED, UNCLEAR)
 
     @property
     def margin(self) -> str:
         """`1.27x`, `~` for a tie, `?` where it cannot be told, `alone` where there is no runner-up."""
         if self.undecided:
-            return "?" if self.winner.unclear else "~"
+            return self.winner.mark
         ratio = self.winner.margin
         return "alone" if math.isinf(ratio) else f"{ratio:.2f}x" if ratio < 9.95 else f"{ratio:.0f}x"
 
@@ -190,14 +190,14 @@ def _legend(cells: Sequence[Cell], look: Look) -> list[LegendEntry]:
 
     The last entry explains the hatch and counts the ties and the cases that are too noisy to tell.
     """
-    sole, shared, _ = places([cell.winner for cell in cells])
+    first = first_places(cell.winner for cell in cells)
+    wins, ties = ({curve: first[mark, curve] for curve in {cell.curve for cell in cells}} for mark in (FASTEST, TIED))
     entries: list[LegendEntry] = []
-    for curve in sorted({cell.curve for cell in cells}, key=lambda curve: (-sole[curve], -shared[curve], curve)):
-        counted = f"{sole[curve]} + {plural(shared[curve], 'tie')}" if shared[curve] else str(sole[curve])
+    for curve in sorted(wins, key=lambda curve: (-wins[curve], -ties[curve], curve)):
+        counted = f"{wins[curve]} + {plural(ties[curve], 'tie')}" if ties[curve] else str(wins[curve])
         entries.append((f"{look.names[curve]} {counted}", Patch(color=look.styles[curve].colour)))
-    signs = [cell.margin for cell in cells]
-    names = {"~": "tie", "?": "unclear"}
-    counts = [f"{sign} {name} ({signs.count(sign)})" for sign, name in names.items() if sign in signs]
+    marks = [cell.winner.mark for cell in cells]
+    counts = [f"{mark} {MARKS[mark]} ({marks.count(mark)})" for mark in (TIED, UNCLEAR) if mark in marks]
     if counts:
         edge = look.theme.background
         patch = Patch(facecolor=look.theme.quiet, hatch=TIE_HATCH, edgecolor=edge, linewidth=0)

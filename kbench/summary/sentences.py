@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kbench.analysis import Analysis, Standing
 from kbench.analysis.cases import more_sessions, wrongs
+from kbench.analysis.ranking import ALONE, UNCLEAR
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
 from kbench.text.numbers import percent
@@ -48,13 +49,13 @@ def _ranking(analysis: Analysis) -> str:
         if only.suspect:
             timed += f", but the times of {plural(only.suspect, 'case')} are suspect"
         return f"{timed}; there is no provider to compare it with."
-    alone = sum(won.alone for won in winners)
+    marks = Counter(won.mark for won in winners)
+    alone, open_ = marks[ALONE], marks[UNCLEAR]
     if alone == len(winners):
         return (
             f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
         )
     best = max(lines, key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0))
-    open_ = sum(bool(won.unclear) for won in winners)
     only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
     subject = _subject(analysis, best, cases)
     if best.sole:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
+from kbench.analysis.ranking import MARKS, TIED, UNCLEAR
 from kbench.results.case import value_order
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
@@ -32,9 +33,8 @@ DEFAULT_CONDITIONS = {"timer": DEFAULT_TIMER, "cache": "cold"}
 UNEQUAL_PEAKS = 4
 """The memory of calls is shown if the largest of two providers differ by more than this factor."""
 
-WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
-
-MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
+UNMARKED = " "
+"""Stands in the place of a mark, so that numbers are aligned."""
 
 
 # -- standings
@@ -190,11 +190,8 @@ def _time(analysis: Analysis, won: Winner, provider: str) -> str:
     """A time with its mark."""
     configurations = analysis.cases[won.key]
     ranked = len(configurations) > 1 and not analysis.noise.too_noisy
-    first = ranked and provider in (won.configuration_name, *won.tied, *won.unclear)
-    sign = UNMARKED
-    if first:
-        sign = UNCLEAR if won.unclear else TIED if won.tied else WON
-    return microseconds(median(row.ms or 0.0 for row in configurations[provider])) + sign
+    mark = won.mark if ranked and provider in won.first else UNMARKED
+    return microseconds(median(row.ms or 0.0 for row in configurations[provider])) + mark
 
 
 def _meaning(used: set[str]) -> str:
@@ -251,12 +248,12 @@ def _arithmetic(rows: Sequence[Row], scale: float) -> tuple[str, str]:
 
 
 def _fastest(won: Winner, *, too_noisy: bool) -> str:
-    others, sign = (won.unclear + won.tied, UNCLEAR) if won.unclear else (won.tied, TIED)
+    winner, *others = won.first
     if not others:
-        return won.configuration_name
+        return winner
     if too_noisy:
-        return f"{won.configuration_name} {UNCLEAR}"
-    return f"{won.configuration_name} {sign} {others[0] if len(others) == 1 else f'{len(others)} others'}"
+        return f"{winner} {UNCLEAR}"
+    return f"{winner} {won.mark} {others[0] if len(others) == 1 else f'{len(others)} others'}"
 
 
 def _speedup(analysis: Analysis, won: Winner) -> str:

@@ -88,7 +88,7 @@ def ranks_twins(found: Analysis) -> bool:
     """Whether anybody is ranked above anybody."""
     pairs = [("torch", "mine"), ("torch", "yours"), ("mine", "yours")]
     ranked = any(found.compare_pair(key, *pair).outcome in RANKED for key in found.cases for pair in pairs)
-    return ranked or any(won.sole for won in found.winners)
+    return ranked or any(won.mark == "*" for won in found.winners)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_one_disturbed_round_of_nine_does_not_hide_a_factor_of_two() -> None:
     rows = run(rng, quiet(0.03), {"torch": 1.0, "jit": 2.0}, rounds=9)
     hit = [replace(r, round_ms=(44.0, *r.round_ms[1:])) if r.provider == "jit" else r for r in rows]
     found = analyse(hit, "torch")
-    assert [(won.configuration_name, won.sole) for won in found.winners] == [("jit", True)] * 3
+    assert [(won.configuration_name, won.mark) for won in found.winners] == [("jit", "*")] * 3
     assert found.standings[0].geomean == pytest.approx(2.0, rel=0.05)
 
 
 def test_one_per_cent_is_a_win_on_a_quiet_machine() -> None:
     [found] = analyses(quiet(0.001), {"torch": 1.0, "mine": 1.01}, 1, cases=20, rounds=5)
     assert found.noise.floor is not None and found.noise.floor < 0.004
-    assert sum(won.configuration_name == "mine" and won.sole for won in found.winners) >= 19
+    assert sum(won.configuration_name == "mine" and won.mark == "*" for won in found.winners) >= 19
     assert headline(found).startswith("mine is fastest in ")
 
 
@@ -141,7 +141,7 @@ def test_the_runner_up_is_judged_round_by_round_not_by_medians() -> None:
     even = Row(case, "even", ms=1.5, round_ms=(1.0, 1.2, 1.5, 1.8, 2.0))
     odd = Row(case, "odd", ms=1.49, round_ms=(1.1, 1.32, 1.65, 1.98, 2.2))
     [won] = analyse([even, odd]).winners
-    assert (won.configuration_name, won.sole) == ("even", True) and won.margin == pytest.approx(1.1)
+    assert (won.configuration_name, won.mark) == ("even", "*") and won.margin == pytest.approx(1.1)
 
 
 def test_sessions_that_share_nothing_cannot_be_told() -> None:
