@@ -16,7 +16,7 @@ from typing import Any
 
 from kbench.contract import registry
 from kbench.contract.origin import registering_for, shipped
-from kbench.protocol import PluginError
+from kbench.protocol import Fault
 from kbench.results.stamps import digest
 from kbench.text.exception_text import location, text_of
 
@@ -31,7 +31,7 @@ def unwatched(plugin: str, step: str, name: str) -> AbstractContextManager[None]
     return nullcontext()
 
 
-def load_plugins(paths: Sequence[str], running: Running = unwatched) -> list[PluginError]:
+def load_plugins(paths: Sequence[str], running: Running = unwatched) -> list[Fault]:
     """Import the plug-in files at `paths`, then the plug-ins of installed packages. Returns the failures."""
     for name in shipped():  # first, so that no plug-in can take their names
         registry.operator(name)
@@ -65,11 +65,11 @@ def _import_file(path: Path) -> None:
         sys.path.remove(str(path.resolve().parent))
 
 
-def _try_import(plugin: str, import_plugin: Callable[[], Any]) -> PluginError | None:
+def _try_import(plugin: str, import_plugin: Callable[[], Any]) -> Fault | None:
     """Import a plug-in. Returns its failure, which is whatever it raises, SystemExit and KeyboardInterrupt included."""
     try:
         with registering_for(plugin):
             import_plugin()
     except BaseException as error:  # noqa: BLE001  a plug-in may raise anything; its failure must not end the worker
-        return PluginError(plugin, location(error, plugin), f"{type(error).__name__}: {text_of(error)}")
+        return Fault(location(error, plugin), f"{type(error).__name__}: {text_of(error)}", plugin)
     return None

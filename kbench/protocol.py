@@ -360,12 +360,12 @@ class SourceSweep:
 
 
 @dataclass(frozen=True)
-class PluginError:
-    """A plug-in that failed, with the place in its own code."""
+class Fault:
+    """Code of other people that cannot be used, at `where`: a function of the operator, a script, or a `plugin`."""
 
-    plugin: str
     where: str
     message: str
+    plugin: str = ""
 
     def __str__(self) -> str:
         return f"plug-in {self.plugin} failed: {self.where}: {self.message}"
@@ -387,7 +387,7 @@ class Catalog:
     device: DeviceInfo
     devices: tuple[DeviceInfo, ...]
     operators: Mapping[str, OperatorInfo]
-    plugin_errors: tuple[PluginError, ...]
+    plugin_errors: tuple[Fault, ...]
     machine: Machine
     sweep: SourceSweep | None = None
     memory_bytes: int | None = None
@@ -513,14 +513,6 @@ class Noted:
     """What the user should know of a script."""
 
     line: str
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A function of the operator, or a script, cannot be measured: `what` is wrong with it, at `where`."""
-
-    where: str
-    what: str
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from kbench.protocol import (
     Measure,
     OperatorInfo,
     PassedTensor,
-    PluginError,
     ProtocolError,
     ProviderInfo,
     RequestDone,
@@ -68,7 +67,7 @@ CATALOG = Catalog(
             ({"M": "tokens", "N": "intermediate"}, {"M": "tokens*active_experts", "N": "expert_intermediate"}),
         )
     },
-    (PluginError("mine.py", "mine.py:3", "NameError"),),
+    (Fault("mine.py:3", "NameError", "mine.py"),),
     machine_info(limits={"power_limit_w": 700.0, "max_sm_mhz": 1980, "bus_bits": None}, major=9, gcnArchName=None),
 )
 

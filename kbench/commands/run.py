@@ -162,7 +162,7 @@ def _measure_script(
 
     done = run_script(script, arguments, out, settings, terminal.note)
     if done.fault and not done.interrupted:
-        terminal.warn(f"{done.fault.where}: {done.fault.what}; what it had measured until then is kept")
+        terminal.warn(f"{done.fault.where}: {done.fault.message}; what it had measured until then is kept")
     for result in done.results:
         print_results(result)
         if plots and not done.interrupted:

@@ -211,7 +211,7 @@ def run_script(
     run.note_hand_timing(script)
     fault = run.fault
     if fault and not run.results:
-        raise ConfigError.at(fault.where, fault.what)
+        raise ConfigError.at(fault.where, fault.message)
     return run
 
 

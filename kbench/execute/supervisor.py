@@ -154,7 +154,7 @@ class WorkerSupervisor:
             raise ConfigError.at(f"operator {task.case.operator}", what) from None
         for answer in answers:
             if isinstance(answer, Fault):
-                raise ConfigError.at(answer.where, answer.what)
+                raise ConfigError.at(answer.where, answer.message)
 
     def check(self, task: Task, listener: Listener, *, without_edges: bool = False) -> Iterator[Row]:
         """Yield a row per configuration and edge input, or for random inputs alone. A configuration that kills the worker on
@@ -234,7 +234,7 @@ class WorkerSupervisor:
             listener.event(event, self._place)
             yield event
         if fault:
-            raise ConfigError.at(fault.where, fault.what)
+            raise ConfigError.at(fault.where, fault.message)
 
     def call(self, request: CallRequest, listener: Listener) -> Delivered:
         """What a configuration delivers on inputs of another worker. A process that dies is its end."""

@@ -21,7 +21,7 @@ from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.plugins import Running, unwatched
-from kbench.protocol import Catalog, OperatorInfo, PluginError, ProviderInfo
+from kbench.protocol import Catalog, Fault, OperatorInfo, ProviderInfo
 from kbench.results.case import INTEGER_LIMIT, MODES, Value
 from kbench.results.environment import Machine
 from kbench.results.stamps import digest
@@ -52,7 +52,7 @@ SECRET_NAME = re.compile(
 
 
 def make_catalog(
-    device: Device, telemetry: Telemetry, failures: Sequence[PluginError], running: Running = unwatched
+    device: Device, telemetry: Telemetry, failures: Sequence[Fault], running: Running = unwatched
 ) -> Catalog:
     """The catalog of this machine. `failures` are those of plug-ins."""
     operators = {}

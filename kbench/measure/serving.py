@@ -37,7 +37,6 @@ from kbench.protocol import (
     DeviceFailed,
     Fault,
     Message,
-    PluginError,
     Request,
     RequestDone,
     Rows,
@@ -128,7 +127,7 @@ class Server:
         if request.source:
             with self._running("", "load", request.source):
                 loaded = load_source(request.source, request.plugins)
-            if isinstance(loaded, PluginError):
+            if isinstance(loaded, Fault):
                 failures.append(loaded)
             else:
                 sweep = loaded

@@ -26,7 +26,7 @@ from pathlib import Path
 from kbench.config.builtin import config_names
 from kbench.contract.origin import registering_for
 from kbench.files import source_text
-from kbench.protocol import PluginError, SourceSweep
+from kbench.protocol import Fault, SourceSweep
 from kbench.text.exception_text import location
 
 
@@ -92,7 +92,7 @@ def folder_format(path: Path) -> str | None:
     return next((module for module, fits in FOLDERS.items() if fits(path)), None)
 
 
-def load_source(source: str, solutions: Sequence[str] = ()) -> SourceSweep | PluginError:
+def load_source(source: str, solutions: Sequence[str] = ()) -> SourceSweep | Fault:
     """In the worker: load a problem, which registers its operator, and further solutions of it. Each solution belongs to its
     file. Returns what the problem asks to measure, or the reason why there is nothing."""
     try:
@@ -103,6 +103,6 @@ def load_source(source: str, solutions: Sequence[str] = ()) -> SourceSweep | Plu
             sweep: SourceSweep = import_module(module).load(Path(source), [Path(file) for file in solutions])
             return sweep
     except SourceFault as fault:
-        return PluginError(source, fault.where, str(fault))
+        return Fault(fault.where, str(fault), source)
     except BaseException as error:  # noqa: BLE001  other people's code may raise anything
-        return PluginError(source, location(error, source), f"{type(error).__name__}: {error}")
+        return Fault(location(error, source), f"{type(error).__name__}: {error}", source)

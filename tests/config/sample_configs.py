@@ -14,7 +14,7 @@ from kbench.config.load import Config
 from kbench.config.plan import Plan
 from kbench.contract.tensor import Layout
 from kbench.errors import ConfigError
-from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, PluginError, ProviderInfo
+from kbench.protocol import Catalog, DeviceInfo, Fault, OperatorInfo, ProviderInfo
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
@@ -47,7 +47,7 @@ OPERATORS = {
 }
 
 
-BROKEN = PluginError("mine (my.kernels)", "my.py:3", "NameError: name 'x' is not defined")
+BROKEN = Fault("my.py:3", "NameError: name 'x' is not defined", "mine (my.kernels)")
 """The plug-in of an installed package."""
 
 SOFTMAX = """\
@@ -74,7 +74,7 @@ def load(text: str | bytes, **options: Any) -> Config:
     return configs.load_config(path, configs.ConfigOptions(**options))
 
 
-def resolve(text: str | bytes, failures: tuple[PluginError, ...] = (), **options: Any) -> Plan:
+def resolve(text: str | bytes, failures: tuple[Fault, ...] = (), **options: Any) -> Plan:
     catalog = Catalog(DeviceInfo("cuda", "a device"), (), OPERATORS, failures, machine_info())
     return load(text, **options).resolve(catalog)
 

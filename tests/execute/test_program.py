@@ -70,4 +70,4 @@ def test_a_script_may_be_silent_as_long_as_its_step_may_take_and_is_ended_if_it_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, written = run(QUIET_STEP + "time.sleep(60)", tmp_path, 2, monkeypatch)
-    assert rows == [] and written.fault and "the last time 2 s ago" in written.fault.what
+    assert rows == [] and written.fault and "the last time 2 s ago" in written.fault.message
