@@ -349,17 +349,6 @@ class OperatorInfo:
 
 
 @dataclass(frozen=True)
-class SourceSweep:
-    """What a source asks to measure: an operator of the catalog, with all its providers, of which the first is the baseline.
-
-    points  axes, scalars, choices and `dtype` of each case
-    """
-
-    operator: str
-    points: tuple[Mapping[str, Value], ...]
-
-
-@dataclass(frozen=True)
 class Fault:
     """Code of other people that cannot be used, at `where`: a function of the operator, a script, or a `plugin`."""
 
@@ -380,7 +369,7 @@ class Catalog:
     operators      operators by name
     plugin_errors  plug-ins that failed
     machine        description of the machine, for the environment file
-    sweep          what the source of the request asks to measure
+    config         the content of the config of the problem in the request; its providers are all of the operator
     memory_bytes   all memory of the current device; None if it does not tell
     """
 
@@ -389,7 +378,7 @@ class Catalog:
     operators: Mapping[str, OperatorInfo]
     plugin_errors: tuple[Fault, ...]
     machine: Machine
-    sweep: SourceSweep | None = None
+    config: Mapping[str, Any] | None = None
     memory_bytes: int | None = None
 
     def providers(self, operator: str) -> Mapping[str, ProviderInfo]:

@@ -67,7 +67,7 @@ MAY_IMPORT = {
     "results": "errors text",
     "revisions": "comparison errors execute files interrupts launches results",
     "sources": "config contract errors files protocol text",
-    "sources/problems": "contract files protocol results sources text",
+    "sources/problems": "contract files results sources text",
     "summary": "analysis results text",
     "templates": "__init__",
     "text": "",

@@ -127,8 +127,8 @@ class Config:
         be used."""
         if faults := [error for error in catalog.plugin_errors if error.plugin == self.source]:
             raise ConfigError([ConfigIssue(SourceLocation(fault.where), fault.message) for fault in faults])
-        assert catalog.sweep
-        operator, points = catalog.sweep.operator, list(map(dict, catalog.sweep.points))
+        assert catalog.config
+        operator, points = catalog.config["operator"], catalog.config["sweep"]
         changes = list(self.changes)
         for change in self.changes:
             for name, node in change.section("sweep").items():

@@ -40,7 +40,6 @@ from kbench.protocol import (
     Request,
     RequestDone,
     Rows,
-    SourceSweep,
     Task,
     TrialRequest,
     decode_request,
@@ -123,18 +122,18 @@ class Server:
             self._device.try_out(request.needed_bytes)
             self._device.release()
         failures = load_plugins(() if request.source else request.plugins, self._running)
-        sweep: SourceSweep | None = None
+        config: dict[str, Any] | None = None
         if request.source:
             with self._running("", "load", request.source):
                 loaded = load_source(request.source, request.plugins)
             if isinstance(loaded, Fault):
                 failures.append(loaded)
             else:
-                sweep = loaded
+                config = loaded
         for name in registry.operator_names():
             self._guard.watch(registry.operator(name))
         catalog = make_catalog(self._device, self._instruments.telemetry, failures, self._running)
-        return replace(catalog, sweep=sweep)
+        return replace(catalog, config=config)
 
     def _measure(self, task: Task) -> Rows:
         run = CaseRun(self._begin(task), task, self._instruments, self._steps, self._recorder)

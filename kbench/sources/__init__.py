@@ -3,8 +3,8 @@
 `kbench run PATH` takes a config, a script or a problem. A problem is a folder or a file, and takes this way:
 
 1. The parent puts its path into the request for the catalog.
-2. The worker loads it (`load_source`). The format registers an operator and its providers, and says in a `SourceSweep` which
-   cases to measure. The sweep is part of the catalog.
+2. The worker loads it (`load_source`). The format registers an operator and its providers, and returns the content of a config
+   with the operator and its cases, which is part of the catalog.
 3. The parent makes a config of it (`source_config.py`). From here on it is a run like any other: the same plan,
    isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
 
@@ -22,11 +22,12 @@ import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from kbench.config.builtin import config_names
 from kbench.contract.origin import registering_for
 from kbench.files import source_text
-from kbench.protocol import Fault, SourceSweep
+from kbench.protocol import Fault
 from kbench.text.exception_text import location
 
 
@@ -78,7 +79,7 @@ FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
     "kbench.sources.problems.kernelbench": model_files,
 }
 """The formats of problems: a module, and the files at a path that have its format. The parent asks this, so nothing is run or
-imported. The module has a function `load(path, solutions) -> SourceSweep`, which a worker calls."""
+imported. The module has a function `load(path, solutions)`, which a worker calls."""
 
 
 def is_problem(path: Path) -> bool:
@@ -92,16 +93,16 @@ def folder_format(path: Path) -> str | None:
     return next((module for module, fits in FOLDERS.items() if fits(path)), None)
 
 
-def load_source(source: str, solutions: Sequence[str] = ()) -> SourceSweep | Fault:
+def load_source(source: str, solutions: Sequence[str] = ()) -> dict[str, Any] | Fault:
     """In the worker: load a problem, which registers its operator, and further solutions of it. Each solution belongs to its
-    file. Returns what the problem asks to measure, or the reason why there is nothing."""
+    file. Returns the content of its config, or the reason why there is none."""
     try:
         module = folder_format(Path(source))
         if module is None:
             raise SourceFault(source, "kbench does not know the format of this benchmark problem")
         with registering_for(source):
-            sweep: SourceSweep = import_module(module).load(Path(source), [Path(file) for file in solutions])
-            return sweep
+            config: dict[str, Any] = import_module(module).load(Path(source), [Path(file) for file in solutions])
+            return config
     except SourceFault as fault:
         return Fault(fault.where, str(fault), source)
     except BaseException as error:  # noqa: BLE001  other people's code may raise anything

@@ -107,8 +107,8 @@ def test_inputs_come_from_where_the_workload_says(tmp_path: Path) -> None:
     )
     (folder / "blob").mkdir()
     (folder / "blob/x.safetensors").write_bytes(safetensors(other=torch.zeros(3, dtype=torch.bfloat16), r=stored))
-    sweep = load(folder)
-    assert [point["workload"] for point in sweep.points] == ["made", "kept", "part"]
+    config = load(folder)
+    assert [point["workload"] for point in config["sweep"]] == ["made", "kept", "part"]
     for others in ("kept", "part"):
         drawn(others)
         _, rows, factor = drawn("made")

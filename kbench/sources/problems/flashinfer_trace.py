@@ -24,7 +24,6 @@ from kbench.contract.origin import registering_for
 from kbench.contract.provider import ACCELERATORS
 from kbench.contract.sizes import evaluate
 from kbench.contract.tensor import Draw, Tensor
-from kbench.protocol import SourceSweep
 from kbench.results.case import Case
 from kbench.sources import SourceFault, definition_files
 from kbench.sources.problems.foreign_code import SolutionModules, function_of, run_text
@@ -62,8 +61,8 @@ LANGUAGES = ("python", "pytorch", *DEVICE_LANGUAGES)
 """The languages that kbench runs: those that are called from Python and need no build."""
 
 
-def load(path: Path, solutions: Sequence[Path] = ()) -> SourceSweep:
-    """Register the operator of a problem. Raises SourceFault."""
+def load(path: Path, solutions: Sequence[Path] = ()) -> dict[str, Any]:
+    """Register the operator of a problem. Returns the content of its config. Raises SourceFault."""
     files = definition_files(path)
     if len(files) != 1:
         example = f"; name one of them, for example {files[0].relative_to(path)}" if files else ""
@@ -94,7 +93,7 @@ def load(path: Path, solutions: Sequence[Path] = ()) -> SourceSweep:
         }
         for name, workload in problem.workloads.items()
     ]
-    return SourceSweep(operator.name, tuple(points))
+    return {"operator": operator.name, "sweep": points}
 
 
 def _workloads(file: Path, definition: Definition) -> dict[str, Workload]:

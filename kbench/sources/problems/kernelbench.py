@@ -26,7 +26,6 @@ from kbench.contract.origin import registering_for
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import total_bytes
 from kbench.files import source_text
-from kbench.protocol import SourceSweep
 from kbench.results.case import Case
 from kbench.sources import SourceFault, model_files, model_solutions
 from kbench.sources.problems.foreign_code import blamed, function_of, run_file
@@ -57,8 +56,8 @@ Make = Callable[[str, torch.device], Callable[..., Any]]
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def load(path: Path, solutions: Sequence[Path] = ()) -> SourceSweep:
-    """Register the operator of a problem. Raises SourceFault."""
+def load(path: Path, solutions: Sequence[Path] = ()) -> dict[str, Any]:
+    """Register the operator of a problem. Returns the content of its config. Raises SourceFault."""
     for file in solutions:
         if "ModelNew" not in source_text(file):  # it may also be imported or assigned
             raise SourceFault(str(file), "has no class ModelNew; a solution of a KernelBench problem defines it")
@@ -79,7 +78,7 @@ def load(path: Path, solutions: Sequence[Path] = ()) -> SourceSweep:
                 _add_provider(operator, problem, name, file, _solution(problem, file))
     except ValueError as error:  # a name that kbench does not allow, or that is taken
         raise SourceFault(str(problem.file), str(error)) from None
-    return SourceSweep(operator.name, ({"dtype": DTYPES[0]},))
+    return {"operator": operator.name, "sweep": [{"dtype": DTYPES[0]}]}
 
 
 @dataclass(frozen=True, eq=False)
