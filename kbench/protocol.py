@@ -434,14 +434,6 @@ class StepEnded:
 
 
 @dataclass(frozen=True)
-class RoundTimed:
-    """A round of a configuration took `ms` milliseconds (median)."""
-
-    name: str
-    ms: float
-
-
-@dataclass(frozen=True)
 class CallRecorded:
     """What a call of a configuration launches on a device with these limits. The row that follows has its `code`. `code_files`
     are the files of the worker's machine with the machine code of its kernels, by digest."""
@@ -529,7 +521,6 @@ Message = (
     Catalog
     | StepBegun
     | StepEnded
-    | RoundTimed
     | Rows
     | CallRecorded
     | CallRequest

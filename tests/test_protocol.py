@@ -26,7 +26,6 @@ from kbench.protocol import (
     ProtocolError,
     ProviderInfo,
     RequestDone,
-    RoundTimed,
     Rows,
     StepBegun,
     StepEnded,
@@ -75,7 +74,6 @@ ANSWERS = [
     CATALOG,
     StepBegun(1, "triton[block=64]", "build", 20.0, "inf"),
     StepEnded(),
-    RoundTimed("triton", 0.25),
     Rows(
         (
             Row(

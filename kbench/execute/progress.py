@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kbench.protocol import STEPS, Message, RoundTimed, StepBegun, Task
+from kbench.protocol import STEPS, Message, StepBegun, Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.text.numbers import microseconds
@@ -65,7 +65,7 @@ class PlainProgress:
 
 class LiveProgress(PlainProgress):
     """Shows a bar for the whole run. If several devices or hosts measure at the same time, each has a line: the current case
-    and provider, the latest time in us, and the number of finished cases. The line appears with the first case."""
+    and provider, and the number of finished cases. The line appears with the first case."""
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         super().__init__(total, sessions)
@@ -106,8 +106,6 @@ class LiveProgress(PlainProgress):
     def event(self, event: Message, place: str = "") -> None:
         if isinstance(event, StepBegun):
             self.progress.update(self.lines[place], now=f"{STEPS[event.step]} {event.name}")
-        elif isinstance(event, RoundTimed):
-            self.progress.update(self.lines[place], now=f"{STEPS['time']} {event.name} ({microseconds(event.ms)} us)")
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         self.progress.advance(self.bar)

@@ -24,7 +24,7 @@ from kbench.measure.rows import make_rows
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import make_timer
-from kbench.protocol import Measure, RoundTimed
+from kbench.protocol import Measure
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import now
@@ -160,7 +160,6 @@ class Experiment:
             contender.rounds.append(samples.ms)
             if samples.gaps_ms:
                 contender.gaps_ms.append(median(samples.gaps_ms))
-            self.steps.emit(RoundTimed(contender.configuration_name, median(samples.ms)))
 
     # -- rows
 
