@@ -8,7 +8,7 @@ from functools import cached_property
 from math import ceil
 from pathlib import Path
 
-from kbench.protocol import Catalog, Configuration, Measure, OperatorInfo, ProviderInfo, Task
+from kbench.protocol import Catalog, Configuration, Measure, OperatorInfo, Task
 from kbench.results.case import FORWARD, Case
 from kbench.text.words import plural
 
@@ -80,7 +80,8 @@ class Plan:
     @cached_property
     def unavailable(self) -> dict[str, str]:
         """The reasons why configurations cannot run on this machine, by name."""
-        infos = {configuration.name: self._provider(configuration) for configuration in self.configurations}
+        providers = self.info.providers
+        infos = {configuration.name: providers[configuration.provider] for configuration in self.configurations}
         return {name: info.unavailable for name, info in infos.items() if info.unavailable}
 
     @cached_property
@@ -92,10 +93,8 @@ class Plan:
     @cached_property
     def interpreted(self) -> list[str]:
         """The configurations that Triton's interpreter runs, so that they are checked and not timed."""
-        return [configuration.name for configuration in self.runnable if self._provider(configuration).interpreted]
-
-    def _provider(self, configuration: Configuration) -> ProviderInfo:
-        return self.catalog.providers(self.operator)[configuration.provider]
+        providers = self.info.providers
+        return [entry.name for entry in self.runnable if providers[entry.provider].interpreted]
 
     def progress(self, finished: int) -> str:
         """How many tasks are finished: `5 of 9 cases`, or `5 of 9 measurements (3 cases in 3 sessions)`."""
