@@ -181,30 +181,27 @@ class Expected:
         """Another estimate of the scale of a part: of its few rows with a doubtful element, or of all rows."""
         position, dimension = part.position, self.row_dimensions[part.position]
         if dimension is None:
-            return part.of(self._estimates_of(range(self._rows), trials)[position])
+            return part.of(self._shared_estimates(range(self._rows), trials)[position])
         count = doubtful.shape[dimension]
         rows = doubtful.movedim(dimension, 0).reshape(count, -1).any(1).nonzero().flatten()
         if len(rows) > FEW_ROWS * count:
-            return self._estimates_of(range(part.start, part.start + count), trials)[position]
+            return self._shared_estimates(range(part.start, part.start + count), trials)[position]
         assert part.scale is not None
-        selected = _select(self.inputs, self._input_row_dimensions, rows + part.start)
-        scale = Expected(self.definition, selected, 0, trials=trials)._estimates()[position]
+        scale = self._estimates(rows + part.start, trials)[position]
         return part.scale.index_copy(dimension, rows, scale.double())
 
-    def _estimates_of(self, rows: range, trials: int) -> dict[int, Tensor]:
-        """The scales of these rows of all outputs, estimated again. The other slices and providers will want the same."""
+    def _shared_estimates(self, rows: range, trials: int) -> dict[int, Tensor]:
+        """See `_estimates`. The other slices and providers will want the same."""
         if (rows, trials) not in self._kept_estimates:
             if self._kept_parts is None:
                 self._kept_estimates.clear()
-            selected = _select(self.inputs, self._input_row_dimensions, rows)
-            again = Expected(self.definition, selected, 0, trials=trials)
-            self._kept_estimates[rows, trials] = again._estimates()
+            self._kept_estimates[rows, trials] = self._estimates(rows, trials)
         return self._kept_estimates[rows, trials]
 
-    def _estimates(self) -> dict[int, Tensor]:
-        """The scales of the outputs by position, with as many digits as an estimate has."""
-        slices: dict[int, list[Tensor]] = {}
-        for part in self.parts():
+    def _estimates(self, rows: Tensor | range, trials: int) -> dict[int, Tensor]:
+        """The scales of these rows of the outputs by position, estimated again, with as many digits as an estimate has."""
+        selected, slices = _select(self.inputs, self._input_row_dimensions, rows), dict[int, list[Tensor]]()
+        for part in Expected(self.definition, selected, 0, trials=trials).parts():
             if part.scale is not None:
                 slices.setdefault(part.position, []).append(part.scale.bfloat16())
         return {
