@@ -20,7 +20,7 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.results.case import Case
 
-SHAPES = 40
+SHAPES = 24
 LONGEST = 40
 
 

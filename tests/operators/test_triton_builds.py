@@ -181,7 +181,7 @@ def builds() -> dict[str, Build]:
     for target, processors in DEVICES.items():
         for module in (triton_launch, gelu, norms):
             module.processors_of = lambda device, processors=processors: processors  # type: ignore[attr-defined]
-        for dtype in (torch.float32, torch.bfloat16) if target != "gfx942" else (torch.bfloat16,):
+        for dtype in (torch.float32, torch.bfloat16) if target == "sm_90" else (torch.bfloat16,):
             for launches in (of_rows, of_elements, of_norms):
                 for chosen in launches(target, dtype):
                     build = build_of(chosen, dtype, target, processors)
