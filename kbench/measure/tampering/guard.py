@@ -92,7 +92,8 @@ class Guard:
                 altered.append(f"{name} from {_shown(before)} to {_shown(value)}")
             if effect is Effect.OWN:
                 own[name] = value
-        settings.write(self._common)
+        if now != self._common:
+            settings.write(self._common)
         tampering = [f"{listed(deeds)} ({when}){advice}"] if deeds else []
         changes.tampering += [sentence for sentence in tampering if sentence not in changes.tampering]
         changes.altered += [change for change in altered if change not in changes.altered]
