@@ -180,13 +180,6 @@ def test_a_run_whose_results_cannot_be_written_measures_nothing(kbench: Kbench, 
 # ---------------------------------------------------------------- list, doctor, explain, schema
 
 
-def test_list_shows_what_a_config_can_sweep_and_which_providers_can_run(kbench: Kbench) -> None:
-    out = kbench("list", "shift", "--plugin", Path(__file__).parent / "operators" / "shift.py").out
-    operator = ("M", "N", "eps=1e-06", "form=plain|squared", "backward")
-    for words in (operator, ("mine", "a_package_that_nobody_has", "block=64")):
-        assert any(all(word in line for word in words) for line in out.splitlines()), out
-
-
 def test_doctor_shows_the_machine_and_what_each_missing_package_would_enable(kbench: Kbench) -> None:
     import torch
 

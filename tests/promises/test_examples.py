@@ -21,8 +21,9 @@ def blocks(page: str, language: str) -> list[str]:
 
 @pytest.fixture
 def listed(made_once: MadeOnce) -> str:
-    """What `kbench list` prints with the plug-ins of all examples."""
+    """What `kbench list` prints with the plug-ins of all examples, and one more."""
     plugins = [f"--plugin={ROOT / 'examples' / name}.py" for name in EXAMPLES]
+    plugins.append(f"--plugin={Path(__file__).parent / 'operators' / 'shift.py'}")
     return kept(folder_of(made_once, "listed", {}, "list", *plugins)).out
 
 
@@ -36,6 +37,12 @@ def test_list_names_every_operator_of_the_docs_with_its_providers_and_every_buil
     assert all(lines_with(listed, "gelu", provider) for provider in both)
     for provider in (*both, *ladder, "torch-eager", "triton-persistent", "liger", "quack"):
         assert lines_with(listed, "softmax", provider), provider
+
+
+def test_list_shows_what_a_config_can_sweep_and_which_providers_can_run(listed: str) -> None:
+    operator = ("shift", "M", "N", "eps=1e-06", "form=plain|squared", "backward")
+    for words in (operator, ("mine", "a_package_that_nobody_has", "block=64")):
+        assert any(all(word in line for word in words) for line in listed.splitlines()), listed
 
 
 @pytest.mark.parametrize("kind", ["configs", "examples"])

@@ -265,10 +265,10 @@ benchmark.run()
 """
 
 
-def test_a_baseline_that_dies_when_it_is_timed_once_more_costs_its_own_row(folder: Path) -> None:
+def test_a_baseline_that_dies_when_it_is_timed_once_more_costs_its_own_row(folder: Path, kbench: Kbench) -> None:
     """Of its last two calls, one is that of the control `repeat`."""
     (folder / "bench.py").write_text(KILLED)
-    ended = run_process("run", "bench.py", *QUICK, "--set", "rounds=1", "--no-plot", folder=folder)
+    ended = kbench("run", "bench.py", *QUICK, "--set", "rounds=1", "--no-plot")
     assert ended.code == 1 and "Traceback" not in ended.err
     rows = {(row["N"], row["provider"]): row["status"] for row in providers_of(folder / "results" / "killed.csv")}
     assert [rows[N, "a"] for N in ("8", "16", "32")] == ["ok", "crashed", "crashed"]

@@ -218,7 +218,7 @@ report("abs", ms, "float")
 triton.testing.do_bench(lambda: torch.abs(x), quantile=[0.5])
 """
 
-PROGRAMS = {"torch": TORCH, "flashinfer": FLASHINFER + TILELANG, "others": OTHERS}
+PROGRAMS = {"packages": TORCH + FLASHINFER + TILELANG, "others": OTHERS}
 
 
 def made(made_once: MadeOnce, name: str) -> Path:
@@ -231,9 +231,7 @@ def rows_of_program(folder: Path) -> Rows:
     return [row for file in sorted(folder.glob("results/bench*.csv")) for row in providers_of(file)]
 
 
-@pytest.mark.parametrize(
-    ("name", "kinds"), [("torch", {"Measurement"}), ("flashinfer", {"list", "float"}), ("others", {"float"})]
-)
+@pytest.mark.parametrize(("name", "kinds"), [("packages", {"Measurement", "list", "float"}), ("others", {"float"})])
 def test_each_call_of_a_timer_is_a_row_whose_time_the_script_gets_in_the_type_of_its_timer(
     made_once: MadeOnce, name: str, kinds: set[str]
 ) -> None:
@@ -253,7 +251,7 @@ def test_each_call_of_a_timer_is_a_row_whose_time_the_script_gets_in_the_type_of
 def test_the_words_of_a_torch_timer_are_the_provider_and_its_case_and_its_table_has_the_times(
     made_once: MadeOnce,
 ) -> None:
-    folder = made(made_once, "torch")
+    folder = made(made_once, "packages")
     rows = [row for row in rows_of_program(folder) if row.get("label") == "dot"]
     cases = [(row["sub_label"], row["provider"], row["order"], row["dtype"]) for row in rows]
     assert cases == [(size, name, "1", "float64") for size in ("16 16", "64 64") for name in ("mul/sum", "matmul")]
@@ -264,7 +262,7 @@ def test_the_words_of_a_torch_timer_are_the_provider_and_its_case_and_its_table_
 
 
 def test_a_tuner_of_the_package_of_a_timer_keeps_its_own_times(made_once: MadeOnce) -> None:
-    assert "TUNER [12345.0, 12345.0, 12345.0]" in kept(made(made_once, "flashinfer")).out
+    assert "TUNER [12345.0, 12345.0, 12345.0]" in kept(made(made_once, "packages")).out
 
 
 def test_the_time_of_a_graph_of_one_call_is_not_compared_with_calls_that_the_host_launches(made_once: MadeOnce) -> None:
@@ -325,7 +323,7 @@ bench.run(save_path=".")
 @pytest.fixture(scope="module")
 def units(made_once: MadeOnce) -> Path:
     command = ("run", "bench.py", *QUICK, "--no-plot")
-    return folder_of(made_once, "script-units", {"bench.py": UNITS}, *command, run=run_process)
+    return folder_of(made_once, "script-units", {"bench.py": UNITS}, *command)
 
 
 def test_where_a_script_divides_a_time_by_the_number_of_calls_the_row_is_the_time_of_one(units: Path) -> None:

@@ -121,7 +121,8 @@ sys.exit(int(sys.argv[1]))
 
 @pytest.fixture(scope="module")
 def script_run(made_once: MadeOnce) -> Path:
-    return folder_of(made_once, "script", {"bench.py": SCRIPT}, "run", "bench.py", *QUICK, "--", "--rows", "4")
+    command = ("run", "bench.py", *QUICK, "--no-plot", "--", "--rows", "4")
+    return folder_of(made_once, "script", {"bench.py": SCRIPT}, *command)
 
 
 def lines(folder: Path, provider: str) -> list[dict[str, str]]:
@@ -203,7 +204,7 @@ bench.run()
 
 def test_a_line_that_kills_its_process_at_every_point_is_tried_twice_and_no_row_is_there_twice(folder: Path) -> None:
     (folder / "bench.py").write_text(DIES)
-    ended = run_process("run", "bench.py", *QUICK, "--no-plot", folder=folder)
+    ended = run_kbench("run", "bench.py", *QUICK, "--no-plot", folder=folder)
     assert ended.code == 1 and ended.err.count("starting the script again") == 2
     rows = providers_of(folder / "results" / "dies.csv")
     assert [(row["N"], row["provider"], row["status"]) for row in rows] == [
@@ -265,7 +266,6 @@ def test_a_value_that_is_twice_in_x_vals_is_measured_once_and_show_and_compare_r
 @pytest.mark.parametrize(
     ("source", "named"),
     [
-        ("import nothing_like_this\n", "bench.py:1"),
         ("def f(:\n", "bench.py:1"),
         ("print('no benchmark here')\n", "do_bench"),
         ("import os, triton.testing\nos._exit(4)\n", "code 4"),

@@ -123,6 +123,11 @@ FAULTS: dict[str, tuple[Any, str]] = {
         changed(inputs={"x": {"shape": ["M", "K"], "dtype": "bfloat16"}}),
         "definition.json: inputs.x.shape: there is no axis K; the axes are M, N",
     ),
+    "an unknown kind of axis": (changed(axes={"M": {"type": "vary"}}), "definition.json: axes.M"),
+    "a reference that is no Python": (
+        changed(reference="def run(x, a)\n    return x\n"),
+        "definition.json, reference:1:",
+    ),
     "a dtype that kbench lacks": (
         changed(outputs={"y": {"shape": [], "dtype": "float4_e2m1"}}),
         "dtype float4_e2m1 is not supported",
