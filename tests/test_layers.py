@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "protocol": "contract launches results text",
     "reporting": ("analysis comparison errors explain files history plotting results summary text version"),
     "results": "errors text",
-    "revisions": "comparison errors execute files interrupts launches results",
+    "revisions": "comparison errors execute files interrupts launches results text",
     "sources": "config contract errors files protocol text",
     "sources/problems": "contract files results sources text",
     "summary": "analysis results text",

@@ -44,17 +44,18 @@ def more_sessions(rows: Iterable[Row]) -> str:
     return "--sessions 3" if any(Flag.UNCHECKED in row.flags for row in rows) else "--append --sessions 2"
 
 
-def suspects(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
-    """The cases and the configurations of providers that are suspect there, in one session or more."""
-    return {
-        (key_of(row), row.configuration_name) for row in rows if row.role == Role.PROVIDER and Flag.SUSPECT in row.flags
-    }
+def is_wrong(row: Row) -> bool:
+    return row.role == Role.PROVIDER and row.status in (Status.WRONG, Status.TAMPERED)
 
 
-def wrongs(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
-    """The cases and the configurations of providers that are wrong or tampered there, in one session or more."""
-    lost = (Status.WRONG, Status.TAMPERED)
-    return {(key_of(row), row.configuration_name) for row in rows if row.role == Role.PROVIDER and row.status in lost}
+def wrong_cases(rows: Iterable[Row], name: str | None) -> set[CaseKey]:
+    """The cases in which a configuration is wrong or tampered, in one session or more."""
+    return {key_of(row) for row in rows if is_wrong(row) and row.configuration_name == name}
+
+
+def distrusted(rows: Iterable[Row]) -> set[tuple[CaseKey, str]]:
+    """The cases and the configurations that are suspect, wrong or tampered there, in one session or more."""
+    return {(key_of(row), row.configuration_name) for row in rows if Flag.SUSPECT in row.flags or is_wrong(row)}
 
 
 def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
@@ -64,7 +65,7 @@ def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
     for row in rows:
         if row.role == Role.PROVIDER and timed(row):
             cases.setdefault(key_of(row), {}).setdefault(row.configuration_name, []).append(row)
-    for key, configuration in suspects(rows) | wrongs(rows):
+    for key, configuration in distrusted(rows):
         cases.get(key, {}).pop(configuration, None)
     return {key: configurations for key, configurations in cases.items() if configurations}
 

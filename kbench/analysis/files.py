@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kbench.analysis import Analysis, analyse
-from kbench.analysis.cases import baseline_of, key_of, wrongs
+from kbench.analysis.cases import baseline_of, key_of, wrong_cases
 from kbench.analysis.noise import noise_of
 from kbench.errors import ResultsError, UsageError
 from kbench.results.environment import Environment, environment_path, read_environment
@@ -45,7 +45,7 @@ class ResultsFile:
         """The rows that `where` chooses. They have no speed-up over a baseline that is wrong, perhaps in another session."""
         chosen = self.where.select(self.whole)
         baseline = baseline_of(self.whole.rows, self.environment.baseline)
-        wrong = {key for key, name in wrongs(self.whole.rows) if name == baseline}
+        wrong = wrong_cases(self.whole.rows, baseline)
         rows = (
             [replace(row, speedup=None) if key_of(row) in wrong else row for row in chosen.rows]
             if wrong

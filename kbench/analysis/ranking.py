@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, suspects, weight_of, wrongs
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, weight_of
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, TimeDifference, difference, ticks_of
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
+from kbench.results.vocabulary import Flag, Role
 
 FASTEST, TIED, UNCLEAR, ALONE = "*", "~", "?", ""
 """The marks of a winner: all others are slower, some tie with it, the measurements do not tell, there is no other."""
@@ -156,7 +156,6 @@ class Analysis:
             if row.role == Role.PROVIDER:
                 rows_of.setdefault(row.configuration_name, []).append(row)
         first = first_places(self.winners)
-        suspect = Counter(name for _, name in suspects(self.rows))
         lines = []
         for name, rows in rows_of.items():
             timed = [key for key, configurations in self.cases.items() if name in configurations]
@@ -179,7 +178,7 @@ class Analysis:
                     first[TIED, name],
                     first[UNCLEAR, name],
                     len(timed),
-                    suspect[name],
+                    len({key_of(row) for row in rows if Flag.SUSPECT in row.flags}),
                     median(copies) if copies else None,
                     max(speeds, default=None),
                     median(lights) if lights else None,
@@ -205,11 +204,6 @@ class Analysis:
         if line.configuration_name == self.baseline and line.timed:
             return 1.0
         return line.geomean or 0.0
-
-    @property
-    def wrong_baseline(self) -> set[CaseKey]:
-        """The cases in which the baseline is wrong or tampered: there is no speed-up over it."""
-        return {key for key, name in wrongs(self.rows) if name == self.baseline}
 
     @cached_property
     def models(self) -> dict[CaseKey, str]:

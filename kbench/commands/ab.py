@@ -25,7 +25,7 @@ from kbench.commands.options import (
 from kbench.commands.outputs import export_targets, write_outputs
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
-from kbench.text.words import plural, split_words
+from kbench.text.words import split_words
 
 
 def ab(
@@ -98,7 +98,7 @@ def ab(
     ]
     budget_s, plugins = parse_duration("--budget", budget), tuple(map(Path, plugin or ()))
     try:
-        done = measure_revisions(
+        comparison = measure_revisions(
             base,
             head,
             Path(words[-1]),
@@ -113,10 +113,6 @@ def ab(
     except KeyboardInterrupt:
         terminal.note(f"interrupted; the sessions that had ended, if any, are in {out}")
         return ExitStatus.INTERRUPTED
-    counts = " and ".join(f"{plural(count, 'session')} of {label}" for label, count in done.sessions.items())
-    terminal.note(f"measured {counts}: {done.ended}")
-    terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
-    advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
-    if min(done.sessions.values()) >= MOST_SESSIONS:
-        advice = "no more sessions can be measured for unclear rows; see the reason of each row"
-    return write_outputs(done.comparison, targets, github=github, unclear_advice=advice)
+    more = f"give a larger --budget than {budget} (at most {MOST_SESSIONS} sessions are measured on a side)"
+    advice = f"unclear rows may need more sessions: {more}"
+    return write_outputs(comparison, targets, github=github, unclear_advice=advice)

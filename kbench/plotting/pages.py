@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from kbench.analysis.cases import key_of, suspects, wrongs
+from kbench.analysis.cases import distrusted, key_of
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError, UsageError
@@ -166,7 +166,7 @@ def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
     points = []
     axes = axes_of(sources)
     for source in sources:
-        lost = suspects(source.rows) | wrongs(source.rows) if metric.timed else set()
+        lost = distrusted(source.rows) if metric.timed else set()
         for row in source.rows:
             is_copy = row.control is Control.COPY and metric.has_copy
             is_valid = row.status is Status.OK and Flag.SUSPECT not in row.flags

@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from kbench import interrupts
@@ -21,21 +20,13 @@ from kbench.execute.writer import check_writable
 from kbench.results.stamps import digest
 from kbench.revisions.repository import Repository
 from kbench.revisions.side import RevisionSide, SessionLimit, check_out
+from kbench.text.words import plural
 
 FEWEST_SESSIONS = 3
 """So many sessions on both sides show small changes: see docs/comparing.md."""
 
 MOST_SESSIONS = 30
 """kbench measures no more sessions on a side than this, whatever the budget: rows that are unclear then stay unclear."""
-
-
-@dataclass(frozen=True)
-class Alternated:
-    """The comparison, how many sessions each side has, and why measuring ended."""
-
-    comparison: Comparison
-    sessions: dict[str, int]
-    ended: str
 
 
 def measure_revisions(
@@ -50,7 +41,7 @@ def measure_revisions(
     build: str,
     budget_s: float,
     out: Path,
-) -> Alternated:
+) -> Comparison:
     """Measure two revisions of the repository of the working folder, and compare them. None as `head` is the working tree.
 
     `config` is a path in the repository or the name of a built-in config, and each revision has its own `plugins` if they are
@@ -80,7 +71,9 @@ def measure_revisions(
         for side in (old, new) if build else ():
             side.build(build)
         ended = _alternate(old, new, arguments, comparing, budget_s)
-        return Alternated(_compare(old, new, comparing), {"base": old.count, "head": new.count}, ended)
+        note(f"measured {plural(old.count, 'session')} of base and {plural(new.count, 'session')} of head: {ended}")
+        note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
+        return _compare(old, new, comparing)
 
 
 def _of_each_revision(repository: Repository, path: Path, note: Note) -> str:

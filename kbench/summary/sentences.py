@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kbench.analysis import Analysis, Standing
-from kbench.analysis.cases import more_sessions, wrongs
+from kbench.analysis.cases import more_sessions, wrong_cases
 from kbench.analysis.ranking import ALONE, UNCLEAR
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
@@ -22,7 +22,10 @@ COMPILED: dict[str, str] = {
 def headline(analysis: Analysis) -> str:
     """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).` If the baseline is
     wrong in some cases, their number follows."""
-    wrong, cases = {key.case for key in analysis.wrong_baseline}, {row.case for row in analysis.rows}
+    wrong, cases = (
+        {key.case for key in wrong_cases(analysis.rows, analysis.baseline)},
+        {row.case for row in analysis.rows},
+    )
     if not wrong:
         return _ranking(analysis)
     lost = f"The baseline {analysis.baseline} is wrong in {len(wrong)} of {plural(len(cases), 'case')}"
@@ -85,7 +88,7 @@ def _ranking(analysis: Analysis) -> str:
 def _subject(analysis: Analysis, line: Standing, cases: int) -> str:
     """The provider, as the subject of a sentence on its speed, which begins with the cases in which it is wrong."""
     name = line.configuration_name
-    lost = sum(wrong == name for _, wrong in wrongs(analysis.rows))
+    lost = len(wrong_cases(analysis.rows, name))
     return f"{name} is wrong in {lost} of {plural(cases, 'case')}; it" if lost else name
 
 
