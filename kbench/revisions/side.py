@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,9 +66,7 @@ class RevisionSide:
         self.note(f"building {self.name}: {command}")
         place = self.root.with_name(f"environment-{self.label}")
         venv = [sys.executable, "-m", "venv", str(place)]
-        creation = run_process(venv, self.root, plain_environment(), ENVIRONMENT_LIMIT_S)
-        if creation.code != 0:
-            raise self._failure(f"{self.name}: python -m venv failed", creation, ENVIRONMENT_LIMIT_S)
+        self._run("python -m venv", venv, plain_environment(), ENVIRONMENT_LIMIT_S)
         scripts, packages = (
             Path(sysconfig.get_path(name, "venv", {"base": str(place), "platbase": str(place)}))
             for name in ("scripts", "purelib")
@@ -85,16 +83,17 @@ class RevisionSide:
             "PIP_REQUIRE_VIRTUALENV": "1",  # pip must never install into the user's environment
         }
         environment.pop("PYTHONHOME", None)
-        ended = run_process(command, self.root, environment, BUILD_LIMIT_S)
-        if ended.code != 0:
-            raise self._failure(f"{self.name}: the build {command!r} failed", ended, BUILD_LIMIT_S)
+        self._run(f"the build {command!r}", command, environment, BUILD_LIMIT_S)
 
-    def _failure(self, event: str, ended: Ended, limit_s: float) -> ExecutionError:
-        for line in ended.tail:
-            self.note(f"  {line}")
-        ending = f"it did not end within {limit_s:g} s" if ended.code is None else f"exit code {ended.code}"
-        advice = "the lines above are the end of its output" if ended.tail else "it printed nothing"
-        return ExecutionError(f"{event}: {ending}; {advice}")
+    def _run(self, step: str, command: Sequence[str] | str, environment: Mapping[str, str], limit_s: float) -> None:
+        """Run a step of the build. Raises ExecutionError if it fails, after the end of its output went to `note`."""
+        ended = run_process(command, self.root, environment, limit_s)
+        if ended.code != 0:
+            for line in ended.tail:
+                self.note(f"  {line}")
+            ending = f"it did not end within {limit_s:g} s" if ended.code is None else f"exit code {ended.code}"
+            advice = "the lines above are the end of its output" if ended.tail else "it printed nothing"
+            raise ExecutionError(f"{self.name}: {step} failed: {ending}; {advice}")
 
     def environment(self) -> dict[str, str]:
         """The environment variables with which the side is built and measured. Its modules come first: every folder of the
