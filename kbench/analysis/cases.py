@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kbench.results.case import Case
 from kbench.results.cells import is_plausible
@@ -37,6 +37,11 @@ def weight_of(rows: Iterable[Row]) -> float | None:
 def timed(row: Row) -> bool:
     """Whether a row has a plausible time."""
     return row.ms is not None and is_plausible(row.ms)
+
+
+def known(rows: Iterable[Row], column: str) -> list[Any]:
+    """The values of a column, without those that are not known."""
+    return [value for row in rows if (value := getattr(row, column)) is not None]
 
 
 def more_sessions(rows: Iterable[Row]) -> str:

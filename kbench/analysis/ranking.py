@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, weight_of
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, known, weight_of
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, TimeDifference, difference, ticks_of
 from kbench.results.case import Case
@@ -164,10 +164,7 @@ class Analysis:
                 for key in timed
                 if self.baseline is not None and name != self.baseline and self.baseline in self.cases[key]
             }
-            copies = [row.copy_fraction for row in rows if row.copy_fraction is not None]
-            lights = [row.sol for row in rows if row.sol is not None]
-            speeds = [row.tflops for row in rows if row.tflops is not None and row.bound_by_arithmetic]
-            errors = [row.max_ulp for row in rows if row.max_ulp is not None and not row.status.failed]
+            copies, lights = known(rows, "copy_fraction"), known(rows, "sol")
             lines.append(
                 Standing(
                     name,
@@ -180,10 +177,10 @@ class Analysis:
                     len(timed),
                     len({key_of(row) for row in rows if Flag.SUSPECT in row.flags}),
                     median(copies) if copies else None,
-                    max(speeds, default=None),
+                    max(known((row for row in rows if row.bound_by_arithmetic), "tflops"), default=None),
                     median(lights) if lights else None,
-                    max((row.peak_bytes for row in rows if row.peak_bytes is not None), default=None),
-                    max(errors, default=None),
+                    max(known(rows, "peak_bytes"), default=None),
+                    max(known((row for row in rows if not row.status.failed), "max_ulp"), default=None),
                 )
             )
         return sorted(lines, key=self._rank, reverse=True)

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
+from kbench.analysis.cases import known
 from kbench.analysis.ranking import MARKS, TIED, UNCLEAR
 from kbench.results.case import value_order
 from kbench.results.row import Row
@@ -210,22 +211,25 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
     cases, won_by = _Cases(analysis), {winner.key: winner for winner in analysis.winners}
     winners = [won_by[key] for key in cases.keys]
     bound = [row.tflops or 0.0 for won in winners for row in won.rows if row.bound_by_arithmetic]
-    per_s, scale = arithmetic_unit(max(bound, default=0.0))
-    speeds = partial(_arithmetic, scale=scale) if bound else _traffic
+    columns, units, share, scale = ("gbps", "copy_fraction"), ("GB/s", "of copy"), copy_share, 1.0
+    if bound:
+        per_s, scale = arithmetic_unit(max(bound))
+        columns, units, share = ("tflops", "sol"), (per_s, "sol"), light_share
     rows = [
         [
             *cases.cells(place),
             _fastest(won, too_noisy=analysis.noise.too_noisy),
             microseconds(won.ms),
-            *speeds(won.rows),
+            speed(median(speeds) * scale) if (speeds := known(won.rows, columns[0])) else NO_VALUE,
+            share(known(won.rows, columns[1])),
             _speedup(analysis, won),
-            ulps(max((row.max_ulp for row in won.rows if row.max_ulp is not None), default=None)),
+            ulps(max(known(won.rows, "max_ulp"), default=None)),
             ", ".join(dict.fromkeys(flag for row in won.rows for flag in row.flags)),
         ]
         for place, won in enumerate(winners)
     ]
     over = f"vs {analysis.baseline}" if analysis.baseline else "speed-up"
-    numbers = ("us", *((per_s, "sol") if bound else ("GB/s", "of copy")), over, "ulp")
+    numbers = ("us", *units, over, "ulp")
     used = {sign for row in rows for sign in row[len(cases.columns)].split()} & {TIED, UNCLEAR}
     title = f"{cases.shared}: the fastest of each case{_meaning(used)}" if rows else ""
     table = Table((*cases.columns, "fastest", *numbers, "flags"), rows, title)
@@ -233,18 +237,6 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
     measured = table.header[len(cases.columns) :]  # an axis may have the name of one of these columns
     least = [head for head in ("flags", "ulp", "GB/s", "of copy", "sol") if head in measured]
     return table.without([*least, *LEAST_OF_CASES], width)
-
-
-def _traffic(rows: Sequence[Row]) -> tuple[str, str]:
-    copies = [row.copy_fraction for row in rows if row.copy_fraction]
-    speeds = [row.gbps for row in rows if row.gbps is not None]
-    return speed(median(speeds)) if speeds else NO_VALUE, copy_share(copies)
-
-
-def _arithmetic(rows: Sequence[Row], scale: float) -> tuple[str, str]:
-    speeds = [row.tflops for row in rows if row.tflops is not None]
-    lights = [row.sol for row in rows if row.sol is not None]
-    return speed(median(speeds) * scale) if speeds else NO_VALUE, light_share(lights)
 
 
 def _fastest(won: Winner, *, too_noisy: bool) -> str:

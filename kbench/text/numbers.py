@@ -50,11 +50,11 @@ def percent(share: float) -> str:
     return f"{float(f'{100 * share:.2g}'):g} %"
 
 
-def copy_share(fractions: Sequence[float]) -> str:
+def copy_share(shares: Sequence[float]) -> str:
     """The median of shares of the copy control, as text. A median above PLAUSIBLE_SHARE is noise, shown as `> 1.5`."""
-    if not fractions:
+    if not shares:
         return "-"
-    middle = median(fractions)
+    middle = median(shares)
     return f"{middle:.2f}" if middle <= PLAUSIBLE_SHARE else f"> {PLAUSIBLE_SHARE}"
 
 
