@@ -93,12 +93,8 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     for session in together:
         (old_ms, old_rounds), (new_ms, new_rounds) = (side[session] for side in times)
         logs.append(log_ratios(old_rounds, new_rounds) or [math.log(new_ms / old_ms)])
-    if len(logs) == 1:
-        trials = logs[0]
-        half_width = uncertainty(trials)
-    else:
-        trials = [median(session_logs) for session_logs in logs]
-        half_width = max(uncertainty(trials), uncertainty([log for session_logs in logs for log in session_logs]))
+    trials = logs[0] if len(logs) == 1 else [median(session_logs) for session_logs in logs]
+    half_width = max(uncertainty(trials), uncertainty([log for session_logs in logs for log in session_logs]))
     effect = median(trials)
     dissenting = sum(trial * effect <= 0 for trial in trials)
     return TimeDifference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
