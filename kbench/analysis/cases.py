@@ -39,7 +39,7 @@ def timed(row: Row) -> bool:
     return row.ms is not None and is_plausible(row.ms)
 
 
-def known(rows: Iterable[Row], column: str) -> list[Any]:
+def values_of(rows: Iterable[Row], column: str) -> list[Any]:
     """The values of a column, without those that are not known."""
     return [value for row in rows if (value := getattr(row, column)) is not None]
 

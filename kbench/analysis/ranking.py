@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, known, weight_of
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, values_of, weight_of
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, TimeDifference, difference, ticks_of
 from kbench.results.case import Case
@@ -164,7 +164,7 @@ class Analysis:
                 for key in timed
                 if self.baseline is not None and name != self.baseline and self.baseline in self.cases[key]
             }
-            copies, lights = known(rows, "copy_fraction"), known(rows, "sol")
+            copies, lights = values_of(rows, "copy_fraction"), values_of(rows, "sol")
             lines.append(
                 Standing(
                     name,
@@ -177,10 +177,10 @@ class Analysis:
                     len(timed),
                     len({key_of(row) for row in rows if Flag.SUSPECT in row.flags}),
                     median(copies) if copies else None,
-                    max(known((row for row in rows if row.bound_by_arithmetic), "tflops"), default=None),
+                    max(values_of((row for row in rows if row.bound_by_arithmetic), "tflops"), default=None),
                     median(lights) if lights else None,
-                    max(known(rows, "peak_bytes"), default=None),
-                    max(known((row for row in rows if not row.status.failed), "max_ulp"), default=None),
+                    max(values_of(rows, "peak_bytes"), default=None),
+                    max(values_of((row for row in rows if not row.status.failed), "max_ulp"), default=None),
                 )
             )
         return sorted(lines, key=self._rank, reverse=True)

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
-from kbench.analysis.cases import known
+from kbench.analysis.cases import values_of
 from kbench.analysis.ranking import MARKS, TIED, UNCLEAR
 from kbench.results.case import value_order
 from kbench.results.row import Row
@@ -220,10 +220,10 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
             *cases.cells(place),
             _fastest(won, too_noisy=analysis.noise.too_noisy),
             microseconds(won.ms),
-            speed(median(speeds) * scale) if (speeds := known(won.rows, columns[0])) else NO_VALUE,
-            share(known(won.rows, columns[1])),
+            speed(median(speeds) * scale) if (speeds := values_of(won.rows, columns[0])) else NO_VALUE,
+            share(values_of(won.rows, columns[1])),
             _speedup(analysis, won),
-            ulps(max(known(won.rows, "max_ulp"), default=None)),
+            ulps(max(values_of(won.rows, "max_ulp"), default=None)),
             ", ".join(dict.fromkeys(flag for row in won.rows for flag in row.flags)),
         ]
         for place, won in enumerate(winners)
