@@ -30,12 +30,11 @@ GaugeTimes = dict[tuple[int, int], float]
 
 
 class GaugeKey(NamedTuple):
-    """The identity of a gauge without its session. `code` is equal on both sides if the code is the same."""
+    """The identity of a gauge without its session. `alike` must be equal on both sides: the conditions and the code."""
 
     case: Case
     kind: str
-    conditions: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
 
 
 def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Collection[str] = ()) -> dict[str, Drift]:
@@ -79,15 +78,15 @@ def _gauges(
     rows = [row for row in rows if timed(row)]
     alone = all(row.configuration_name == baseline for row in rows if row.role == Role.PROVIDER)
     for row in rows:
-        code: tuple[str, ...] = ()
+        alike = [getattr(row, name) for name in conditions]
         if row.control is Control.COPY:
             kind = "copy control"
         elif row.role == Role.PROVIDER and row.configuration_name == baseline and row.source_hash and not alone:
-            kind, code = f"unchanged {baseline}", (row.source_hash, row.env_id, row.code)
+            kind = f"unchanged {baseline}"
+            alike += [row.source_hash, row.env_id, row.code]
         else:
             continue
-        values = tuple(str(getattr(row, name)) for name in conditions)
-        yield GaugeKey(Key.of(row, axes).case, kind, values, code), row
+        yield GaugeKey(Key.of(row, axes).case, kind, tuple(alike)), row
 
 
 def estimate_drift(times: dict[GaugeKey, GaugeTimes], noise: float = 0.0) -> Drift:
