@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from kbench.analysis.metrics import Metric
 from kbench.comparison import report
 from kbench.comparison.model import Comparison
 from kbench.comparison.verdict import Verdict
@@ -22,7 +23,7 @@ from kbench.plotting.names import combination_of, shorten, title_of
 from kbench.plotting.pages import Page, choose_axis, combinations, companions, numbers_of, split_into_pages
 from kbench.plotting.scales import ChangeAxis, scale_x
 from kbench.plotting.sheet import LegendEntry, grid, make_page, panel_width, settle
-from kbench.plotting.style import FAILED, MARK_SHAPES, QUESTION_MARK, Theme
+from kbench.plotting.style import ASTERISK, QUESTION_MARK, Theme
 
 MOST_PANELS = 24
 """Of a picture. A sweep that needs more is a list, unless its user chooses the panels."""
@@ -37,7 +38,7 @@ ALARM, GOOD = 1, 2
 """Places in `Theme.colours`: for verdicts that need attention, and for welcome ones. The report uses the same two."""
 
 MARKS: dict[Verdict, tuple[Any, float]] = {
-    Verdict.SAME: ("o", 4.0), Verdict.UNCLEAR: ("o", 6.0), Verdict.FAILED: (MARK_SHAPES[FAILED], 7.0),
+    Verdict.SAME: ("o", 4.0), Verdict.UNCLEAR: ("o", 6.0), Verdict.FAILED: (ASTERISK, 7.0),
     Verdict.MISSING: ("x", 7.0), Verdict.SUSPECT: (QUESTION_MARK, 9.0), Verdict.FIXED: ("*", 9.0), Verdict.NEW: ("P", 6.0),
     Verdict.INCOMPARABLE: ("|", 7.0), Verdict.UNTIMED: ("_", 7.0),
 }  # fmt: skip
@@ -66,21 +67,20 @@ class Change:
 
 @dataclass(frozen=True)
 class ChangeStyle:
-    """What all panels of a page share. `quantity` is what changes: time, speed, ... The triangles of `slower` and `faster`
+    """What all panels of a page share. `metric` is what changes. The triangles of `slower` and `faster`
     point in the direction of the change: up or down, or along x if `sideways`."""
 
     theme: Theme
     axis: ChangeAxis
     margin: float
-    quantity: str
-    more_is_better: bool
+    metric: Metric
     sideways: bool
 
     @property
     def label(self) -> str:
         """The label of the axis of changes."""
-        ends = ("slower", "faster") if self.more_is_better else ("faster", "slower")
-        return f"{ends[0]}  \N{LEFTWARDS ARROW}  {self.quantity}  \N{RIGHTWARDS ARROW}  {ends[1]}"
+        less, more = ("slower", "faster")[:: self.metric.sign]
+        return f"{less}  \N{LEFTWARDS ARROW}  {self.metric.quantity}  \N{RIGHTWARDS ARROW}  {more}"
 
     def colour(self, verdict: Verdict) -> str:
         if verdict.needs_attention:
@@ -91,7 +91,7 @@ class ChangeStyle:
         """The mark of a verdict, as matplotlib takes it."""
         ink = self.colour(verdict)
         if verdict in (Verdict.SLOWER, Verdict.FASTER):
-            more = (verdict is Verdict.FASTER) == self.more_is_better
+            more = (verdict is Verdict.FASTER) != self.metric.lower_is_better
             shape, size = ("<>" if self.sideways else "v^")[more], 6.0
         else:
             shape, size = MARKS[verdict]
@@ -126,7 +126,7 @@ def draw_changes(
         ends = [end for change in page.points for end in (change.low, change.high) if not math.isnan(end)]
         style = ChangeStyle(
             theme, ChangeAxis.of(effects or [0.0], ends, options.margin), math.log1p(options.margin),
-            options.compared.quantity, not options.compared.lower_is_better, sideways=len(sizes) < 2,
+            options.compared, sideways=len(sizes) < 2,
         )  # fmt: skip
         whole = page.whole(columns)
         title = _title(comparison, whole)
@@ -210,8 +210,7 @@ def _draw_list(
     the left, and comes last."""
     axis, theme = style.axis, style.theme
     shown = sorted(changes, key=lambda change: -abs(change.effect) if change.drawn else math.inf)[:MOST_LIST_ROWS]
-    sign = 1 if style.more_is_better else -1
-    shown.sort(key=lambda change: sign * change.effect if change.drawn else math.inf)
+    shown.sort(key=lambda change: style.metric.sign * change.effect if change.drawn else math.inf)
     if len(shown) < len(changes):
         more = f"{len(shown)} of {len(changes)} rows are drawn: those with the largest changes; kbench compare has all"
         text = [*text, more]

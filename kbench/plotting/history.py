@@ -21,12 +21,13 @@ from kbench.history.change_points import FEWEST
 from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
-from kbench.history.timeline import RunPoint, Series, SeriesKey
+from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting.names import file_name_part, four_digits, shorten, title_of
 from kbench.plotting.pages import Page, groups
 from kbench.plotting.scales import ChangeAxis
 from kbench.plotting.sheet import LegendEntry, draw_strip, grid, make_page, name_ends, panel_width, settle, strip_share
-from kbench.plotting.style import DECLINED, FAILED, LIMIT_LINE, Style, Theme, row_mark, styles
+from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
+from kbench.results.vocabulary import Status
 from kbench.text.numbers import format_change
 from kbench.text.words import plural
 
@@ -216,18 +217,13 @@ def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: floa
     return len(ends)
 
 
-def _marks(series: Series, page: HistoryPage) -> dict[str, list[float]]:
-    """The places of runs without a time, by their kind."""
-    places: dict[str, list[float]] = defaultdict(list)
+def _marks(series: Series, page: HistoryPage) -> dict[Status, list[float]]:
+    """The places of runs without a time, by a status that stands for all that failed or were declined."""
+    places: dict[Status, list[float]] = defaultdict(list)
     for point in series.points:
-        if kind := _mark_of(point):
-            places[kind].append(page.x[point.run])
+        if point.log_ms is None:
+            places[Status.ERROR if point.failed else Status.UNSUPPORTED].append(page.x[point.run])
     return places
-
-
-def _mark_of(point: RunPoint) -> str:
-    """The mark of a run without a time; "" for one with a time."""
-    return "" if point.log_ms is not None else FAILED if point.failed else DECLINED
 
 
 def _legend(page: HistoryPage) -> list[LegendEntry]:
@@ -236,10 +232,10 @@ def _legend(page: HistoryPage) -> list[LegendEntry]:
         (names[curve], Line2D([], [], color=style.colour, linestyle=style.line, linewidth=2.2))
         for curve, style in page.styles.items()
     ]
-    marks = {_mark_of(point) for series in page.cases.points for point in series.points}
-    for kind, name in ((FAILED, "run in which it failed"), (DECLINED, "run that it declined")):
-        if kind in marks:
-            entries.append((name, Line2D([], [], color=page.theme.muted, **row_mark(kind, 0.75))))
+    marks = {status for series in page.cases.points for status in _marks(series, page)}
+    for status, name in ((Status.ERROR, "run in which it failed"), (Status.UNSUPPORTED, "run that it declined")):
+        if status in marks:
+            entries.append((name, Line2D([], [], color=page.theme.muted, **row_mark(status, 0.75))))
     return entries
 
 

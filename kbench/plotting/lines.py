@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kbench.plotting.names import natural_key, title_of
-from kbench.plotting.pages import COPY_CURVE, MARKED, VALUE, Look, Page, Point, Series, Value, series_of, shared_limits
+from kbench.plotting.pages import COPY_CURVE, Look, Page, Point, Series, Value, series_of, shared_limits
 from kbench.plotting.scales import limits, scale_x, scale_y
 from kbench.plotting.sheet import (
     LegendEntry,
@@ -28,10 +28,14 @@ from kbench.plotting.sheet import (
     strip_share,
     text_width,
 )
-from kbench.plotting.style import LIMIT_LINE, QUESTION_MARK, SMALL_PRINT, row_mark
+from kbench.plotting.style import LIMIT_LINE, MARK_SHAPES, QUESTION_MARK, SMALL_PRINT, row_mark
+from kbench.results.vocabulary import Status
 
 SPAN_OF_TIMES, SPAN_OF_SPEEDS = 10, 20
 """An axis is logarithmic where the largest value is more than this many times the smallest."""
+
+HEADROOM = 0.09
+"""Above the values, as a share of their height."""
 
 
 def draw_page(page: Page[Point], look: Look) -> Figure:
@@ -42,7 +46,7 @@ def draw_page(page: Page[Point], look: Look) -> Figure:
     strip = strip_share(max(len(_lost(panel, look)) for panel in panels))
     log = any(wants_log(panel, look) for panel in panels)  # the same for all panels
     edges = cache_edges(panels, look)
-    extents = [extent_of(panel, look, edge, log=log) for panel, edge in zip(panels, edges, strict=True)]
+    extents = [extent_of(panel, look, log=log) for panel in panels]
     at_ends = len(panels) == 1 and _have_room_at_ends(panels[0], look)
     entries = [] if at_ends else curve_entries(panels, look)
     entries += [*hollow_entries(page.points, look), *mark_entries(page.points, look)]
@@ -75,7 +79,7 @@ def sizes_of(panel: Iterable[Series]) -> list[float]:
 
 def is_line(points: Iterable[Point]) -> bool:
     """Whether values stand at more than one x."""
-    return len({point.x for point in points if point.kind == VALUE} - {None}) > 1
+    return len({point.x for point in points if point.has_value} - {None}) > 1
 
 
 def wants_log(panel: Sequence[Series], look: Look) -> bool:
@@ -95,17 +99,13 @@ def wants_log(panel: Sequence[Series], look: Look) -> bool:
     return max(everything, default=0.0) > span * least > 0
 
 
-def extent_of(panel: Sequence[Series], look: Look, cache_edge: float | None, *, log: bool) -> tuple[float, float]:
-    """The limits of y that suit the values of a panel, with headroom where something is named there. The lower one is 0 unless
-    the axis is logarithmic."""
+def extent_of(panel: Sequence[Series], look: Look, *, log: bool) -> tuple[float, float]:
+    """The limits of y that suit the values of a panel, with headroom for names. The lower one is 0 unless the axis is
+    logarithmic."""
     values = [value for series in panel for value in series.values.values()]
     bottom, top = limits([value.value for value in values], [value.high for value in values], log=log)
-    levels = look.levels(panel, top)
-    top = max([top, *levels.values(), 1.04 if look.metric.ratio else 0.0])
-    if levels or cache_edge is not None:
-        share = 0.08 / 0.92
-        top = top * (top / bottom) ** share if bottom > 0 else top * (1 + share)
-    return bottom, top
+    top = max([top, *look.levels(panel, top).values(), 1.0 if look.metric.ratio else 0.0])
+    return bottom, top * (top / bottom) ** HEADROOM if bottom > 0 else top * (1 + HEADROOM)
 
 
 # -- behind the curves
@@ -206,7 +206,7 @@ def _draw_suspects(axes: Axes, series: Series, look: Look, extent: tuple[float, 
         axes.plot(xs, inside, color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
 
 
-def _lost(panel: Iterable[Series], look: Look) -> list[tuple[str, Mapping[str, Sequence[float]]]]:
+def _lost(panel: Iterable[Series], look: Look) -> list[tuple[str, Mapping[Status, Sequence[float]]]]:
     """The colours and the marks of the series that have any."""
     lost = sorted((series for series in panel if series.marks), key=lambda series: natural_key(series.curve))
     return [(look.styles[series.curve].colour, series.marks) for series in lost]
@@ -254,9 +254,9 @@ def mark_entries(points: Sequence[Point], look: Look) -> list[LegendEntry]:
     if any(point.claimed is not None for point in points):
         question = Line2D([], [], color=grey, marker=QUESTION_MARK, linestyle="", markersize=9)
         entries.append(("suspect: implausible time", question))
-    for kind in MARKED:
-        if statuses := {point.row.status.value for point in points if point.kind == kind}:
-            entries.append((", ".join(sorted(statuses)), Line2D([], [], color=grey, **row_mark(kind))))
+    for status in MARK_SHAPES:
+        if any(point.mark is status for point in points):
+            entries.append((status.value, Line2D([], [], color=grey, **row_mark(status))))
     return entries
 
 

@@ -138,24 +138,22 @@ def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -
     _label_x(axes, panel, look, xs, max(2, int(width // 42)))
     axes.set_yticks(range(len(ys)), [y if isinstance(y, str) else size_text(y) for y in ys])
     axes.set_ylabel("" if look.y in BARE_COLUMNS else look.y)
-    room = width / len(xs)
     with_names = [size for size in TEXT_SIZES if _has_room(panel, look, width, size)]
-    sizes = with_names or [size for size in TEXT_SIZES if text_width("1.00x", size) < room]
+    sizes = with_names or [size for size in TEXT_SIZES if text_width("1.00x", size) < width / len(xs)]
     dark, light = sorted((theme.ink, theme.background), key=_brightness)
     for cell in panel:
         column, line = xs.index(cell.where[look.x]), ys.index(cell.where.get(look.y, ""))
         full = min(1.0, (cell.winner.margin - 1) / 0.5)  # where the runner-up takes at least 50 % longer
         face = mix(theme.background, look.styles[cell.curve].colour, 0.55 + 0.45 * full)
-        hatch: dict[str, Any] = {"hatch": TIE_HATCH, "edgecolor": theme.background} if cell.undecided else {}
-        axes.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=face, linewidth=0, **hatch))
+        hatch = TIE_HATCH if cell.undecided else None
+        axes.add_patch(
+            Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=face, edgecolor=theme.background, hatch=hatch)
+        )
         if sizes:
             plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if cell.undecided else None  # no hatch behind text
             text = f"{look.names[cell.curve]}\n{cell.margin}" if with_names else cell.margin
             ink = dark if _brightness(face) > 0.5 else light
             axes.text(column, line, text, ha="center", va="center", fontsize=sizes[0], color=ink, bbox=plate)
-    if room >= 8:  # points; narrower cells would vanish between gaps
-        axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)
-    axes.hlines([i - 0.5 for i in range(1, len(ys))], -0.5, len(xs) - 0.5, color=theme.background, linewidth=2)
 
 
 def _brightness(colour: str) -> float:

@@ -21,7 +21,7 @@ from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.names import four_digits, shorten, title_of
-from kbench.plotting.style import DECLINED, FAILED, LINES, WRONG, Style, Theme, provider_of, styles
+from kbench.plotting.style import LINES, MARK_SHAPES, Style, Theme, provider_of, styles
 from kbench.results.case import LIKE_NUMBER, configuration_name, value_order
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
 from kbench.results.vocabulary import Control, Flag, Role, Status
@@ -29,17 +29,6 @@ from kbench.text.suggest import unknown
 
 COPY_CURVE = "copy (control)"
 """The curve of the copy control."""
-
-VALUE, ABSENT = "value", ""
-"""The kind of a row in a picture, if it is not in MARKED. ABSENT rows are not drawn; the caption counts them."""
-
-MARKED = (WRONG, FAILED, DECLINED)
-"""Kinds of rows that have no value and are drawn as a mark."""
-
-KIND_OF_STATUS = {Status.WRONG: WRONG, Status.UNSUPPORTED: DECLINED} | dict.fromkeys(
-    (Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED), FAILED
-)
-"""The mark of a row without a value, by its status. Other statuses are ABSENT."""
 
 HOLLOW = frozenset({Flag.HOST_BOUND.value, Flag.OVERHEAD_BOUND.value})
 """Flags of times that depend more on the host or the timer than on the kernel. Their points are drawn hollow."""
@@ -102,10 +91,18 @@ class Point:
     x: float | None = None
 
     @property
-    def kind(self) -> str:
-        """VALUE, WRONG, FAILED, DECLINED or ABSENT."""
-        has_value = self.value is not None or self.claimed is not None
-        return VALUE if has_value else KIND_OF_STATUS.get(self.row.status, ABSENT)
+    def has_value(self) -> bool:
+        return self.value is not None or self.claimed is not None
+
+    @property
+    def mark(self) -> Status | None:
+        """The status that is drawn as a mark, for want of a value."""
+        return None if self.has_value or self.row.status not in MARK_SHAPES else self.row.status
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it is drawn as a value or a mark. The caption counts the others."""
+        return self.has_value or self.mark is not None
 
 
 @dataclass(frozen=True)
@@ -137,12 +134,12 @@ class Series:
         return [-math.inf, *(value.value for value in self.values.values())][-1]
 
     @property
-    def marks(self) -> dict[str, list[float]]:
-        """The places of rows without a value, by their kind."""
-        places: dict[str, list[float]] = defaultdict(list)
+    def marks(self) -> dict[Status, list[float]]:
+        """The places of rows without a value, by their status."""
+        places: dict[Status, list[float]] = defaultdict(list)
         for x, points in self.by_x.items():
-            for kind in {point.kind for point in points}.intersection(MARKED):
-                places[kind].append(x)
+            for status in sorted({point.mark for point in points if point.mark}):
+                places[status].append(x)
         return places
 
 
@@ -174,7 +171,7 @@ def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
             if is_copy or (row.role is Role.PROVIDER and not is_lost):
                 points.append(_point(row, source.label, axes, metric))
     rows = [point.row for point in points if point.row.role is Role.PROVIDER]
-    if not any(point.kind == VALUE and point.row.role is Role.PROVIDER for point in points):
+    if not any(point.has_value and point.row.role is Role.PROVIDER for point in points):
         counts = Counter(row.status.value for row in rows)
         outcomes = ", ".join(f"{counts[status]} {status}" for status in sorted(counts)) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
@@ -232,7 +229,7 @@ def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
     Device, timer and cache are among them where they vary within a file. Files may differ in them, because each file has
     lines of its own. Failed rows do not count: after the loss of a worker a row has only planned values, or none.
     """
-    measured = [point for point in points if KIND_OF_STATUS.get(point.row.status) != FAILED]
+    measured = [point for point in points if not point.row.status.failed]
     conditions = []
     for name in CONDITION_COLUMNS:
         values = {(point.file, point.where[name]) for point in measured if point.where[name]}
@@ -250,7 +247,7 @@ def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | No
     `chosen` is the user's choice, otherwise it is the axis that `choose_axis` names. A swept parameter takes its place where
     there are MANY_CURVES and it has at least as many values. Raises UsageError where `chosen` cannot run along x.
     """
-    values = [point for point in points if point.kind == VALUE]
+    values = [point for point in points if point.has_value]
     sizes = numbers_of(values, axes)
     swept: dict[str, set[float]] = defaultdict(set)
     for point in points if parameters else ():

@@ -14,7 +14,6 @@ from kbench.plotting.lines import is_line
 from kbench.plotting.maps import SHADES, SIGNS, Cell, cells_of
 from kbench.plotting.names import natural, shorten
 from kbench.plotting.pages import (
-    ABSENT,
     MAX_BY,
     MAX_PANELS,
     Look,
@@ -97,7 +96,7 @@ def pages_of(
     look = Look(
         choices.kind, metric, theme_by_name(choices.theme), sources, x, list(paired), fixed_columns(points, axes),
         caption(sources, points, metric, meaning, bands=not (as_text or is_map)),
-        frozenset(point.curve for point in points if point.kind != ABSENT),
+        frozenset(point.curve for point in points if point.drawn),
     )  # fmt: skip
     yield from _pages_of_winners(look, choices) if is_map else _pages_of_values(points, look, choices)
 
@@ -115,7 +114,7 @@ def _pages_of_values(points: Sequence[Point], look: Look, choices: Choices) -> I
     only_bars = choices.kind == "bars"
     apart = [name for name in look.titled if name not in look.paired] + ["file"] * ("file" in choices.by)
     beside = [name for name in apart if name != look.x]
-    panels = [panel for _, panel in groups([point for point in points if point.kind != ABSENT], beside)]
+    panels = [panel for _, panel in groups([point for point in points if point.drawn], beside)]
     of_lines = [point for panel in panels if not only_bars and is_line(panel) for point in panel]
     of_bars = [point for panel in panels if only_bars or not is_line(panel) for point in panel]
     # the title of a panel of bars says at which x it is, unless the panel then falls into many, of which one has values
@@ -142,7 +141,7 @@ def caption(
     rows = [point for point in points if point.row.role is Role.PROVIDER]
     lost: dict[str, list[str]] = defaultdict(list)
     for point in rows:
-        if point.kind == ABSENT:
+        if not point.drawn:
             lost[point.row.status.value].append(point.curve)
     outcomes = []
     for status, curves in sorted(lost.items()):

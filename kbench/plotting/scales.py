@@ -120,7 +120,7 @@ def limits(values: Sequence[float], highs: list[float], *, log: bool) -> tuple[f
     least, most = min(values), max(values)
     if log and least > 0:
         return least / 1.25, most * 1.25
-    return 0.0, 1.05 * (min(max([*highs, most]), 1.25 * most) or 1.0)
+    return 0.0, min(max([*highs, most]), 1.25 * most) or 1.0
 
 
 # -- an axis of changes

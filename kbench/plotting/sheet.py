@@ -21,6 +21,7 @@ from matplotlib.legend import Legend
 from matplotlib.textpath import text_to_path
 
 from kbench.plotting.style import SMALL_PRINT, Theme, row_mark
+from kbench.results.vocabulary import Status
 
 PAGE_WIDTHS = {1: 8.0, 2: 10.5, 3: 13.0}
 """In inches, by columns of panels."""
@@ -144,15 +145,15 @@ def strip_share(rows: int) -> float:
 
 
 def draw_strip(
-    axes: Axes, rows: Sequence[tuple[str, Mapping[str, Sequence[float]]]], strip: float, scale: float = 1.0
+    axes: Axes, rows: Sequence[tuple[str, Mapping[Status, Sequence[float]]]], strip: float, scale: float = 1.0
 ) -> None:
-    """Draw marks of what has no value in the lowest share `strip` of a panel: in each row those of a colour, x by kind."""
+    """Draw marks of what has no value in the lowest share `strip` of a panel: in each row those of a colour, x by status."""
     height = min(STRIP_ROW, strip / max(1, len(rows)))
     for row, (colour, marks) in enumerate(rows):
-        for kind, xs in marks.items():
+        for status, xs in marks.items():
             axes.plot(
                 xs, [strip - (row + 0.5) * height] * len(xs), color=colour, zorder=4,
-                transform=axes.get_xaxis_transform(), **row_mark(kind, scale * height / STRIP_ROW),
+                transform=axes.get_xaxis_transform(), **row_mark(status, scale * height / STRIP_ROW),
             )  # fmt: skip
 
 

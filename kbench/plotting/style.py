@@ -18,6 +18,7 @@ from matplotlib.textpath import TextPath
 
 from kbench.errors import UsageError
 from kbench.plotting.names import natural
+from kbench.results.vocabulary import Status
 from kbench.text.suggest import unknown
 
 MARKERS = {"o": 6.5, "s": 6.5, "^": 6.5, "D": 6.0, "v": 6.5, "P": 8.0, "X": 8.0, "*": 10.5}
@@ -29,11 +30,12 @@ LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1,
 LIMIT_LINE: Any = (0, (5, 3))
 """The dashes of lines for limits of the device, and for runs in which something changed."""
 
-WRONG, FAILED, DECLINED = "wrong", "failed", "declined"
-"""Kinds of rows without a value."""
+ASTERISK = (6, 2, 0)
 
-MARK_SHAPES: dict[str, Any] = {WRONG: "x", FAILED: (6, 2, 0), DECLINED: "_"}
-"""By kind of row: a cross, an asterisk and a dash. No marker of a curve looks like one of them."""
+MARK_SHAPES: dict[Status, Any] = {Status.WRONG: "x", Status.UNSUPPORTED: "_"} | dict.fromkeys(
+    (Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED), ASTERISK
+)
+"""The mark of a row without a value. Rows with another status have none. No marker of a curve looks like one of them."""
 
 SMALL_PRINT = 9.0
 """Font size of captions and of small print in panels, in points."""
@@ -197,10 +199,11 @@ def provider_of(curve: str) -> str:
     return curve.partition("[")[0]
 
 
-def row_mark(kind: str, scale: float = 1.0) -> dict[str, Any]:
+def row_mark(status: Status, scale: float = 1.0) -> dict[str, Any]:
     """The mark of a row without a value, as matplotlib takes it."""
-    width = 1.4 if kind == FAILED else 2.0
-    return {"marker": MARK_SHAPES[kind], "linestyle": "", "markersize": 8.5 * scale, "markeredgewidth": width * scale}
+    return {
+        "marker": MARK_SHAPES[status], "linestyle": "", "markersize": 8.5 * scale, "markeredgewidth": 1.7 * scale
+    }  # fmt: skip
 
 
 def _centred(text: str) -> Path:

@@ -17,7 +17,7 @@ from kbench.plotting import lines
 from kbench.plotting.bars import sorted_bars, value_text
 from kbench.plotting.maps import Cell
 from kbench.plotting.names import four_digits, size_text, title_of
-from kbench.plotting.pages import COPY_CURVE, VALUE, Look, Point, Series, Value, series_of
+from kbench.plotting.pages import COPY_CURVE, Look, Point, Series, Value, series_of
 from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.scales import logarithmic, short, ticks, ticks_of_y
 from kbench.text.table import NO_VALUE
@@ -58,7 +58,7 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
     panel.sort(key=lambda series: series.last, reverse=True)
     letters = iter(LETTERS)
     signs = ["=" if series.curve == COPY_CURVE else next(letters, "*") for series in panel]
-    extent = lines.extent_of(panel, look, None, log=lines.wants_log(panel, look))
+    extent = lines.extent_of(panel, look, log=lines.wants_log(panel, look))
     print(f"{look.metric.label} by {look.x}")
     print(_chart([series.values for series in panel], signs, xs, extent))
     rows = []
@@ -104,7 +104,7 @@ def _notes(series: Series, look: Look) -> str:
     places: dict[str, set[float]] = defaultdict(set)
     for x, points in series.by_x.items():
         for point in points:
-            outcome = point.row.status.value if point.kind != VALUE else "suspect" if point.claimed is not None else ""
+            outcome = point.row.status.value if not point.has_value else "suspect" if point.claimed is not None else ""
             outcome = flags if point.value is not None and point.value.hollow else outcome
             if outcome:
                 places[outcome].add(x)

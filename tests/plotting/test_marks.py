@@ -7,6 +7,7 @@ from drawing import NS, Draw, case, curves, drawn_row, legend, marks, sweep
 from matplotlib.colors import to_hex
 
 from kbench.plotting.style import LIGHT, MARK_SHAPES, QUESTION_MARK, styles
+from kbench.results.vocabulary import Status
 
 
 @pytest.mark.parametrize("flag", ["host-bound", "overhead-bound"])
@@ -19,19 +20,12 @@ def test_points_that_say_little_about_the_kernel_are_hollow_and_the_key_says_why
     assert legend(figure) == [flag]
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        ("wrong", "wrong"),
-        ("oom", "failed"),
-        ("unsupported", "declined"),
-    ],
-)
-def test_a_row_without_a_time_is_a_mark_on_the_axis_in_its_colour(draw: Draw, status: str, kind: str) -> None:
+@pytest.mark.parametrize("status", ["wrong", "oom", "unsupported"])
+def test_a_row_without_a_time_is_a_mark_on_the_axis_in_its_colour(draw: Draw, status: str) -> None:
     rows = [drawn_row(case(n), "cuda", status="ok" if n < 1000 else status) for n in NS]
     [figure] = draw(*rows, *sweep("triton"))
     axes = figure.axes[0]
-    [mark] = [line for line in axes.lines if line.get_marker() == MARK_SHAPES[kind]]
+    [mark] = [line for line in axes.lines if line.get_marker() == MARK_SHAPES[Status(status)]]
     assert list(mark.get_xdata()) == [1024, 2048, 4096]
     assert mark.get_color() == marks(axes, "o")[0].get_color()  # cuda's
     height = axes.transData.inverted().transform(mark.get_transform().transform((1024, mark.get_ydata()[0])))[1]  # type: ignore[index]
