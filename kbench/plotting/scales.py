@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,8 @@ def scale_x(axes: Axes, sizes: Sequence[float], width: float) -> None:
     Each size has a tick where there is room in `width` points. The limits leave a little space on both sides.
     """
     by_factors = logarithmic(sizes)
-    longest = max(map(short, sizes), key=len)  # digits are equally wide, and to measure every label takes long
+    text: Callable[[float], str] = short if by_factors or sizes[-1] >= 1e6 else "{:g}".format
+    longest = max(map(text, sizes), key=len)  # digits are equally wide, and to measure every label takes long
     room = max(2, int(width / (text_width(longest, TICK_SIZE) + TICK_GAP)))
     if by_factors:
         axes.set_xscale("log", base=2)
@@ -35,21 +36,20 @@ def scale_x(axes: Axes, sizes: Sequence[float], width: float) -> None:
     else:
         margin = 0.025 * (sizes[-1] - sizes[0])
         axes.set_xlim(sizes[0] - margin, sizes[-1] + margin)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: short(size)))
-    axes.xaxis.set_major_locator(FixedLocator(ticks(sizes, room)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: text(size)))
+    if not by_factors or len(sizes) <= room:  # else matplotlib's ticks at powers of two
+        axes.xaxis.set_major_locator(FixedLocator(ticks(sizes, room)))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
 def ticks(sizes: Sequence[float], most: int) -> list[float]:
-    """The sizes with a tick: all, if `most` labels side by side have room for them. Otherwise powers of two on an axis of
-    factors, and multiples of a power of two or else sizes that are far enough apart on an axis of steps."""
+    """The sizes with a tick: all, if `most` labels side by side have room for them. Otherwise sizes that are far enough apart,
+    on an axis of steps multiples of a power of two."""
     by_factors = logarithmic(sizes)
     place = math.log2 if by_factors else float
     least = (place(sizes[-1]) - place(sizes[0])) / most
     left = list(sizes)
-    if by_factors and any(place(b) - place(a) < least for a, b in itertools.pairwise(sizes)):
-        left = [size for size in sizes if _is_power(size)] or left
-    elif len(sizes) > most:
+    if len(sizes) > most and not by_factors:
         multiples = ([size for size in sizes if size % 2**k == 0] for k in range(40))
         left = next((some for some in multiples if 2 <= len(some) <= most), left)
     chosen = [left[-1]]
@@ -61,17 +61,13 @@ def ticks(sizes: Sequence[float], most: int) -> list[float]:
 
 def logarithmic(values: Sequence[float]) -> bool:
     """Whether sorted sizes are powers of two, or of a wide range and grow more evenly by factors than by steps."""
-    if all(map(_is_power, values)):
+    if all(value > 0 and math.log2(value).is_integer() for value in values):
         return True
     if len(values) < 3 or values[0] <= 0 or values[-1] < 32 * values[0]:
         return False
     pairs = list(itertools.pairwise(values))
     steps, factors = [b - a for a, b in pairs], [math.log(b / a) for a, b in pairs]
     return max(factors) / min(factors) < max(steps) / min(steps)
-
-
-def _is_power(size: float) -> bool:
-    return size > 0 and math.log2(size).is_integer()
 
 
 def short(size: float) -> str:
