@@ -21,7 +21,7 @@ from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting import bars, lines, maps
 from kbench.plotting.names import combination_of, file_name_part
-from kbench.plotting.pages import Look, Page, Series, series_of
+from kbench.plotting.pages import Look, Page, Point
 from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.style import styled, theme_by_name
 from kbench.text.suggest import unknown
@@ -62,11 +62,12 @@ DRAW_PAGE: dict[str, Callable[[Page[Any], Look], Figure]] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and the lines of its panels."""
+    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and the points of each panel of
+    lines."""
 
     combination: str
     figure: Figure
-    lines: Sequence[Sequence[Series]] = ()
+    lines: Sequence[Sequence[Point]] = ()
 
 
 def write_pictures(
@@ -132,8 +133,8 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
     pictures = []
     with styled(theme_by_name(choices.theme)):
         for page, look in pages_of(sources, choices):
-            panels = [*map(series_of, page.panels)] if look.kind == "lines" else []
-            pictures.append(Picture(combination_of(page.fixed), DRAW_PAGE[look.kind](page, look), panels))
+            points = page.panels if look.kind == "lines" else ()
+            pictures.append(Picture(combination_of(page.fixed), DRAW_PAGE[look.kind](page, look), points))
     return pictures
 
 

@@ -31,7 +31,7 @@ from kbench.plotting.sheet import (
 from kbench.plotting.style import LIMIT_LINE, MARK_SHAPES, QUESTION_MARK, SMALL_PRINT, row_mark
 from kbench.results.vocabulary import Status
 
-SPAN_OF_TIMES, SPAN_OF_SPEEDS = 10, 20
+LINEAR_SPAN = 20
 """An axis is logarithmic where the largest value is more than this many times the smallest."""
 
 HEADROOM = 0.09
@@ -88,7 +88,7 @@ def wants_log(panel: Sequence[Series], look: Look) -> bool:
     copy control may be far above all providers."""
     if look.metric.ratio:
         return False
-    best, span = (min, SPAN_OF_TIMES) if look.metric.lower_is_better else (max, SPAN_OF_SPEEDS)
+    best = min if look.metric.lower_is_better else max
     everything = [value.value for series in panel for value in series.values.values()]
     by_x: dict[float, list[float]] = defaultdict(list)
     for series in panel:
@@ -96,7 +96,7 @@ def wants_log(panel: Sequence[Series], look: Look) -> bool:
             for x, value in series.values.items():
                 by_x[x].append(value.value)
     least = min(map(best, by_x.values()), default=0.0)
-    return max(everything, default=0.0) > span * least > 0
+    return max(everything, default=0.0) > LINEAR_SPAN * least > 0
 
 
 def extent_of(panel: Sequence[Series], look: Look, *, log: bool) -> tuple[float, float]:

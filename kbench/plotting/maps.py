@@ -4,7 +4,6 @@ areas in the colour of what is chosen there, and dots in the colour of what is b
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +61,10 @@ class Cell:
     @property
     def margin(self) -> str:
         """`1.27x`, `~` for a tie, `?` where it cannot be told, `alone` where there is no runner-up."""
-        if self.undecided:
-            return self.winner.mark
         ratio = self.winner.margin
-        return "alone" if math.isinf(ratio) else f"{ratio:.2f}x" if ratio < 9.95 else f"{ratio:.0f}x"
+        if self.winner.mark == FASTEST:
+            return f"{ratio:.2f}x" if ratio < 9.95 else f"{ratio:.0f}x"
+        return self.winner.mark or "alone"
 
 
 def cells_of(

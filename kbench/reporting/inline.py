@@ -15,6 +15,7 @@ import matplotlib
 
 from kbench.plotting import Picture
 from kbench.plotting.names import four_digits, size_text
+from kbench.plotting.pages import series_of
 from kbench.plotting.sheet import POINTS_PER_INCH
 from kbench.plotting.style import LIGHT, Theme, styled
 
@@ -62,10 +63,10 @@ def inline_svg(picture: Picture) -> str:
 
 def _circles(picture: Picture) -> str:
     height = picture.figure.get_figheight() * POINTS_PER_INCH
-    several = len({series.file for panel in picture.lines for series in panel}) > 1
+    several = len({point.file for points in picture.lines for point in points}) > 1
     circles = []
-    for axes, panel in zip(picture.figure.axes, picture.lines, strict=False):
-        for series in panel:
+    for axes, points in zip(picture.figure.axes, picture.lines, strict=False):
+        for series in series_of(points):
             every = math.ceil(len(series.values) / MOST_CIRCLES) or 1
             chosen = list(series.values.items())[::every]
             name = f"{series.curve} · {series.file}" if several else series.curve
