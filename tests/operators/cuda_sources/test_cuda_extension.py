@@ -66,38 +66,26 @@ def build(probe: Path) -> Build:
 
 
 @pytest.mark.slow
-def test_a_build_is_announced_once_and_redone_for_another_header_and_a_killed_one_holds_up_nobody(
+def test_a_killed_build_holds_up_nobody_and_processes_build_once_until_a_header_changes(
     probe: Path, build: Build
 ) -> None:
-    """torch's lock of the killed build is left behind; the next build neither waits for it nor reuses half of a library."""
-    slow = probe.with_name("slow-c++")
-    slow.write_text('#!/bin/sh\ncase "$*" in *probe.cpp*) kill -9 $BUILDER $PPID; exit 1;; esac\nexec c++ "$@"\n')
-    slow.chmod(0o755)
-    assert build(CXX=str(slow)).returncode == -signal.SIGKILL
+    """torch's lock of the killed build is left behind; the next build neither waits for it nor reuses half of a library. A
+    process that built again at the same time would replace the file of the library that the other has loaded."""
+    builds, compilers = probe.with_name("builds"), {}
+    for name, does in {"slow": "kill -9 $BUILDER $PPID; exit 1", "noting": f"echo built >> {builds}; sleep 1"}.items():
+        compilers[name] = probe.with_name(f"{name}-c++")
+        compilers[name].write_text(f'#!/bin/sh\ncase "$*" in *probe.cpp*) {does};; esac\nexec c++ "$@"\n')
+        compilers[name].chmod(0o755)
+    assert build(CXX=str(compilers["slow"])).returncode == -signal.SIGKILL
     assert list(probe.with_name("cache").rglob("lock")), "torch no longer leaves a lock: this test proves nothing"
 
-    done = build()
-    assert done.stdout == "42\n", done.stderr
-    assert "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..." in done.stderr
-
-    done = build(CXX="/bin/false")
-    assert done.stdout == "42\n" and "building" not in done.stderr, done.stderr  # from the cache: no compiler is called
+    with ThreadPoolExecutor() as pool:
+        ended = list(pool.map(lambda _: build(CXX=str(compilers["noting"])), range(2)))
+    assert [process.stdout for process in ended] == ["42\n"] * 2, [process.stderr for process in ended]
+    assert builds.read_text() == "built\n"
+    says = "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..."
+    assert sum(says in process.stderr for process in ended) == 1
 
     probe.with_name("answer.h").write_text("#define ANSWER 43\n")
     done = build()
     assert done.stdout == "43\n" and "building" in done.stderr, done.stderr
-
-
-@pytest.mark.slow
-def test_processes_that_need_an_extension_at_the_same_time_build_it_once(probe: Path, build: Build) -> None:
-    """A process that built it again would replace the file of the library that the other has loaded."""
-    noting = probe.with_name("noting-c++")
-    noting.write_text(
-        f'#!/bin/sh\ncase "$*" in *probe.cpp*) echo built >> {probe.with_name("builds")}; sleep 1;; esac\nexec c++ "$@"\n'
-    )
-    noting.chmod(0o755)
-    with ThreadPoolExecutor() as pool:
-        ended = list(pool.map(lambda _: build(CXX=str(noting)), range(2)))
-    assert [process.stdout for process in ended] == ["42\n"] * 2, [process.stderr for process in ended]
-    assert probe.with_name("builds").read_text() == "built\n"
-    assert sum("building CUDA extension" in process.stderr for process in ended) == 1
