@@ -74,6 +74,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("reference returned shape (0, 8) for y when", {"reference": lambda x: x[: len(x) // 4 * 4], "rows": "M"}),
     ("no output of the reference has a gradient", {"reference": lambda x: x.detach() * 2, "gradients": "x"}),
     ("the gradient of the reference fails", {"reference": lambda x: Raises.apply(x), "gradients": "x"}),
+    ("edges['odd'] fails", {"edges": {"odd": lambda case, x: 1 / 0}}),
     ("edges['odd'] returned Tensor", {"edges": {"odd": lambda case, x: x}}),
     ("edges['odd'] returned float64 for x", {"edges": {"odd": lambda case, x: (x.double(),)}}),
     ("reference (on the edge inputs 'odd') fails", {"edges": {"odd": lambda case, x: (x[:0],)}, "reference": largest}),

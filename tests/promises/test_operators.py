@@ -366,11 +366,10 @@ def test_a_fault_of_the_reference_is_an_error_of_the_operator_before_anything_is
     assert all(word in ended.err for word in ("reference", "y", "(1, 6)", "(4, 6)")), ended.err
 
 
-@pytest.mark.parametrize("edge", ["0", "lambda case, x: 1 / 0"], ids=["a number", "an exception"])
 def test_a_fault_of_an_edge_input_is_named_with_the_file_and_the_line_of_the_operator(
-    edge: str, kbench: Kbench, write: Write
+    kbench: Kbench, write: Write
 ) -> None:
-    write("mine.py", f'{SOUND}mine = kbench.Operator("mine", **SOUND, edges={{"zeros": {edge}}})\n')
+    write("mine.py", f'{SOUND}mine = kbench.Operator("mine", **SOUND, edges={{"zeros": 0}})\n')
     write("more.py", 'import kbench\nkbench.operator("mine").provider("a")(lambda x: x.clone())\n')
     write("x.yaml", "operator: mine\nplugins: [mine.py, more.py]\nsweep: {M: 4, N: 6}\nproviders: [a]\n")
     ended = kbench("check", "x.yaml")
