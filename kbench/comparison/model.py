@@ -40,6 +40,9 @@ ONE_KIND = 1.5
 """The drift explains this many times as much if there is one kind of gauge. Nothing then shows how far a kernel and a copy
 can be apart."""
 
+MAX_LOG_RATIO = 700.0
+"""The largest logarithm of a ratio that a float can hold."""
+
 OF_TIMES = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR}
 """The verdicts of rows that have a ratio. A gate for others decides without times."""
 
@@ -94,7 +97,8 @@ class CompareOptions:
 
     def ratio(self, effect: float) -> float:
         """The ratio of the metric for a change in log time."""
-        return math.exp(-effect * self.compared.sign)
+        # an interval may have no end that a float holds: the time of one unit of work can be far below the timer's step
+        return math.exp(min(-effect * self.compared.sign, MAX_LOG_RATIO))
 
     def interval(self, effect: float, half_width: float) -> tuple[float, float]:
         """The interval of that ratio, the lower end first."""
