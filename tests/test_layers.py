@@ -52,7 +52,7 @@ MAY_IMPORT = {
         "contract measure measure/correctness measure/machine measure/tampering measure/timing protocol results text"
     ),
     "measure/scripts/at_start": "measure/scripts",
-    "measure/tampering": "contract text",
+    "measure/tampering": "contract measure/machine text",
     "measure/timing": "contract measure/machine results text",
     "notebook": (
         "analysis comparison contract errors execute measure measure/correctness "
