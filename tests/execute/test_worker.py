@@ -12,7 +12,7 @@ import pytest
 from common import ROOT
 from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
-from kbench.errors import WorkerLost
+from kbench.errors import ConfigError, WorkerLost
 from kbench.execute.spawning import spawn, start_ahead, worker_environment
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import NONSENSE, Worker
@@ -64,6 +64,13 @@ def test_a_worker_that_ends_again_between_two_steps_costs_the_case(stand_in: Sta
     stand_in("os._exit(5)")
     reasons = {row.reason for row in measured("one", "two").values()}
     assert reasons == {"the process exited with code 5 while no provider was running"}
+
+
+def test_a_reference_that_ends_the_worker_in_a_trial_is_the_operators_fault(stand_in: StandIn) -> None:
+    stand_in("os._exit(3)")
+    says = r"operator softmax: a trial call of its functions on .* failed: the process exited with code 3"
+    with WorkerSupervisor(CatalogRequest(()), Silent().note) as supervisor, pytest.raises(ConfigError, match=says):
+        supervisor.try_operator(task("mine"))
 
 
 def test_what_python_prints_at_its_start_does_no_harm(stand_in: StandIn) -> None:
@@ -122,7 +129,7 @@ EXITS = CULPRIT.replace("DEED", "request['case']['axes']['M'] == 99 or os._exit(
 def test_it_costs_two_cases_in_a_row_and_a_case_that_it_survives_begins_the_count_anew(stand_in: StandIn) -> None:
     stand_in(EXITS)
     todo = task("neighbour", "culprit")
-    with WorkerSupervisor(CatalogRequest(()), print) as supervisor:
+    with WorkerSupervisor(CatalogRequest(()), Silent().note) as supervisor:
         rows = [
             {row.provider: row for row in supervisor.measure(replace(todo, case=case), Silent()).rows}
             for case in (replace(todo.case, axes={"M": M, "N": 64}) for M in (1, 99, 2, 3, 4))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from common import Kbench
 from in_process import measured
 from torch import Tensor
 
@@ -111,25 +110,6 @@ def test_a_fault_of_one_case_alone_is_still_the_operators() -> None:
         assert row.status.value == "error" and "while" not in row.reason
         assert row.reason.startswith("operator faulty: reference fails on M=4 N=128 float32")
         assert "test_operator_faults.py:" in row.reason
-
-
-ENDS = """
-import os
-import kbench
-
-x = kbench.Tensor("N")
-kbench.Operator("ends", ("N",), {"x": x}, {"y": x}, lambda x: os._exit(3)).provider("right")(lambda x: x)
-"""
-
-
-@pytest.mark.slow
-def test_a_reference_that_ends_the_worker_is_the_operators_fault(kbench: Kbench, tmp_path: Path) -> None:
-    (tmp_path / "ends.py").write_text(ENDS)
-    (tmp_path / "ends.yaml").write_text("operator: ends\nsweep: {N: 8}\nproviders: [right]\nplugins: [ends.py]\n")
-    done = kbench("run", "ends.yaml", "--no-plot")
-    assert done.returncode == 2
-    assert "operator ends: a trial call of its functions on " in done.stderr
-    assert "failed: the process exited with code 3" in done.stderr
 
 
 def test_a_trial_of_a_large_case_is_small() -> None:
