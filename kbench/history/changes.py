@@ -235,8 +235,9 @@ def _moved_baseline(timeline: Timeline, series: Series, around: Neighbours) -> t
     name = timeline.runs[last].environment.baseline
     if not name or name == series.key.configuration_name:
         return None
+    case = series.key.measured_case
     for other in timeline.series:
-        if other.key.measured_case != series.key.measured_case or other.key.configuration_name != name:
+        if not other.levels or other.key.configuration_name != name or other.key.measured_case != case:
             continue
         for change in other.levels:
             if other.timed[change.earliest].run <= last and other.timed[change.latest].run >= first:
