@@ -11,7 +11,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -127,7 +127,7 @@ class Key:
     def of(cls, row: Row, axes: Sequence[str]) -> Key:
         """The key of a row. `axes` are the columns that identify a case in both files."""
         values = {axis: row.device if axis == "device" else row.case.axes[axis] for axis in axes}
-        return cls(replace(row.case, axes=values), row.provider, row.params)
+        return cls(Case(row.case.operator, values, row.case.dtype), row.provider, row.params)
 
     @property
     def columns(self) -> dict[str, Value]:

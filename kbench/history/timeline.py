@@ -18,6 +18,7 @@ from kbench.comparison.model import Key, Side
 from kbench.errors import ResultsError
 from kbench.history.change_points import LevelChange
 from kbench.history.machine_level import machine_levels
+from kbench.results.case import Case
 from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
 from kbench.results.row import Row
@@ -281,7 +282,8 @@ def _keyed(run: Run) -> list[_Keyed]:
 
 
 def _key(row: Row, machine: str) -> SeriesKey:
-    case = replace(row.case, axes={name: value for name, value in row.case.axes.items() if value is not None})
+    axes = {name: value for name, value in row.case.axes.items() if value is not None}
+    case = Case(row.case.operator, axes, row.case.dtype)
     return SeriesKey(case, row.provider, row.params, machine, row.timer, row.cache, row.case_hash)
 
 
