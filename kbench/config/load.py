@@ -82,7 +82,9 @@ class Config:
         failures = "; ".join(map(str, catalog.plugin_errors))
         info = catalog.operators.get(self.operator)
         if info is None:
-            message = "; ".join(filter(None, [unknown("operator", self.operator, list(catalog.operators)), failures]))
+            advice = "" if self.plugins else "an operator of your own is in a plug-in: name the file under plugins"
+            words = [unknown("operator", self.operator, list(catalog.operators)), advice, failures]
+            message = "; ".join(filter(None, words))
             raise ConfigError.at(self.document.entries["operator"].where, message)
         profiles = self.document.section("profiles")
         automatic = self.profile is None and catalog.device.type == "cpu" and "cpu" in profiles
