@@ -14,7 +14,7 @@ from typing import Any
 
 from kbench.text.printable import without_colours
 
-OURS = ("contract", "kernels/cuda_", "measure", "plugins.py", "results", "sources")
+OURS = ("__init__.py", "contract", "kernels/cuda_", "measure", "plugins.py", "results", "sources")
 """What calls the user's code, or is called by it with the user's arguments: the beginnings of paths in kbench."""
 
 MESSAGE_LIMIT = 300

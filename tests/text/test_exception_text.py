@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import kbench
 from kbench.text import exception_text
 
 
@@ -13,7 +14,7 @@ def caught(call: Callable[[], object]) -> BaseException:
     """The exception of a call, with the frames below this test's own."""
     try:
         call()
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         trace = error.__traceback__
         while trace and trace.tb_frame.f_code.co_filename == __file__:
             trace = trace.tb_next
@@ -36,6 +37,7 @@ def test_a_function_that_takes_other_arguments_does_not_fail_in_a_file_of_kbench
     assert error.__traceback__, "kbench's frame is there, and is not told"
     assert exception_text.describe_exception(error).endswith("missing 1 required positional argument: 'y'")
     assert exception_text.location(error, "my.py") == "my.py"
+    assert exception_text.location(caught(lambda: kbench.unifrom), "my.py") == "my.py"
 
 
 def test_an_error_of_a_library_is_where_the_library_raised_it() -> None:
