@@ -155,7 +155,11 @@ def _run_command(arguments: Sequence[str]) -> int:
         if not arguments or (len(arguments) == 1 and arguments[0] in GROUPS):  # the error holds the help
             print(error.ctx.get_help())
         else:
-            _complain(error.format_message())
+            message = error.format_message()
+            script = next((word for word in arguments[1:2] if arguments[0] == "run" and word.endswith(".py")), "")
+            if script and hasattr(error, "possibilities"):  # the error of an unknown option
+                message += f"; an option of the script follows --: kbench run {script} -- {error.option_name}"
+            _complain(message)
             print(f"Try '{error.ctx.command_path} -h' for help." if error.ctx else "Try 'kbench -h'.", file=sys.stderr)
         return ExitStatus.BAD_INPUT
     except KeyboardInterrupt:

@@ -231,6 +231,10 @@ def test_the_schema_of_configs_accepts_every_built_in_config_and_refuses_an_unkn
         assert not validator.is_valid({**config, "sweeep": {}}) and not validator.is_valid({**config, "sweep": 3})
 
 
+def test_an_unknown_option_behind_a_script_names_the_command_that_passes_it_on(kbench: Kbench) -> None:
+    assert "kbench run bench.py -- --size" in kbench("run", "bench.py", "--size", "64").err
+
+
 def test_what_compare_exports_to_stdout_is_a_document_of_its_schema_and_nothing_else(kbench: Kbench) -> None:
     schema = json.loads(kbench("schema", "compare").out)
     ended = kbench("compare", OLD, NEW, "--export", "json=-", "--fail-on", "slower")
@@ -242,13 +246,7 @@ def test_every_command_of_the_readme_and_of_the_docs_exists_with_its_options(kbe
     """Of the lines `kbench COMMAND ...` in blocks of code."""
     helps: dict[str, str] = {}
     kbench("init", "--agent")
-    pages = [
-        folder / "AGENTS.md",
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").glob("*.md"),
-        ROOT / "docs" / "reference" / "config.md",
-    ]
-    for page in pages:
+    for page in [folder / "AGENTS.md", *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):
             for line in re.findall(r"^(?:\$ )?kbench ([a-z][^#|\n]*)", block, re.MULTILINE):
                 words = line.split()
