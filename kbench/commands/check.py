@@ -51,6 +51,7 @@ def check(
     could be checked; 130 interrupted.
     """
     from kbench import interrupts
+    from kbench.commands.run_output import ONLY_CHECKED
     from kbench.config.load import ConfigOptions
     from kbench.config.plan import find_extremes
     from kbench.execute.prepare import RunOptions, prepare
@@ -68,6 +69,8 @@ def check(
         cases = plan.cases if every_case else find_extremes(plan)
         all_tasks = [task for task in plan.tasks if task.session == 0]
         tasks = [task for task in all_tasks if task.case in cases]
+        if plan.interpreted:
+            terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")
         checks = check_cases(tasks, worker.check)
     reproduce = partial(command_again, str(config), plugin or (), plan.measure.seed)
     names = [configuration.name for configuration in plan.configurations]
@@ -108,6 +111,7 @@ def print_checks(rows: Sequence[Row], plan: Plan) -> None:
     names = [configuration.name for configuration in plan.configurations if configuration.name not in plan.unavailable]
     for kind, members in kinds.items():
         _print_table(members, names, kind, plan)
+    print()
     for line in [*_explain(rows), *_all_wrong(rows, plan)]:
         print(line)
     for name, why in plan.unavailable.items():
@@ -131,7 +135,6 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
     if any(cell == NO_VALUE for line in lines for cell in line):
         print(f"{NO_VALUE} not tried: the provider declined or failed on random inputs")
-    print()
 
 
 def _word(cell: Sequence[Row]) -> str:

@@ -151,6 +151,7 @@ def interpreted(made_once: MadeOnce) -> Path:
             (folder / f"{name}.yaml").write_text(text)
             run = ("run", f"{name}.yaml", "--plugin", "kernels.py", "--no-plot")
             keep(run_kbench(*run, folder=folder), folder, name)
+        keep(run_kbench("check", "sums.yaml", "--plugin", "kernels.py", folder=folder), folder, "edges")
         built_in = ("run", "softmax", "--plugin", "kernels.py", "--only", "between-powers,typo,autotuned", "--no-plot")
         keep(run_kbench(*built_in, "--set", "M=4", *QUICK, folder=folder), folder, "built-in")
 
@@ -198,6 +199,7 @@ def test_the_start_of_a_run_says_what_is_checked_and_not_timed(interpreted: Path
     (line,) = [line for line in before_first_case.splitlines() if "interpreter" in line]
     assert "not timed" in line and "slow" in line
     assert all(name in line for name in ("mine", "forgets", "triton")) and "torch-native" not in line
+    assert "elements: checked in Triton's interpreter, which is slow" in kept(interpreted, "edges").err
 
 
 def test_softmax_without_a_gpu_has_an_odd_row_length_and_who_is_right_in_these_cases_is_called_checked(
