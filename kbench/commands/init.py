@@ -110,7 +110,7 @@ def _print_next(arguments: Sequence[str]) -> None:
 
 def _write(texts: Mapping[Path, str]) -> None:
     """Write new files, all in one folder. Raises UsageError if one of them exists."""
-    message = "exists already, and kbench init overwrites nothing; choose another folder with --dir"
+    message = "exists already, and kbench init overwrites nothing; move it away, or choose another folder with --dir"
     if existing := [path for path in texts if os.path.lexists(path)]:
         raise UsageError("\n".join(f"{path}: {message}" for path in existing))
     for path, text in texts.items():
