@@ -102,7 +102,8 @@ def make_plan(config: Config, catalog: Catalog, note: Note) -> Plan:
     packages failed: the run may not need them. Raises ConfigError."""
     plan = config.resolve(catalog)
     if plan.profile is not None and config.profile is None:
-        note(f"no accelerator here: profile {plan.profile} of {plan.path.name} applies; choose another with --profile")
+        applies = f"profile {plan.profile} of {plan.path.name} applies; choose another with --profile"
+        note(f"{catalog.device.name} is no accelerator: {applies}")
     for failure in catalog.plugin_errors:
         note(f"warning: {failure}")
     return plan
