@@ -169,8 +169,8 @@ def parse_duration(option: str, text: str) -> float:
         seconds = float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1:]]
     except (KeyError, ValueError):
         raise UsageError(f"{option} {text!r} is not a duration; write 90s, 10m or 1h") from None
-    if not seconds > 0:
-        raise UsageError(f"{option} {text!r}: must be more than 0")
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"{option} {text!r}: must be more than 0, and finite")
     return seconds
 
 
