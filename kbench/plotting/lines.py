@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kbench.plotting.names import natural_key, title_of
+from kbench.plotting.names import title_of
 from kbench.plotting.pages import COPY_CURVE, Look, Page, Point, Series, Value, series_of, shared_limits
 from kbench.plotting.scales import limits, scale_x, scale_y
 from kbench.plotting.sheet import (
@@ -29,6 +29,7 @@ from kbench.plotting.sheet import (
     text_width,
 )
 from kbench.plotting.style import LIMIT_LINE, MARK_SHAPES, QUESTION_MARK, SMALL_PRINT, row_mark
+from kbench.results.case import natural_key
 from kbench.results.vocabulary import Status
 
 LINEAR_SPAN = 20

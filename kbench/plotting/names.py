@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kbench.results.case import natural_key
+
 LONGEST_SHOWN_NAME = 40
 """Pictures shorten the names of providers to this many characters."""
 
@@ -16,11 +18,6 @@ BARE_COLUMNS = ("operator", "provider", "dtype", "device", "timer", "cache", "fi
 def natural(names: Iterable[Any]) -> list[str]:
     """Sorted with numbers by size: num_warps=4 before num_warps=16."""
     return sorted(map(str, names), key=natural_key)
-
-
-def natural_key(name: str) -> list[Any]:
-    """The sort key of `natural`: words and numbers in turn."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def shorten(names: Iterable[str]) -> dict[str, str]:

@@ -84,9 +84,15 @@ class Case:
         return {"operator": self.operator, "axes": dict(self.axes), "dtype": self.dtype}
 
 
+def natural_key(name: str) -> list[Any]:
+    """For sorting names: words and numbers in turn, so that num_warps=4 comes before num_warps=16."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)]
+
+
 def value_order(value: Value) -> tuple[bool, int, Any]:
-    """For sorting values of one column: numbers by size, modes in their own order, other words by letter."""
-    return isinstance(value, str), MODES.index(value) if value in MODES else len(MODES), value
+    """For sorting values of one column: numbers by size, modes in their own order, other words as pictures sort them."""
+    order = natural_key(value) if isinstance(value, str) else value
+    return isinstance(value, str), MODES.index(value) if value in MODES else len(MODES), order
 
 
 def format_params(params: Mapping[str, Value]) -> str:

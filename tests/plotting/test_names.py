@@ -6,6 +6,7 @@ from drawing import NS, Draw, case, drawn_row, legend, sweep
 from matplotlib.text import Text
 
 from kbench.plotting.names import LONGEST_SHOWN_NAME, natural, shorten
+from kbench.results.case import value_order
 
 
 def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> None:
@@ -28,3 +29,4 @@ def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(
 
 def test_names_with_numbers_are_sorted_by_the_numbers() -> None:
     assert natural(["b", "a[n=16]", "a[n=4]"]) == ["a[n=4]", "a[n=16]", "b"]
+    assert sorted(["N=1024", "N=256", 3, "forward"], key=value_order) == [3, "forward", "N=256", "N=1024"]

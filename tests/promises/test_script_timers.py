@@ -241,11 +241,7 @@ def test_each_call_of_a_timer_is_a_row_whose_time_the_script_gets_in_the_type_of
     assert len(reports) == len(rows) >= 5, kept(folder).text
     assert {type_ for _, _, type_ in reports} == kinds
     for provider, ms, _ in reports:
-        assert any(provider in row["provider"] and float(row["ms"]) == pytest.approx(ms) for row in rows), (
-            provider,
-            ms,
-            rows,
-        )
+        assert any(provider in row["provider"] and float(row["ms"]) == pytest.approx(ms) for row in rows), provider
 
 
 def test_the_words_of_a_torch_timer_are_the_provider_and_its_case_and_its_table_has_the_times(
