@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -217,7 +218,8 @@ def test_the_action_passes_its_inputs_on(repository: Path, tmp_path: Path) -> No
     (tmp_path / "kbench").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     (tmp_path / "kbench").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    done = subprocess.run(
+    run_step = partial(
+        subprocess.run,
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
         cwd=repository,
         env={**os.environ, **variables, "PATH": path, "GITHUB_BASE_REF": "main"},
@@ -226,7 +228,10 @@ def test_the_action_passes_its_inputs_on(repository: Path, tmp_path: Path) -> No
         timeout=60,
         check=True,
     )
-    words = done.stdout.splitlines()
+    words = run_step().stdout.splitlines()
     assert words[-3:] == ["--", git(repository, "rev-parse", "old").strip(), "bench/a b.yaml"]
     assert words[words.index("--fail-on") + 1] == "missing,failed"
     assert words[words.index("--build") + 1] == ""
+    (repository / "bench").mkdir(exist_ok=True)
+    (repository / "bench" / "a b.yaml").touch()
+    assert run_step().stdout.startswith("::notice::the base has no bench/a b.yaml yet")
