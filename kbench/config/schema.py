@@ -241,7 +241,9 @@ def check(document: Node, model: type[BaseModel] = File) -> list[ConfigIssue]:
             present = document.at(parent).entries
             keys = candidates(name, _keys(model, parent, present), present)
             meant.add((*parent, nearest(name, keys) or ""))
-            issues.append(ConfigIssue(node.key, unknown("key", name, keys)))
+            section = "measure" if name in Measure.model_fields else "sweep" if name in ("dtype", "mode") else ""
+            misplaced = f"{name} belongs under {section}" if section and not parent else ""
+            issues.append(ConfigIssue(node.key, misplaced or unknown("key", name, keys)))
         elif detail["type"] == "literal_error":
             words = re.findall(r"'([^']*)'", context["expected"])
             issues.append(ConfigIssue(node.where, unknown(name, node.plain, words)))

@@ -12,6 +12,7 @@ ROWS = "triton-row[num_warps=4], triton-row[num_warps=8], triton-row[num_warps=1
     ("right", "wrong", "message"),
     [
         ("  M: 4096\n", "", "3:3: sweep: no values for M; give sizes, for example M: [1024, 4096]"),
+        ("sweep:", "rounds: 3\nsweep:", "2:1: rounds belongs under measure"),
         ("M: 4096", "M: {pow2: [3, 4], start: 1}", '3:21: unknown key "start"; choose from pow2'),
         ("M: 4096", "M: {start: 0, stop: 4611686018427387904, step: 1}",
          "3:3: sweep: 451,945,229,805,884,014,690 cases; the limit is 1,000,000"),
