@@ -230,7 +230,7 @@ def test_ab_finds_a_kernel_that_takes_twice_as_long(
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, timeout=60)
     write("mine.py", PROVIDER.format(name="mine", seconds=0.04))
-    done = kbench("ab", "main", "bench/softmax.yaml", "--budget", "15s", "--margin", "20%", "--fail-on", "slower",
+    done = kbench("ab", "main", "bench/softmax.yaml", "--budget", "20s", "--margin", "20%", "--fail-on", "slower",
                   "--export", "json=c.json")  # fmt: skip
     report = json.loads((folder / "c.json").read_text())
     verdicts = {(row["key"]["provider"], row["key"]["N"]): row["verdict"] for row in report["rows"]}
@@ -246,12 +246,12 @@ def test_ab_finds_a_kernel_that_takes_twice_as_long(
 def test_git_bisect_finds_the_commit_with_the_command_of_the_docs(
     folder: Path, write: Callable[[str, str], Path]
 ) -> None:
-    """Four commits: the second one makes the kernel twice as fast, the third one slow. Both show in one session, so a budget of
-    about one pair of sessions is enough."""
+    """Three commits: the second one makes the kernel slow. That shows in one session; the budget is for a machine where a
+    session takes 10 s."""
     page = (ROOT / "docs" / "comparing.md").read_text()
     start, run = re.findall(r"^git bisect (?:start|run) .*", page, re.MULTILINE)
     run = run.replace("--only triton --set N=4096", "--only mine --set N=400000").replace(
-        "--fail-on", "--budget 10s --margin 20% --fail-on"
+        "--fail-on", "--budget 20s --margin 20% --fail-on"
     )
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
@@ -266,11 +266,11 @@ def test_git_bisect_finds_the_commit_with_the_command_of_the_docs(
     write("bench/softmax.yaml", CONFIG)
     write(".gitignore", "results/\n__pycache__/\n")
     shell("git init -q -b main")
-    for number, seconds in enumerate((0.04, 0.02, 0.08, 0.08)):
+    for number, seconds in enumerate((0.04, 0.08, 0.08)):
         write("mine.py", PROVIDER.format(name="mine", seconds=seconds))
         write("number", str(number))
         shell(f"git add -A && git -c user.name=a -c user.email=a@b commit -qm 'commit {number}'")
-    shell("git tag v1.2 main~3")
+    shell("git tag v1.2 main~2")
     shell(start)
     said = shell(run)
-    assert "commit 2" in said.partition("is the first bad commit")[2], said
+    assert "commit 1" in said.partition("is the first bad commit")[2], said
