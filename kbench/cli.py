@@ -36,6 +36,7 @@ from kbench.commands import (
     why,
 )
 from kbench.errors import ExitStatus, KbenchError
+from kbench.execute import spawning
 from kbench.text import streams
 from kbench.version import __version__
 
@@ -178,6 +179,8 @@ def _run_command(arguments: Sequence[str]) -> int:
             for line in _message(error).splitlines():
                 _complain(line)
         return status
+    finally:
+        spawning.end_unused()
 
 
 def _exit_code(code: int, failure: OSError | None) -> int:

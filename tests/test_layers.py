@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "__main__": "cli interrupts",
     "analysis": "errors results text",
     "api": "comparison config errors execute notebook plotting reporting results text",
-    "cli": "commands errors interrupts text version",
+    "cli": "commands errors execute interrupts text version",
     "clocks": "errors nvml protocol results",
     "commands": (
         "analysis comparison config contract dispatching disturbances errors execute explain "

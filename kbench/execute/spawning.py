@@ -13,12 +13,14 @@ from typing import Any
 COMMAND = [sys.executable, "-P", "-m", "kbench.measure"]
 """`-P`: Python would look for modules in the working folder first, where a torch.py or a queue.py may lie."""
 
+END_LIMIT_S = 1.0
+"""How long to wait for the end of a killed process."""
+
 _ahead: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
 
 
 def start_ahead(count: int) -> None:
-    """Start processes for the first workers, which take seconds to import torch. One that nobody takes ends with this
-    process."""
+    """Start processes for the first workers, which take seconds to import torch. `end_unused` ends those that nobody takes."""
     with suppress(OSError):  # `spawn` reports it
         for _ in range(count):
             arguments = _arguments(worker_environment())
@@ -28,11 +30,20 @@ def start_ahead(count: int) -> None:
 def spawn(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """A worker process in the working folder, with pipes to its three streams. Raises OSError."""
     arguments = _arguments(environment)
-    while _ahead:
-        arguments_ahead, process = _ahead.pop()
+    for place, (arguments_ahead, process) in enumerate(_ahead):
         if arguments_ahead == arguments:
+            del _ahead[place]
             return process
     return _start(arguments)
+
+
+def end_unused() -> None:
+    """End the processes that were started ahead and that nobody has taken, for example because of an error in the config."""
+    while _ahead:
+        _, process = _ahead.pop()
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_LIMIT_S)
 
 
 def worker_environment() -> dict[str, str]:

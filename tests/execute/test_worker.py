@@ -13,7 +13,7 @@ from common import ROOT
 from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
 from kbench.errors import ConfigError, WorkerLost
-from kbench.execute.spawning import spawn, start_ahead, worker_environment
+from kbench.execute.spawning import end_unused, spawn, start_ahead, worker_environment
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import NONSENSE, Worker
 from kbench.protocol import CatalogRequest
@@ -210,5 +210,7 @@ def test_a_process_that_was_started_ahead_is_a_worker_only_in_the_same_environme
     assert str(ROOT) in environment["PYTHONPATH"].split(os.pathsep), "kbench need not be installed"
     workers = [spawn(environment), spawn(environment | {"CUDA_VISIBLE_DEVICES": "1"})]
     assert [worker.pid in ahead for worker in workers] == [True, False]
+    end_unused()
+    assert ahead & {child.pid for child in psutil.Process().children()} == {workers[0].pid}
     for worker in workers:
         worker.kill()
