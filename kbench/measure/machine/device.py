@@ -130,8 +130,8 @@ class Device:
         and a function that it calls, keep their tensors until Python collects garbage. That takes 0.2 s and more, so it is done
         only if they hold much."""
         if self.accelerated:
-            held = torch.get_device_module(self.type).memory_allocated()
-            if held > LEFT_SHARE * (self.memory_bytes or math.inf):
+            allocated_bytes = torch.get_device_module(self.type).memory_allocated()
+            if allocated_bytes > LEFT_SHARE * (self.memory_bytes or math.inf):
                 gc.collect()
         self.release()
 
