@@ -203,14 +203,18 @@ def test_a_worker_that_does_not_start_says_why(stand_in: StandIn) -> None:
 
 
 def test_a_process_that_was_started_ahead_is_a_worker_only_in_the_same_environment(stand_in: StandIn) -> None:
+    def children() -> set[int]:
+        return {child.pid for child in psutil.Process().children()}
+
     stand_in()
+    before = children()
     start_ahead(2)
-    ahead = {child.pid for child in psutil.Process().children()}
+    ahead = children() - before
     environment = worker_environment()
     assert str(ROOT) in environment["PYTHONPATH"].split(os.pathsep), "kbench need not be installed"
     workers = [spawn(environment), spawn(environment | {"CUDA_VISIBLE_DEVICES": "1"})]
     assert [worker.pid in ahead for worker in workers] == [True, False]
     end_unused()
-    assert ahead & {child.pid for child in psutil.Process().children()} == {workers[0].pid}
+    assert children() & ahead == {workers[0].pid}
     for worker in workers:
         worker.kill()
