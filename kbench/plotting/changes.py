@@ -37,7 +37,7 @@ MOST_LIST_ROWS = 50
 ALARM, GOOD = 1, 2
 """Places in `Theme.colours`: for verdicts that need attention, and for welcome ones. The report uses the same two."""
 
-MARKS: dict[Verdict, tuple[Any, float]] = {
+VERDICT_MARKS: dict[Verdict, tuple[Any, float]] = {
     Verdict.SAME: ("o", 4.0), Verdict.UNCLEAR: ("o", 6.0), Verdict.FAILED: (ASTERISK, 7.0),
     Verdict.MISSING: ("x", 7.0), Verdict.SUSPECT: (QUESTION_MARK, 9.0), Verdict.FIXED: ("*", 9.0), Verdict.NEW: ("P", 6.0),
     Verdict.INCOMPARABLE: ("|", 7.0), Verdict.UNTIMED: ("_", 7.0),
@@ -94,7 +94,7 @@ class ChangeStyle:
             more = (verdict is Verdict.FASTER) != self.metric.lower_is_better
             shape, size = ("<>" if self.sideways else "v^")[more], 6.0
         else:
-            shape, size = MARKS[verdict]
+            shape, size = VERDICT_MARKS[verdict]
         face = self.theme.background if verdict is Verdict.UNCLEAR else ink
         return {
             "marker": shape, "markersize": size, "color": ink, "markerfacecolor": face, "markeredgewidth": 1.3,

@@ -312,7 +312,7 @@ def _plain(value: Any) -> Any:
 
 
 def counted_work(returned: Any, time_ms: float, *labels: str) -> Work:
-    """What a script counts as the work of a call of which it was told this time. Nothing if it reports no rate, or if no label
+    """What a script counts as the work of a call, given its time. Nothing if it reports no rate, or if no label
     (the key of a dict, that of the y axis, the name of the plot) names its unit."""
     quantiles = [x for x in returned if isinstance(x, float)] if isinstance(returned, (tuple, list)) else []
     for name, value in _numbers(returned):
