@@ -42,9 +42,10 @@ def registering_for(plugin: str | None) -> Iterator[None]:
         _plugin = before
 
 
-def shipped() -> list[str]:
+@cache
+def shipped() -> tuple[str, ...]:
     """Names of the operators that come with kbench: the packages and modules in `kbench/operators/`."""
-    return sorted(module.name for module in pkgutil.iter_modules([str(_PACKAGE / "operators")]))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(_PACKAGE / "operators")])))
 
 
 def import_shipped(name: str) -> None:
@@ -53,15 +54,16 @@ def import_shipped(name: str) -> None:
         importlib.import_module(f"kbench.operators.{name}")
 
 
-def code_files(files: Iterable[Path]) -> list[Path]:
-    """These files, and those whose code they run: what a Python file imports of `kbench/kernels/` and `kbench/operators/`, the
-    `.cu` and `.cpp` files that it names, the headers that these include, and so on."""
-    paths = list(dict.fromkeys(path.resolve() for path in files))
+def code_files(files: Iterable[Path]) -> dict[Path, str]:
+    """The texts of these files, and of those whose code they run: what a Python file imports of `kbench/kernels/` and
+    `kbench/operators/`, the `.cu` and `.cpp` files that it names, the headers that these include, and so on."""
+    texts: dict[Path, str] = {}
+    paths = [path.resolve() for path in files]
     for path in paths:  # which grows meanwhile
-        for named_path in _named_in(path, source_text(path)):
-            if named_path not in paths:
-                paths.append(named_path)
-    return paths
+        if path not in texts:
+            texts[path] = source_text(path)
+            paths += _named_in(path, texts[path])
+    return texts
 
 
 @cache

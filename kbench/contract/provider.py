@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from kbench.contract.origin import code_files
-from kbench.files import source_text
 from kbench.results.case import FORWARD, FULL, Case, Value
 from kbench.results.stamps import digest
 from kbench.text.exception_text import describe_exception
@@ -170,8 +169,8 @@ class Provider:
 
 def code_hash(functions: Iterable[Callable[..., Any]], sources: Iterable[Path] = ()) -> str:
     """A hash of the files that define functions, of `sources`, and of the `code_files` of them."""
-    files = code_files([*filter(None, map(_source_file, functions)), *sources])
-    return digest([text for path in files if (text := source_text(path))])
+    files = [*filter(None, map(_source_file, functions)), *sources]
+    return digest(list(filter(None, code_files(files).values())))
 
 
 def _reason(name: str, answer: object) -> str | None:

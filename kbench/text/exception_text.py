@@ -49,13 +49,13 @@ def _callers() -> tuple[str, ...]:
 def in_library(filename: str) -> bool:
     """Whether a source file belongs to Python or an installed package, not to the user. The package may lie in another place
     than this Python's: `pip install --target`, or the packages of another virtual environment."""
-    own_folders = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-    return filename.startswith((*own_folders, *_folders_of_pip(tuple(sys.path))))
+    return filename.startswith(_library_folders(tuple(sys.path)))
 
 
 @cache
-def _folders_of_pip(search_path: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{folder}{os.sep}" for folder in search_path if folder and any(Path(folder).glob("*.dist-info")))
+def _library_folders(search_path: tuple[str, ...]) -> tuple[str, ...]:
+    of_pip = [f"{folder}{os.sep}" for folder in search_path if folder and any(Path(folder).glob("*.dist-info"))]
+    return *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *of_pip
 
 
 def written_at(function: Any, fallback: str = "") -> str:

@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 
 from kbench.kernels import cuda_driver
@@ -141,7 +140,7 @@ class Device:
             return int(torch.cuda.mem_get_info(self.torch_device)[0])
         if self.accelerated:
             return None
-        return int(psutil.virtual_memory().available)
+        return int(_host_memory().available)
 
     @property
     def memory_bytes(self) -> int | None:
@@ -149,7 +148,7 @@ class Device:
         if self.accelerated:
             properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
             return getattr(properties, "total_memory", None)
-        return int(psutil.virtual_memory().total)
+        return int(_host_memory().total)
 
     @cached_property
     def empty_call(self) -> Callable[[], None]:
@@ -271,6 +270,12 @@ def drop_locals(error: BaseException) -> None:
             visited.add(id(fault))
             traceback.clear_frames(fault.__traceback__)
             left += [fault.__cause__, fault.__context__]
+
+
+def _host_memory() -> Any:
+    import psutil  # which takes a while, and a device needs none of it
+
+    return psutil.virtual_memory()
 
 
 def _host_name() -> str:

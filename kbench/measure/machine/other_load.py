@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-import psutil
-
 SHORTEST_S = 0.2
 """The shortest time in s over which other load is computed. Linux counts in ticks of 10 ms, which is too coarse for less."""
 
@@ -33,6 +31,8 @@ class OtherLoad:
 
 def _busy_s() -> float | None:
     """How long the cores that this process may use were busy; None where the system does not say."""
+    import psutil
+
     try:
         cores = psutil.cpu_times(percpu=True)
         return sum(float(getattr(cores[core], name)) for core in psutil.Process().cpu_affinity() for name in BUSY)
@@ -42,6 +42,8 @@ def _busy_s() -> float | None:
 
 def _own_s() -> float:
     """The CPU time of this worker and what it has started, ended processes included, and that of its parent."""
+    import psutil
+
     worker = psutil.Process()
     total = 0.0
     for process in (worker, *worker.children(recursive=True)):
