@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from importlib import import_module
 
 
 def main() -> None:
@@ -25,11 +26,18 @@ def main() -> None:
     faulthandler.enable()
     threading.Thread(target=_make_context, daemon=True).start()
     gc.disable()  # the modules are no garbage: to look for some among them took a tenth of the start
+    import torch
+
+    hashing = threading.Thread(target=_hash_compiler, daemon=True)
+    if torch.accelerator.is_available():  # otherwise Triton has to wait until its interpreter is switched on
+        with suppress(ImportError):
+            import_module("triton.runtime.cache")
+        hashing.start()
     from kbench.measure.serving import Server
 
     gc.freeze()
     gc.enable()
-    Server(requests, answers).serve()
+    Server(requests, answers, hashing).serve()
 
 
 def _claim_stdout() -> int:
@@ -65,6 +73,13 @@ def _make_context() -> None:
         driver = ctypes.CDLL("libcuda.so.1")
         if driver.cuInit(0) == 0:
             driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
+
+
+def _hash_compiler() -> None:
+    """Let Triton hash its library, 0.4 s of work, which it does only once, before a first launch. It needs no lock of Python,
+    so the imports go on beside it. What fails here fails again in that launch."""
+    with suppress(KeyError, AttributeError, OSError):
+        sys.modules["triton.runtime.cache"].triton_key()
 
 
 if __name__ == "__main__":

@@ -52,13 +52,14 @@ SECRET_NAME = re.compile(
 
 
 def make_catalog(
-    device: Device, telemetry: Telemetry, failures: Sequence[Fault], running: Running = unwatched
+    device: Device, telemetry: Telemetry, failures: Sequence[Fault], running: Running | None = unwatched
 ) -> Catalog:
-    """The catalog of this machine. `failures` are those of plug-ins."""
+    """The catalog of this machine. `failures` are those of plug-ins. Without `running`, it has no providers."""
     operators = {}
     for name in registry.operator_names():
         operator = registry.operator(name)
-        operators[name] = replace(describe_operator(operator), providers=_providers(operator, device, running))
+        providers = _providers(operator, device, running) if running else {}
+        operators[name] = replace(describe_operator(operator), providers=providers)
     return Catalog(
         device=device.info,
         devices=tuple(devices(device.type)),

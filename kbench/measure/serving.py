@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 from kbench.contract import registry
@@ -61,11 +62,12 @@ SOURCE_LIMIT_S = 3600.0
 
 
 class Server:
-    """Answers the lines of requests in a queue, on a pipe to the parent, given by its descriptor."""
+    """Answers the lines of requests in a queue, on a pipe to the parent, given by its descriptor. `hashing` is the thread in
+    which Triton hashes its library, if there is an accelerator."""
 
-    def __init__(self, requests: queue.Queue[bytes], pipe: int) -> None:
+    def __init__(self, requests: queue.Queue[bytes], pipe: int, hashing: Thread) -> None:
         self._requests, self._pipe = requests, pipe
-        self._process, self._secret, self._folder = os.getpid(), "", ""
+        self._process, self._secret, self._folder, self._hashing = os.getpid(), "", "", hashing
         self._on_sets: CallsOnSets | None = None  # of the last CallRequest
         self._device = Device()
         self._device.set_up()
@@ -114,7 +116,8 @@ class Server:
                 return
             self._send(RequestDone())
             if isinstance(request, CatalogRequest) and device.accelerated and not self._folder:
-                _prepare_compiler()
+                self._hashing.join()  # a provider is blamed for threads that begin to work while it runs
+                _prepare_launch()
 
     def _catalog(self, request: CatalogRequest) -> Catalog:
         self._folder = request.folder
@@ -132,7 +135,8 @@ class Server:
                 config = loaded
         for name in registry.operator_names():
             self._guard.watch(registry.operator(name))
-        catalog = make_catalog(self._device, self._instruments.telemetry, failures, self._running)
+        running = None if request.folder else self._running  # the other worker has the providers
+        catalog = make_catalog(self._device, self._instruments.telemetry, failures, running)
         return replace(catalog, config=config)
 
     def _measure(self, task: Task) -> Rows:
@@ -195,14 +199,10 @@ class Server:
         return delivered
 
 
-def _prepare_compiler() -> None:
-    """Let Triton, if a plug-in uses it, hash its own library and import what a first launch needs: half a second of work, which
-    it does only once, and which an idle worker can do ahead. What fails here fails again in that launch."""
-    cache = sys.modules.get("triton.runtime.cache")
+def _prepare_launch() -> None:
+    """Import what Triton needs for a first launch, which an idle worker can do ahead. What fails here fails again there."""
     with suppress(AttributeError, ImportError, OSError):
-        if cache:
-            cache.triton_key()
-            import_module("triton.experimental.gluon.nvidia.hopper")
+        import_module("triton.experimental.gluon.nvidia.hopper")
 
 
 def _limit_host_memory(free_bytes: int | None) -> None:
