@@ -6,6 +6,7 @@ exit code. The modules of the commands import what they need inside functions, s
 
 from __future__ import annotations
 
+import gc
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -145,6 +146,7 @@ def main() -> None:
         raise SystemExit(ExitStatus.INTERRUPTED) from None
     finally:
         interrupts.ignore_signals()
+        gc.freeze()  # at its end, Python would look for garbage among all modules for a tenth of a second
 
 
 def _run_command(arguments: Sequence[str]) -> int:
