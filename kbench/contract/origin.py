@@ -58,12 +58,16 @@ def code_files(files: Iterable[Path]) -> dict[Path, str]:
     """The texts of these files, and of those whose code they run: what a Python file imports of `kbench/kernels/` and
     `kbench/operators/`, the `.cu` and `.cpp` files that it names, the headers that these include, and so on."""
     texts: dict[Path, str] = {}
-    paths = [path.resolve() for path in files]
+    paths = [*map(_resolved, files)]
     for path in paths:  # which grows meanwhile
         if path not in texts:
-            texts[path] = source_text(path)
+            texts[path] = (_text_of_kbench if path.is_relative_to(_PACKAGE) else source_text)(path)
             paths += _named_in(path, texts[path])
     return texts
+
+
+_resolved, _text_of_kbench = cache(Path.resolve), cache(source_text)
+"""Of the files that providers share, which system calls would find a thousand times."""
 
 
 @cache

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 COMMAND = [sys.executable, "-P", "-m", "kbench.measure"]
 """`-P`: Python would look for modules in the working folder first, where a torch.py or a queue.py may lie."""
@@ -16,31 +15,31 @@ COMMAND = [sys.executable, "-P", "-m", "kbench.measure"]
 END_LIMIT_S = 1.0
 """How long to wait for the end of a killed process."""
 
-_ahead: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
+_ahead: list[tuple[Mapping[str, str], Path, subprocess.Popen[bytes]]] = []
+"""Processes, with their environment and their folder."""
 
 
 def start_ahead(count: int) -> None:
     """Start processes for the first workers, which take seconds to import torch. `end_unused` ends those that nobody takes."""
+    environment = worker_environment()
     with suppress(OSError):  # `spawn` reports it
         for _ in range(count):
-            arguments = _arguments(worker_environment())
-            _ahead.append((arguments, _start(arguments)))
+            _ahead.append((environment, Path.cwd(), _start(environment)))
 
 
 def spawn(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """A worker process in the working folder, with pipes to its three streams. Raises OSError."""
-    arguments = _arguments(environment)
-    for place, (arguments_ahead, process) in enumerate(_ahead):
-        if arguments_ahead == arguments:
-            del _ahead[place]
-            return process
-    return _start(arguments)
+    for entry in _ahead:
+        if entry[:2] == (environment, Path.cwd()):
+            _ahead.remove(entry)
+            return entry[2]
+    return _start(environment)
 
 
 def end_unused() -> None:
     """End the processes that were started ahead and that nobody has taken, for example because of an error in the config."""
     while _ahead:
-        _, process = _ahead.pop()
+        *_, process = _ahead.pop()
         process.kill()
         with suppress(subprocess.TimeoutExpired):
             process.wait(END_LIMIT_S)
@@ -53,11 +52,7 @@ def worker_environment() -> dict[str, str]:
     return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def _arguments(environment: Mapping[str, str]) -> dict[str, Any]:
-    return {"args": COMMAND, "env": dict(environment), "cwd": Path.cwd()}
-
-
-def _start(arguments: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+def _start(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     # A session of its own: Ctrl-C is for the parent, which then ends the whole group.
-    return subprocess.Popen(**arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+    return subprocess.Popen(COMMAND, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
