@@ -117,7 +117,8 @@ class Server:
             self._send(RequestDone())
             if isinstance(request, CatalogRequest) and device.accelerated and not self._folder:
                 self._hashing.join()  # a provider is blamed for threads that begin to work while it runs
-                _prepare_launch()
+                with suppress(AttributeError, ImportError, OSError):  # a first launch, which needs it, reports that
+                    import_module("triton.experimental.gluon.nvidia.hopper")
 
     def _catalog(self, request: CatalogRequest) -> Catalog:
         self._folder = request.folder
@@ -197,12 +198,6 @@ class Server:
         _, delivered = decode_request(self._requests.get())
         assert isinstance(delivered, Delivered)
         return delivered
-
-
-def _prepare_launch() -> None:
-    """Import what Triton needs for a first launch, which an idle worker can do ahead. What fails here fails again there."""
-    with suppress(AttributeError, ImportError, OSError):
-        import_module("triton.experimental.gluon.nvidia.hopper")
 
 
 def _limit_host_memory(free_bytes: int | None) -> None:
