@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from common import tool
 
-RUNS = 40
+RUNS = 20
 
 
 @pytest.fixture(scope="module")
