@@ -242,10 +242,12 @@ LAST = pathlib.Path("calls.txt")  # how many calls the closure has in all
 
 
 @triton.testing.perf_report(
-    triton.testing.Benchmark(["N"], [8, 16, 32], "provider", ["a", "raises"], ["a", "b"], "killed", {}, ylabel="ms")
+    triton.testing.Benchmark(["N"], [8, 16, 32, 64], "provider", LINES := ["a", "raises", "c"], LINES, "killed", {})
 )
 def benchmark(N, provider):
     x, calls = torch.ones(N), []
+    if provider == "c":
+        return triton.testing.do_bench(lambda: x + 1, warmup=1, rep=1)
     if provider == "raises":
         raise ValueError("no closure")
 
@@ -265,14 +267,20 @@ benchmark.run()
 """
 
 
-def test_a_baseline_that_dies_when_it_is_timed_once_more_costs_its_own_row(folder: Path, kbench: Kbench) -> None:
-    """Of its last two calls, one is that of the control `repeat`."""
+def test_a_baseline_that_dies_when_it_is_timed_once_more_costs_its_own_row_and_is_tried_twice(
+    folder: Path, kbench: Kbench
+) -> None:
+    """Of its last two calls, one is that of the control `repeat`. No row is there twice."""
     (folder / "bench.py").write_text(KILLED)
     ended = kbench("run", "bench.py", *QUICK, "--set", "rounds=1", "--no-plot")
     assert ended.code == 1 and "Traceback" not in ended.err
-    rows = {(row["N"], row["provider"]): row["status"] for row in providers_of(folder / "results" / "killed.csv")}
-    assert [rows[N, "a"] for N in ("8", "16", "32")] == ["ok", "crashed", "crashed"]
-    assert [rows[N, "raises"] for N in ("8", "16", "32")] == ["error", "error", "error"]
+    assert ended.err.count("starting the script again") == 2
+    rows = providers_of(folder / "results" / "killed.csv")
+    of_baseline = {"8": "ok", "16": "crashed", "32": "crashed", "64": "crashed"}
+    assert [(row["N"], row["provider"], row["status"]) for row in rows] == [
+        (N, *line) for N in of_baseline for line in (("a", of_baseline[N]), ("raises", "error"), ("c", "ok"))
+    ]
+    assert [row["N"] for row in rows if "not tried again" in row["reason"]] == ["64"]
 
 
 def test_exec_measures_the_lines_of_a_plot_beside_each_other(folder: Path) -> None:

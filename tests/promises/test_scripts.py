@@ -175,49 +175,6 @@ def test_a_line_that_kills_its_process_costs_its_own_row_and_one_of_triton_is_un
     assert {row["status"] for row in lines(script_run, "kernel")} == {"unsupported"}
 
 
-DIES = """
-import os
-
-import torch
-import triton.testing
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        x_names=["N"],
-        x_vals=[16, 32, 48, 64],
-        line_arg="line",
-        line_vals=["torch", "dies"],
-        line_names=["torch", "dies"],
-        plot_name="dies",
-        args={},
-    )
-)
-def bench(N, line):
-    x = torch.randn(N)
-    return triton.testing.do_bench(lambda: os._exit(3) if line == "dies" else x + 1)
-
-
-bench.run()
-"""
-
-
-def test_a_line_that_kills_its_process_at_every_point_is_tried_twice_and_no_row_is_there_twice(folder: Path) -> None:
-    (folder / "bench.py").write_text(DIES)
-    ended = run_kbench("run", "bench.py", *QUICK, "--no-plot", folder=folder)
-    assert ended.code == 1 and ended.err.count("starting the script again") == 2
-    rows = providers_of(folder / "results" / "dies.csv")
-    assert [(row["N"], row["provider"], row["status"]) for row in rows] == [
-        (n, *line) for n in ("16", "32", "48", "64") for line in (("torch", "ok"), ("dies", "crashed"))
-    ]
-    assert ["not tried again" in row["reason"] for row in rows if row["provider"] == "dies"] == [
-        False,
-        False,
-        True,
-        True,
-    ]
-
-
 def audit_of(printed: str) -> list[str]:
     """The lines of the audit, which stand before the numbers."""
     return printed[printed.index("Before the numbers") : printed.index("\nprovider ")].splitlines()
