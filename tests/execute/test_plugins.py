@@ -88,7 +88,7 @@ operator: softmax
 plugins: [asked.py]
 sweep: {{M: 4, N: 64}}
 providers: [{", ".join(SAID)}]
-measure: {{warmup_ms: 1, rep_ms: 2, rounds: 1, sessions: 2}}
+measure: {{warmup_ms: 1, rep_ms: 2, rounds: 1, sessions: 2, cache: warm}}
 """
 
 

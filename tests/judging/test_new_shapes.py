@@ -22,6 +22,8 @@ def test_they_have_tiny_odd_prime_and_equal_sizes_and_fit_into_the_memory_of_a_c
     shapes = draw_shapes(INFO, CASES, 60, seed=1, accelerated=False)
     sizes = {size for case in shapes for size in case.axes.values() if isinstance(size, int)}
     assert len(shapes) == len(set(shapes)) == 60
+    assert draw_shapes(INFO, CASES, 60, seed=1, accelerated=False) == shapes
+    assert draw_shapes(INFO, CASES, 60, seed=2, accelerated=False) != shapes
     assert min(sizes) < 8 and max(sizes) > 500 and any(size % 2 for size in sizes if size > 8)
     assert any(all(size % divisor for divisor in range(2, size)) for size in sizes if size > 100)
     assert any(case.M == case.N for case in shapes)

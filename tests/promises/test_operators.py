@@ -311,8 +311,6 @@ SOUND = {"axes": ("M", "N"), "inputs": {"x": X}, "outputs": {"y": X}, "reference
 K = {"axes": ("M", "N", "K"), "outputs": {"y": kbench.Tensor("M", "K")}, "reference": lambda x, *, K: x[:, :K]}
 """
 
-FACTORY = 'mine.provider("a", factory=True)(lambda case: lambda x: x[:, : case.K].clone())\n'
-
 # The faulty statement of a plug-in that begins with SOUND, and the words that the sentence about it must hold.
 DECLARATIONS = [
     ('Operator("mine", **SOUND | {"outputs": {"y": kbench.Tensor("M", "K")}})', "y", "K"),
@@ -376,10 +374,3 @@ def test_a_fault_of_an_edge_input_is_named_with_the_file_and_the_line_of_the_ope
     assert ended.code == 2
     [line] = [line for line in ended.err.splitlines() if "mine.py:6:" in line]
     assert "mine" in line and "zeros" in line
-
-
-def test_a_factory_gets_the_size_of_an_axis_that_no_input_has_from_the_case(kbench: Kbench, write: Write) -> None:
-    write("mine.py", f'{SOUND}mine = kbench.Operator("mine", **SOUND | K)\n{FACTORY}')
-    write("x.yaml", "operator: mine\nplugins: [mine.py]\nsweep: {M: 4, N: 9, K: 3}\nproviders: [a]\n")
-    ended = kbench("check", "x.yaml")
-    assert ended.code == 0 and "ok" in ended.out

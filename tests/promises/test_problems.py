@@ -137,23 +137,14 @@ def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(folder: Pa
 NO_FUNCTION = solution("scale_n8", "mine", {"main.py": ""}).replace("main.py::run", "main.py")
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "words"),
-    [
-        ("workload.jsonl", WORKLOAD + '{"axes": {"M": -1}, "inputs": {}}', ("jsonl:3", "axes.M")),
-        ("workload.jsonl", WORKLOAD + '{"axes": {"M": 1}, "inputs": {}}', ("jsonl:3", "inputs", "x")),
-        ("mine.json", NO_FUNCTION, ("entry_point",)),
-    ],
-)
-def test_a_mistake_in_a_file_of_a_problem_is_named_with_the_file_and_the_field(
-    folder: Path, kbench: Kbench, file: str, text: str, words: tuple[str, ...]
-) -> None:
+def test_a_mistake_in_a_file_of_a_problem_is_named_with_the_file_and_the_field(folder: Path, kbench: Kbench) -> None:
     (folder / "problem").mkdir()
-    for name, content in {"definition.json": json.dumps(DEFINITION), "workload.jsonl": WORKLOAD, file: text}.items():
+    files = {"definition.json": json.dumps(DEFINITION), "workload.jsonl": WORKLOAD, "mine.json": NO_FUNCTION}
+    for name, content in files.items():
         (folder / "problem" / name).write_text(content)
     ended = kbench("run", "problem")
     assert ended.code != 0 and "Traceback" not in ended.err
-    assert any(all(word in line for word in (file, *words)) for line in ended.err.splitlines()), ended.err
+    assert any("mine.json" in line and "entry_point" in line for line in ended.err.splitlines()), ended.err
 
 
 # -- a problem whose reference does not run in float64: its own tolerance judges the outputs

@@ -148,3 +148,12 @@ def test_a_malformed_definition_is_one_located_fault(tmp_path: Path, name: str) 
         load(write_problem(tmp_path / "problem", definition, scale_workload(M=1, session=1)))
     assert expected in f"{raised.value.where}: {raised.value}"
     assert raised.value.where.startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(("rows", "words"), [(-1, ["axes.M"]), (1, ["inputs", "x"])])
+def test_a_mistake_in_a_workload_is_named_with_its_line_and_the_field(
+    tmp_path: Path, rows: int, words: list[str]
+) -> None:
+    with pytest.raises(SourceFault) as raised:
+        load(write_problem(tmp_path / "problem", SCALE, scale_workload(M=1), {"axes": {"M": rows}, "inputs": {}}))
+    assert raised.value.where.endswith("workload.jsonl:2") and all(word in str(raised.value) for word in words)
