@@ -611,6 +611,4 @@ def _decoded(kind: Any, data: str) -> Any:
         raise ProtocolError(f"{kind.__name__} {place}: {first['msg']}") from error
 
 
-@functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter = functools.cache(TypeAdapter[Any])

@@ -27,11 +27,8 @@ class PlainProgress:
     def __exit__(self, *exception: object) -> None:
         return None
 
-    def print(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     def note(self, line: str) -> None:
-        self.print(line)
+        print(line, file=sys.stderr, flush=True)
 
     def begin(self, task: Task, place: str = "") -> None:
         return None
@@ -43,7 +40,7 @@ class PlainProgress:
         """Count a finished task and print its line."""
         self.done += 1
         at = f" on {place}" if place else ""
-        self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}")
+        self.note(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}")
 
     def name(self, task: Task) -> str:
         """The case, and its session if there are several."""
@@ -53,7 +50,7 @@ class PlainProgress:
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, describe_fastest(rows), place)
         for line in self.failures(rows):
-            self.print(f"  {line}")
+            self.note(f"  {line}")
 
     def failures(self, rows: Sequence[Row]) -> list[str]:
         """A line for each row that failed. Of the rows of a configuration that is not tried again, only the first has one."""
@@ -93,7 +90,7 @@ class LiveProgress(PlainProgress):
         """The case without its operator, so that the line fits into 80 columns."""
         return super().name(task).removeprefix(f"{task.case.operator} ")
 
-    def print(self, line: str) -> None:
+    def note(self, line: str) -> None:
         self.console.print(line, markup=False)
 
     def begin(self, task: Task, place: str = "") -> None:
@@ -117,7 +114,7 @@ class LiveProgress(PlainProgress):
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, place=place)
         for line in self.failures(rows):
-            self.print(f"{self.name(task)}: {line}")
+            self.note(f"{self.name(task)}: {line}")
 
 
 def make_progress(tasks: Sequence[Task]) -> PlainProgress:
