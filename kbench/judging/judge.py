@@ -117,9 +117,10 @@ def _answer(
     for name in entrants.judged:
         speeds = [speed for other in entrants.baselines if (speed := against(analysis, plan.info, name, other))]
         lacking = [gaps(analysis, name, other, named=entrants.baselines_named) for other in entrants.baselines]
+        rows = [row for row in timing.rows if row.role == Role.PROVIDER and row.configuration_name == name]
         verdict = judged(
             name,
-            [*checks.of(name), *rows_of(timing.rows, name)],
+            [*checks.of(name), *rows],
             baselines=speeds,
             not_compared=[gap for of_baseline in lacking for gap in of_baseline],
             profile=profile_of(name, timing.rows, speeds, timing.csv),
@@ -262,8 +263,3 @@ def _time(
     with prepare(config, options, note, worker, tried=True) as (executor, plan):
         configurations = random.SystemRandom().sample(plan.configurations, len(plan.configurations))
         return execute(executor, replace(plan, configurations=tuple(configurations), cases=cases), options, note)
-
-
-def rows_of(rows: Sequence[Row], name: str) -> list[Row]:
-    """The rows of a configuration, without those of a control of the same name."""
-    return [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == name]

@@ -119,15 +119,13 @@ def test_a_baseline_that_fails_in_a_case_leaves_its_speed_up_unknown(fault: Stat
 
 
 @pytest.mark.parametrize("declined", [Status.UNSUPPORTED, Status.CHECKED])
-def test_a_baseline_may_decline_cases_and_one_that_nobody_named_may_decline_all(declined: Status) -> None:
+def test_a_baseline_may_decline_cases_and_all_if_nobody_named_it_but_not_have_suspect_times(declined: Status) -> None:
     assert lacking(other(1.0, declined), named=True) == [(declined, 1, False)]
     assert lacking(other(1.0, declined), named=False) == [(declined, 1, False)]
     assert lacking(other(declined, declined), named=True) == [(declined, 2, True)]
     assert lacking(other(declined, declined), named=False) == []
-
-
-def test_a_suspect_time_of_a_baseline_is_no_time() -> None:
-    assert lacking(other(0.001, 0.001, flags=(Flag.SUSPECT,)), named=False) == [("suspect", 2, True)]
+    suspect = other(0.001, 0.001, flags=(Flag.SUSPECT,))  # no such time is one
+    assert lacking(suspect, named=False) == [("suspect", 2, True)]
 
 
 @pytest.mark.parametrize(("status", "missing"), [(Status.OOM, []), (Status.WRONG, [("wrong", 1, True)])])
