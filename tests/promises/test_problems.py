@@ -226,7 +226,7 @@ class Model(nn.Module):
         self.linear = nn.Linear(features, 2 * features)
 
     def forward(self, x):
-        x = x if x.isfinite().all() else 1 * x  # code that looks at values runs in float64 too
+        x = x if x.sum() > 0 else 1 * x  # code that looks at values runs in float64 too
         return torch.softmax(self.linear(x), 1)
 
 batch = 6
