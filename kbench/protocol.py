@@ -311,6 +311,7 @@ class OperatorInfo:
     judged     whether it judges its outputs itself
     model_axes a mapping from axes to dimensions for each shape that a model has
     source_hash hash of the file with its reference
+    rows       whether it has an axis of independent rows
     """
 
     axes: tuple[str, ...]
@@ -325,6 +326,7 @@ class OperatorInfo:
     judged: bool = False
     model_axes: tuple[Mapping[str, str], ...] = ()
     source_hash: str = ""
+    rows: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -138,7 +138,12 @@ class Plan:
 
 def needed_bytes(info: OperatorInfo, case: Case) -> int:
     """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
-    return KEPT_CALLS * info.tensor_bytes(case)
+    tensor_bytes = info.tensor_bytes(case)
+    if info.rows:
+        return KEPT_CALLS * tensor_bytes
+    # the whole reference in float64: inputs and outputs, twice; beside it four sets of inputs and the output of a call
+    exact_bytes = 2 * info.tensor_bytes(replace(case, dtype="float64"))
+    return max(KEPT_CALLS * tensor_bytes, exact_bytes + KEPT_CALLS * tensor_bytes // 2)
 
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:

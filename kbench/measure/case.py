@@ -102,6 +102,9 @@ class CaseRun(Experiment):
             self.time(timed, self.case, baseline=self.baseline, inputs=self.shared)
             self.shared.keep_first()
             for contender in timed:
+                if contender.control:
+                    contender.let_go()  # the checks need the memory
+            for contender in timed:
                 self.check_again(contender)
             for contender in timed:
                 self.record(contender)

@@ -82,6 +82,7 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         outputs={name: tensor.layout for name, tensor in operator.outputs.items()},
         gradients=tuple(operator.gradients),
         judged=len(operator.judged) == len(operator.outputs),
+        rows=operator.rows is not None,
         model_axes=tuple({axis: str(size) for axis, size in shape.items()} for shape in operator.model_shapes),
         source_hash=code_hash([operator.reference]),
     )

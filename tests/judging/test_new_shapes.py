@@ -14,7 +14,7 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
 MATRIX = Layout(("M", "N"))
-INFO = OperatorInfo(("M", "N"), {}, ("float32",), inputs={"x": MATRIX}, outputs={"y": MATRIX})
+INFO = OperatorInfo(("M", "N"), {}, ("float32",), inputs={"x": MATRIX}, outputs={"y": MATRIX}, rows=True)
 CASES = [Case("double", {"M": 8, "N": 8}, "float32"), Case("double", {"M": 8, "N": 8}, "float16")]
 
 

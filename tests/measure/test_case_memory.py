@@ -11,6 +11,9 @@ from in_process import case_run, matrices
 from torch import Tensor
 
 import kbench
+from kbench.measure.correctness.check import compared
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
 
 
 @pytest.fixture
@@ -53,3 +56,17 @@ def test_no_tensor_of_providers_that_fail_is_left(no_collection: None) -> None:
     del run
     assert statuses[:3] == ["ok", "wrong", "error"]
     assert large_tensors() == before
+
+
+def test_few_tensors_are_held_while_the_reference_of_a_large_case_is_called() -> None:
+    held_bytes = []
+
+    def reference(x: Tensor) -> Tensor:
+        large = [x.untyped_storage() for x in gc.get_objects() if type(x) is Tensor and x.numel() == 100_000]
+        held_bytes.append(sum({x.data_ptr(): x.nbytes() for x in large}.values()))
+        return x * 2
+
+    operator, x = matrices("held", reference), torch.rand(100, 1000)
+    expected = Expected(Definition(operator, operator.case("float32", M=100, N=1000)), [x], keep_bytes=0)
+    assert not expected.same_as(expected.of([x + 1])) and not compared(expected, [x * 2]).wrong
+    assert max(held_bytes) <= 9 * 400_000  # float32 in three places, and float64 in three

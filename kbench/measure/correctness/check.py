@@ -17,7 +17,7 @@ from kbench.measure.correctness.call import ONE_BACKWARD, ONE_BACKWARD_REMEDY, C
 from kbench.measure.correctness.definition import Definition, Output, dtype_name
 from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare_elements
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.correctness.memory import Location, is_view, moved_away, overlap, overlaps_itself
+from kbench.measure.correctness.memory import Location, equal, is_view, moved_away, overlap, overlaps_itself
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering.audit import threads_left_working, working_threads
 from kbench.results.case import BACKWARD, Case
@@ -326,15 +326,6 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], outputs: Sequence[An
 def _for_output(expected: Expected, output: Output) -> str:
     """` for h`: which output a sentence is about. Empty if there is only one."""
     return f" for {output.name}" if len(expected.definition.outputs) > 1 or output.gradient else ""
-
-
-def equal(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors have the same shape and hold the same values. NaN equals NaN."""
-    if a.shape != b.shape:
-        return False
-    if a.dtype.is_floating_point and a.dtype.itemsize == 1:  # torch compares no 8-bit floating-point numbers
-        return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
-    return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs: Tensor) -> Accuracy:

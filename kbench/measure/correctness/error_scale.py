@@ -21,7 +21,7 @@ For the author of a reference this means:
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from subprocess import SubprocessError
@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.memory import spanned_elements
 from kbench.measure.machine.dynamo import OperatorMode
 
@@ -48,6 +48,9 @@ STEP = 2.0**-16
 LARGEST_MOVE = 12**0.5 / 2 * STEP
 """The largest move. Moves are evenly distributed, so that their root mean square is STEP."""
 
+SLICE_ELEMENTS = 2**25
+"""Tensors with more elements are compared in slices, so that temporaries are small beside them."""
+
 LARGE, PART = 2**20, 512
 """On a GPU, a kernel moves results of at least so many elements in one pass, and four parts of so many in a program."""
 
@@ -59,27 +62,41 @@ another seed: a second estimate would otherwise repeat the moves of the first.""
 def mean_squares(
     definition: Definition,
     references: Sequence[Tensor],
-    exact: Sequence[Tensor],
+    inputs: Sequence[Tensor],
     needed: Sequence[bool],
     trials: int,
 ) -> list[Tensor | None]:
     """For each output that is `needed`: the mean square of the changes of its elements, divided by the square of the moves.
 
-    `references` are the outputs for the `exact` inputs. The tensors are float64 and have the shapes of the outputs; None for
+    `references` are the outputs for the inputs. They and the results are float64 and have the shapes of the outputs; None for
     an output that is not needed. Raises OperatorFault if the reference fails on inputs that have been moved.
     """
-    moving = _Moving(torch.Generator(exact[0].device).manual_seed(MOVES_SEED + trials - TRIALS))
-    whole = [not x.is_floating_point() or bool((x == x.round()).all()) for x in exact]
+    moving = _Moving(torch.Generator(inputs[0].device).manual_seed(MOVES_SEED + trials - TRIALS))
+    whole = [not x.is_floating_point() or all(map(_whole, slices_of(x))) for x in inputs]
     squares = [torch.zeros_like(r) if is_needed else None for r, is_needed in zip(references, needed, strict=True)]
     for _ in range(trials):
-        _add_trial(definition, references, exact, whole, squares, moving, trials)
+        _add_trial(definition, references, inputs, whole, squares, moving, trials)
     return squares
+
+
+def slices_of(*tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Slices of tensors of the same shape."""
+    shape, count = tensors[0].shape, -(-tensors[0].numel() // SLICE_ELEMENTS)
+    if count < 2:
+        return [tensors]
+    along = 0 if shape[0] >= count else shape.index(max(shape))
+    return zip(*(x.tensor_split(count, along) for x in tensors), strict=True)
+
+
+def _whole(values: tuple[Tensor, ...]) -> bool:
+    [exact] = exactly(values)
+    return bool((exact == exact.round()).all())
 
 
 def _add_trial(
     definition: Definition,
     references: Sequence[Tensor],
-    exact: Sequence[Tensor],
+    inputs: Sequence[Tensor],
     whole: Sequence[bool],
     squares: Sequence[Tensor | None],
     moving: _Moving,
@@ -89,14 +106,17 @@ def _add_trial(
 
     It is a function of its own so that the tensors of one trial are freed before the next one begins.
     """
-    moved = [x if fixed else moving.moved(x) for x, fixed in zip(exact, whole, strict=True)]
+    pairs = zip(inputs, whole, strict=True)
+    moved = [exact if fixed else moving.moved(exact) for x, fixed in pairs for exact in exactly([x])]
     with moving:
         outputs = definition.expected(moved, _where(definition))
-    for square, value, reference in zip(squares, outputs, references, strict=True):
+    del moved
+    for square, *values in zip(squares, outputs, references, strict=True):
         if square is not None:
-            # values that are not finite give no estimate
-            change = (value - reference).div_(STEP).nan_to_num_(0.0, 0.0, 0.0)
-            square.addcmul_(change, change, value=1 / trials)
+            for total, value, reference in slices_of(square, *values):
+                # values that are not finite give no estimate
+                change = (value - reference).div_(STEP).nan_to_num_(0.0, 0.0, 0.0)
+                total.addcmul_(change, change, value=1 / trials)
 
 
 def _where(definition: Definition) -> str:
@@ -174,7 +194,9 @@ class _Moving(OperatorMode):
         """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
         moved = torch.empty_like(x).uniform_(1 - LARGEST_MOVE, 1 + LARGEST_MOVE, generator=self._generator)
         moved.mul_(x)  # in place: the inputs of a large case may be a good part of the memory
-        return moved.copy_(moved.float())
+        for (part,) in slices_of(moved):
+            part.copy_(part.float())
+        return moved
 
     def _move_in_place(self, values: Tensor, terms: Tensor | None = None) -> bool:
         """Move large values on a GPU in place, in one pass. Returns False if torch must move them."""

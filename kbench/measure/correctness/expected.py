@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.definition import Definition, exactly
-from kbench.measure.correctness.error_scale import SECOND_TRIALS, TRIALS, mean_squares
+from kbench.measure.correctness.error_scale import SECOND_TRIALS, SLICE_ELEMENTS, TRIALS, mean_squares
+from kbench.measure.correctness.memory import equal
 
 T = TypeVar("T", Tensor, Tensor | None)
 
@@ -26,7 +27,7 @@ KEPT_SHARE, EXPECTED_SETS = 0.35, 3
 """Share of the free memory that the expected outputs of a case may take, and for how many sets of inputs there are some. kbench
 computes them once, and again for each check if they do not fit."""
 
-CHUNK_ELEMENTS, CHUNK_LEAST, CHUNK_SHARE = 2**25, 2**20, 16
+CHUNK_ELEMENTS, CHUNK_LEAST, CHUNK_SHARE = SLICE_ELEMENTS, 2**20, 16
 """Expected outputs of an operator with independent rows are computed in slices, and all outputs are compared in slices. A slice
 has a sixteenth of the elements of the largest tensor, but at least 2^20 and at most 2^25. So the float64 temporaries of a large
 case are small beside its tensors. Smaller slices would cost a device launches."""
@@ -127,12 +128,8 @@ class Expected:
 
     def same_as(self, other: Expected) -> bool:
         """Whether the outputs, if they have elements, are the same as those for other inputs."""
-        same = (
-            ((a.reference == b.reference) | (a.reference.isnan() & b.reference.isnan())).all()
-            for part, other_part in zip(self.parts(), other.parts(), strict=True)
-            for a, b in zip(self.pieces(part), other.pieces(other_part), strict=True)
-        )
-        return self.shapes == other.shapes and any(map(prod, self.shapes)) and all(map(bool, same))
+        pairs = zip(self.values(), other.values(), strict=True)
+        return all(equal(a.reference, b.reference) for a, b in pairs) and any(map(prod, self.shapes))
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -153,6 +150,10 @@ class Expected:
                 return
             self._kept_parts = self._joined(chain([first], slices))
         yield from self._kept_parts
+
+    def values(self) -> Iterable[OutputPart]:
+        """The same, without scales unless they are kept: to estimate them takes several times as long, and more memory."""
+        return self._kept_parts or self._slices(scaled=False)
 
     def pieces(self, part: OutputPart) -> Iterator[OutputPart]:
         """A part in slices, so that the temporaries of a comparison are small: along the rows if the output has rows."""
@@ -194,7 +195,7 @@ class Expected:
         """See `_estimates`. The other slices and providers will want the same."""
         if (rows, trials) not in self._kept_estimates:
             if self._kept_parts is None:
-                self._kept_estimates.clear()
+                self._kept_estimates = {key: x for key, x in self._kept_estimates.items() if key[0] == rows}
             self._kept_estimates[rows, trials] = self._estimates(rows, trials)
         return self._kept_estimates[rows, trials]
 
@@ -292,12 +293,12 @@ class Expected:
         ]  # of the rows that the inputs have, which may be fewer than those of the case
         return max(*read, *computed, 1, 1)
 
-    def _slices(self) -> Iterator[OutputPart]:
-        sums: dict[int, tuple[Tensor, Tensor]] = {}
+    def _slices(self, *, scaled: bool = True) -> Iterator[OutputPart]:
+        sums: dict[int, tuple[Tensor, Tensor | None]] = {}
         whole = len(self._bounds) == 1
         for rows in self._bounds:
-            exact = exactly(_select(self.inputs, self._input_row_dimensions, rows))
-            references = self.definition.expected(exact, "" if whole else SOME_ROWS)
+            inputs = _select(self.inputs, self._input_row_dimensions, rows)
+            references = self.definition.expected(exactly(inputs), "" if whole else SOME_ROWS)
             shapes = tuple(
                 tuple(x.shape) if whole else tuple(self._rows if d == dimension else n for d, n in enumerate(x.shape))
                 for x, dimension in zip(references, self.row_dimensions, strict=True)
@@ -305,20 +306,21 @@ class Expected:
             if not whole:
                 self._check_slice(references, shapes, len(rows))
             self._shapes = shapes
-            squares = self._squares(references, exact, rows)
+            squares = self._squares(references, inputs, rows) if scaled else [None] * len(references)
             for position, (reference, square, dimension) in enumerate(
                 zip(references, squares, self.row_dimensions, strict=True)
             ):
                 if whole or dimension is not None:
-                    along, scale = None if whole else dimension, self._scale(reference, square, exact)
+                    along, scale = None if whole else dimension, self._scale(reference, square, inputs, scaled)
                     yield OutputPart(position, along, rows.start, rows.stop, reference, scale)
-                elif square is not None and position not in sums:
+                elif position not in sums:
                     sums[position] = reference.clone(), square  # a reference may return what it was given
-                elif square is not None:
+                else:
                     for total, added in zip(sums[position], (reference, square), strict=True):
-                        total += added
+                        if total is not None and added is not None:
+                            total += added
         for position, (reference, square) in sums.items():
-            yield OutputPart(position, None, 0, 0, reference, torch.maximum(square.sqrt(), reference.abs()))
+            yield OutputPart(position, None, 0, 0, reference, self._scale(reference, square, self.inputs, scaled))
 
     def _check_slice(self, references: Sequence[Tensor], shapes: tuple[tuple[int, ...], ...], rows: int) -> None:
         """Raises OperatorFault if the outputs for a slice of the inputs do not fit to those for the slices before."""
@@ -329,7 +331,7 @@ class Expected:
                 problem = f"reference returned shape {tuple(x.shape)} for {output.name} when it was given {rows} rows"
                 raise self.definition.fault(problem, self._rows_advice)
 
-    def _squares(self, references: Sequence[Tensor], exact: Sequence[Tensor], rows: range) -> Sequence[Tensor | None]:
+    def _squares(self, references: Sequence[Tensor], inputs: Sequence[Tensor], rows: range) -> Sequence[Tensor | None]:
         """The squares of the scales of these rows, without |reference|, or this slice's part of them for an output that is a
         sum over the slices. None for an output that has a scale of the operator's own, needs none, or is judged by the operator
         itself."""
@@ -343,14 +345,16 @@ class Expected:
         ]
         if not any(needed):
             return [None] * len(references)
-        return mean_squares(self.definition, references, exact, needed, self._trials)
+        return mean_squares(self.definition, references, inputs, needed, self._trials)
 
-    def _scale(self, reference: Tensor, square: Tensor | None, exact: Sequence[Tensor]) -> Tensor | None:
-        if square is not None:
-            return torch.maximum(square.sqrt(), reference.abs())
+    def _scale(self, reference: Tensor, square: Tensor | None, inputs: Sequence[Tensor], scaled: bool) -> Tensor | None:
+        """The scale, which may take the memory of its square."""
         operator = self.definition.operator
-        if operator.scale is not None and operator.check is None and reference.is_floating_point():
-            return self.definition.scale(reference, exact)
+        if square is not None:
+            scale = square.detach().sqrt_()
+            return torch.maximum(scale, reference.detach().abs(), out=scale)
+        if scaled and operator.scale is not None and operator.check is None and reference.is_floating_point():
+            return self.definition.scale(reference, exactly(inputs))
         return None
 
 

@@ -92,6 +92,15 @@ def spanned_elements(x: Tensor) -> int:
     return 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
 
 
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors have the same shape and hold the same values. NaN equals NaN."""
+    if a.shape != b.shape:
+        return False
+    if a.dtype.is_floating_point and a.dtype.itemsize == 1:  # torch compares no 8-bit floating-point numbers
+        return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+    return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether an element of one tensor lies in the memory of the other."""
     (a_start, a_end), (b_start, b_end) = _bytes(a), _bytes(b)
