@@ -225,7 +225,7 @@ class Side:
         are ignored."""
         return {
             name: f"{name} {'/'.join(values) or 'unknown'} -> {'/'.join(other.conditions[name]) or 'unknown'}"
-            + " (the definition of the case)" * (name == "case_hash")
+            + " (the operator's source, inputs, bytes or tolerance)" * (name == "case_hash")
             for name, values in self.conditions.items()
             if name not in vary and (values != other.conditions[name] or len(values) != 1)
         }

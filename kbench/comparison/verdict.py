@@ -72,8 +72,9 @@ class Verdict(enum.StrEnum):
         "incomparable",
         "x",
         """Both sides have a time, but they were measured in different ways: on another device, with another timer or cache
-        mode, or with another definition of the case (its bytes, inputs or tolerance). The reason says which. `--vary` allows a
-        difference that you made on purpose. With `--strict`, such a row makes the command exit with code 3.""",
+        mode, or with another definition of the case (the operator's source, inputs, bytes or tolerance). The reason says
+        which. `--vary` allows a difference that you made on purpose, as `--vary case_hash` allows a rewritten reference. With
+        `--strict`, such a row makes the command exit with code 3.""",
     )
     UNCLEAR = (
         "unclear",
