@@ -15,7 +15,7 @@ import json
 import typing
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -302,6 +302,12 @@ class ProviderInfo:
     interpreted: bool = False
 
 
+KEPT_CALLS = 5
+"""The least memory that a case takes, in tensors of a call: four sets of inputs, three of outputs and the buffers of the copy
+control. Slices of the float64 reference are small beside them in a large case. Where memory is free, kbench also keeps values
+of the reference."""
+
+
 @dataclass(frozen=True)
 class OperatorInfo:
     """What the parent knows of an `Operator`, which says what most of this is.
@@ -336,6 +342,15 @@ class OperatorInfo:
     def tensor_bytes(self, case: Case) -> int:
         """The bytes of all tensors of one call, each once: what it gets and what it returns. Raises SizeError."""
         return total_bytes([*self._received(case), *self._returned(case)], case)
+
+    def needed_bytes(self, case: Case) -> int:
+        """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
+        tensor_bytes = self.tensor_bytes(case)
+        if self.rows:
+            return KEPT_CALLS * tensor_bytes
+        # the whole reference in float64: inputs and outputs, twice; beside it four sets of inputs and the output of a call
+        exact_bytes = 2 * self.tensor_bytes(replace(case, dtype="float64"))
+        return max(KEPT_CALLS * tensor_bytes, exact_bytes + KEPT_CALLS * tensor_bytes // 2)
 
     def _received(self, case: Case) -> list[Layout]:
         """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""

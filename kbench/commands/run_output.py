@@ -25,8 +25,6 @@ ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
-    from kbench.config.plan import needed_bytes
-
     several = places != ("",)
     columns = {name: [str(case.axes[name]) for case in plan.cases] for name in plan.info.columns}
     columns["dtype"] = [case.dtype for case in plan.cases]
@@ -36,7 +34,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         columns["weight"] = [f"{plan.weights[case]:g}" for case in plan.cases]
     if plan.info.inputs:  # a script declares no tensors
         columns["MB per call"] = [_mb(plan.info.tensor_bytes(case)) for case in plan.cases]
-        columns["MB needed"] = [_mb(needed_bytes(plan.info, case)) for case in plan.cases]
+        columns["MB needed"] = [_mb(plan.info.needed_bytes(case)) for case in plan.cases]
     if several:
         columns["expected on"] = [places[number % len(places)] for number in range(len(plan.cases))]
     rows = list(zip(*columns.values(), strict=True))

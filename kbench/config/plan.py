@@ -22,11 +22,6 @@ MORE_ROUNDS = 1.5
 """How many rounds a case takes with a `precision` of 0.5 %, divided by the fewest that the config asks for. Estimated from the
 rounds of the softmax sweep on an H200."""
 
-KEPT_CALLS = 5
-"""The least memory that a case takes, in tensors of a call: four sets of inputs, three of outputs and the buffers of the copy
-control. Slices of the float64 reference are small beside them in a large case. Where memory is free, kbench also keeps values
-of the reference."""
-
 CHECK_S = 0.1
 """Seconds to build and check one provider on one case, without compilation."""
 
@@ -113,7 +108,7 @@ class Plan:
         info, limit = self.info, self.catalog.memory_bytes
         if limit is None or not info.inputs:  # a script declares no tensors
             return []
-        return [case for case in self.cases if needed_bytes(info, case) > limit]
+        return [case for case in self.cases if info.needed_bytes(case) > limit]
 
     @property
     def task_s(self) -> float:
@@ -134,16 +129,6 @@ class Plan:
         sessions = self.measure.sessions
         in_turn = ceil(len(self.tasks) / devices) if spread else ceil(len(self.cases) / devices) * sessions
         return in_turn * self.task_s
-
-
-def needed_bytes(info: OperatorInfo, case: Case) -> int:
-    """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
-    tensor_bytes = info.tensor_bytes(case)
-    if info.rows:
-        return KEPT_CALLS * tensor_bytes
-    # the whole reference in float64: inputs and outputs, twice; beside it four sets of inputs and the output of a call
-    exact_bytes = 2 * info.tensor_bytes(replace(case, dtype="float64"))
-    return max(KEPT_CALLS * tensor_bytes, exact_bytes + KEPT_CALLS * tensor_bytes // 2)
 
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:

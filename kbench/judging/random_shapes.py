@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from kbench.config.plan import needed_bytes
 from kbench.contract.sizes import SizeError
 from kbench.protocol import OperatorInfo
 from kbench.results.case import FORWARD, Case
@@ -101,7 +100,7 @@ def draw_beyond_int32(info: OperatorInfo, cases: Sequence[Case], memory_bytes: i
         return None
     case = replace(like, axes={**axes, first: 8 * (math.ceil(INT32_END / elements_per_size / 8) + 1)})
     limit = MEMORY_SHARE * (memory_bytes or 0)
-    return case if _bytes(info, case) and needed_bytes(info, case) <= limit else None
+    return case if _bytes(info, case) and info.needed_bytes(case) <= limit else None
 
 
 def _bytes(info: OperatorInfo, case: Case) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from kbench.contract.operator import Operator
+from kbench.measure.catalog import does_not_fit
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Preparer, preparer_of
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
@@ -31,7 +32,6 @@ from kbench.protocol import RECORD, CallRecorded, Task
 from kbench.results.case import INTEGER_LIMIT, ITEMSIZE
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
-from kbench.text.exception_text import message
 
 
 class CaseRun(Experiment):
@@ -87,7 +87,7 @@ class CaseRun(Experiment):
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            fault = Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}"
+            fault = Status.OOM, does_not_fit(self.operator, self.case, error)
         for contender in self.contenders:
             if fault:
                 contender.end(*fault)

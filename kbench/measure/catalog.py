@@ -22,9 +22,10 @@ from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.plugins import Running, unwatched
 from kbench.protocol import Catalog, Fault, OperatorInfo, ProviderInfo
-from kbench.results.case import INTEGER_LIMIT, MODES, Value
+from kbench.results.case import INTEGER_LIMIT, MODES, Case, Value
 from kbench.results.environment import Machine
 from kbench.results.stamps import digest
+from kbench.text.exception_text import message
 from kbench.version import __version__
 
 PACKAGES = (
@@ -86,6 +87,13 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         model_axes=tuple({axis: str(size) for axis, size in shape.items()} for shape in operator.model_shapes),
         source_hash=code_hash([operator.reference]),
     )
+
+
+def does_not_fit(operator: Operator, case: Case, error: BaseException) -> str:
+    """The reason of a case for which memory has run out before any provider ran."""
+    needed_gb = describe_operator(operator).needed_bytes(case) / 1e9
+    problem = f"the case's inputs and reference do not fit into memory: {message(error)}"
+    return f"{problem}; kbench needs about {needed_gb:,.1f} GB of free memory for this case, or choose a smaller one"
 
 
 def _providers(operator: Operator, device: Device, running: Running) -> dict[str, ProviderInfo]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator
+from kbench.measure.catalog import does_not_fit
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import preparer_of
 from kbench.measure.correctness.check import Delivery, deliver, judge_delivery
@@ -27,7 +28,6 @@ from kbench.protocol import COMPUTE, RANDOM, CheckRequest, Configuration, Rows, 
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
-from kbench.text.exception_text import message
 
 NEARLY = 1e-6
 """How much expected values differ at most on inputs that differ by almost nothing, relative to them or to 1."""
@@ -132,7 +132,7 @@ class Trials:
                 if not out_of_memory(error):
                     raise
                 if not self._too_large:
-                    self._too_large = f"the case's inputs and reference do not fit into memory: {message(error)}"
+                    self._too_large = does_not_fit(self._operator, self._case, error)
                 trial = self._too_large
             self._steps.device.synchronize()  # whatever its kernels have broken is no fault of a provider
         self.reference_s += time.monotonic() - begun

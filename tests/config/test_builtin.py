@@ -10,7 +10,6 @@ from making import machine_info
 from sample_configs import CONFIGS
 
 from kbench.config.load import ConfigOptions, load_config
-from kbench.config.plan import needed_bytes
 from kbench.contract import registry
 from kbench.contract.origin import shipped
 from kbench.measure.catalog import describe_operator
@@ -33,7 +32,7 @@ def test_every_built_in_config_resolves_with_each_profile(path: Path, catalog: C
     for profile in ("none", *load_config(path, ConfigOptions()).document.section("profiles")):
         sweep = load_config(path, ConfigOptions(profile=profile)).resolve(catalog)
         assert sweep.cases and sweep.baseline
-        assert max(needed_bytes(sweep.info, case) for case in sweep.cases) <= 60e9  # of an 80 GB device
+        assert max(sweep.info.needed_bytes(case) for case in sweep.cases) <= 60e9  # of an 80 GB device
         if sweep.profile == "cpu":
             rows = sum(getattr(case, "M", 64) for case in sweep.cases)
             assert rows <= 1024  # each row is a millisecond to Triton's interpreter

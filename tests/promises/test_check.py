@@ -194,6 +194,9 @@ def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_line_of_each_case_s
     assert cells_of(ended, "random").split() == ["oom"] * 3
     line = line_of(ended, "a-little-off: oom")
     assert f"({large}): the case's inputs and reference do not fit into memory: " in line and "timing" not in line
+    assert "; kbench needs about " in line and line.endswith(
+        " GB of free memory for this case, or choose a smaller one"
+    )
 
 
 def test_a_wider_tolerance_is_proposed_for_few_wrong_elements_of_an_operator_of_ones_own_only(checked: Path) -> None:
