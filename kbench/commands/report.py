@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from kbench.commands.options import RowTerms, check_not_read, newest_results
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import ExitStatus
 
 
 def report(
@@ -17,7 +17,7 @@ def report(
         Optional[list[str]],
         typer.Argument(
             metavar="[LABEL=]FILE.csv",
-            help="Results files, or the folder of a history. Default: the newest file in results/.",
+            help="Results files, folders with one each, or the folder of a history. Default: the newest file in results/.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the page.")] = Path("report.html"),
@@ -36,13 +36,10 @@ def report(
     from kbench import reporting
 
     gc.disable()  # the process is short, and to look for garbage among thousands of rows takes a fifth of its time
-    if folders := [file for file in files or () if Path(file).is_dir()]:
-        if len(files or ()) > 1 or baseline is not None:
-            raise UsageError(
-                f"{folders[0]} is a folder, so kbench report takes it for a history; give the folder alone, without "
-                "--baseline, or name CSV files"
-            )
-        print(reporting.write_history_report(Path(folders[0]), out, where=where, title=title))
+    folder = Path(files[0]) if files and len(files) == 1 and baseline is None else None
+    # a folder with one file, as `kbench run --out` makes it, is that file
+    if folder and folder.is_dir() and [path.parent for path in folder.rglob("*.csv")] != [folder]:
+        print(reporting.write_history_report(folder, out, where=where, title=title))
         return ExitStatus.OK
     sources = newest_results(files)
     check_not_read("--out", out, sources)

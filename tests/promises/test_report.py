@@ -115,6 +115,13 @@ def test_the_page_is_written_to_report_html_or_to_out_and_its_path_is_printed(kb
     assert (folder / "pages" / "softmax.html").read_text().lower().startswith("<!doctype html>")
 
 
+def test_a_folder_with_one_results_file_is_that_file_and_no_history(kbench: Kbench, folder: Path) -> None:
+    write_planted(folder / "base" / "planted.csv")
+    kbench("report", "base")
+    page = (folder / "report.html").read_text()
+    assert "<title>kbench: planted</title>" in page
+
+
 def test_the_page_has_first_sentence_winners_ties_and_noise_floor_of_show_and_all_times_and_reasons(
     one: Path, opened: Opened, kbench: Kbench
 ) -> None:
