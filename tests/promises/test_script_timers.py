@@ -109,12 +109,12 @@ times = bench_gpu_time(scaled, input_args=(x, 2.0), dry_run_time_ms=2, repeat_ti
 report("scaled", np.median(times), type(times).__name__)
 times = bench_gpu_time(fn=F.silu, dry_run_iters=5, repeat_iters=30, enable_cupti=True, input_kwargs={"input": x})
 report("silu", np.median(times), type(times).__name__)
-times = bench_gpu_time_with_cudagraph(fn=torch.exp, input_args=(x,), cold_l2_cache=True)
+times = bench_gpu_time_with_cudagraph(fn=torch.exp, input_args=(x,), repeat_time_ms=5)
 report("exp", np.median(times), type(times).__name__)
 
 
 def helper(fn):
-    return float(np.median(bench(fn, use_cuda_graph=True)))
+    return float(np.median(bench(fn, use_cuda_graph=True, repeat_time_ms=5)))
 
 
 report("tanh", helper(lambda: torch.tanh(x)), "list")
@@ -156,7 +156,7 @@ report("softmax", m.mean * 1e3, type(m).__name__)
 m = Timer("z = z + 1\\nz = F.gelu(z)", "z = x.clone()", globals={"x": x, "F": F}, env="main", label="gelu").adaptive_autorange()
 report("gelu", m.median * 1e3, type(m).__name__)
 threads = Timer("seen.append(torch.get_num_threads())", globals={"seen": (seen := [])}, num_threads=2, label="threads")
-m = threads.blocked_autorange()
+m = threads.blocked_autorange(min_run_time=0.02)
 report("threads", m.median * 1e3, type(m).__name__)
 assert set(seen) == {2}
 """
@@ -172,13 +172,13 @@ def add_one(x):
 profiler = Profiler(adapter=add_one)
 latency = profiler.do_bench()
 report("add_one", latency, type(latency).__name__)
-latency = profiler.do_bench(torch.relu, warmup=5, input_tensors=[x])
+latency = profiler.do_bench(torch.relu, warmup=5, rep=5, input_tensors=[x])
 report("relu", latency, type(latency).__name__)
-latency = profiler.do_bench(torch.exp, dynamic_symbolic_constraints={"m": 32}, backend="cupti")
+latency = profiler.do_bench(torch.exp, rep=5, dynamic_symbolic_constraints={"m": 32}, backend="cupti")
 report("exp", latency, type(latency).__name__)
 latency = do_bench(lambda: torch.tanh(x), backend="cupti", _n_warmup=5, _n_repeat=5)
 report("tanh", latency, type(latency).__name__)
-low, middle, high = do_bench(lambda: torch.sin(x), quantiles=[0.2, 0.5, 0.8], return_mode="median")
+low, middle, high = do_bench(lambda: torch.sin(x), rep=5, quantiles=[0.2, 0.5, 0.8], return_mode="median")
 assert low <= middle <= high
 report("sin", middle, "float")
 """
@@ -209,11 +209,11 @@ def relu(x):
 
 for kernel, ms in zip((relu, torch.relu, torch.exp), run_example((relu, torch.relu, torch.exp), (x,)), strict=True):
     report(kernel.__name__, ms, type(ms).__name__)
-report("tanh", do_bench(lambda: torch.tanh(x)), "float")
+report("tanh", do_bench(lambda: torch.tanh(x), rep=5), "float")
 report("sin", benchmarker.benchmark_gpu(lambda: torch.sin(x), rep=20), "float")
 report("cos", benchmarker.benchmark(torch.cos, (x,), {}), "float")
-report("neg", do_bench_using_profiling(lambda: torch.neg(x)), "float")
-ms, low, high = triton.testing.do_bench(lambda: torch.abs(x), percentiles=(0.5, 0.2, 0.8))
+report("neg", do_bench_using_profiling(lambda: torch.neg(x), rep=5), "float")
+ms, low, high = triton.testing.do_bench(lambda: torch.abs(x), percentiles=(0.5, 0.2, 0.8), rep=5)
 report("abs", ms, "float")
 triton.testing.do_bench(lambda: torch.abs(x), quantile=[0.5])
 """
