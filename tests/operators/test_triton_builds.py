@@ -53,7 +53,7 @@ NORM_SHAPES = [
     (1024, 65536),
 ]  # fmt: skip
 SHORT_OR_BETWEEN = (1, 64, 768, 2880, 3584, 7168)
-"""Lengths of NORM_SHAPES that are compiled in 16 bits only: in float32 they have the forms of others."""
+"""Lengths of NORM_SHAPES that are compiled in 16 bits, beside weights of 16 bits: in float32 they have the forms of others."""
 
 NORM_SHAPES_ELSEWHERE = [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (1024, 65536)]
 
@@ -96,8 +96,8 @@ def tensor(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def of_rows(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
-    """Softmax and cross-entropy. float32 on every second shape: its launches have the same forms."""
-    step = {"sm_90": 1}.get(target, 4) * (2 if dtype == torch.float32 else 1)
+    """Softmax and cross-entropy. float32 on every third shape: its launches have the same forms."""
+    step = {"sm_90": 1}.get(target, 4) * (3 if dtype == torch.float32 else 1)
     for M, N in SHAPES[::step]:
         x, d, wide = tensor(M, N, dtype=dtype), tensor(M), N % 16 == 0
         labels, saved = tensor(M, dtype=torch.int64), tensor(2, M)
@@ -148,15 +148,13 @@ def of_norms(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
     for M, N in NORM_SHAPES:
         if dtype == torch.float32 and N in SHORT_OR_BETWEEN:
             continue
-        names = ["layernorm"]
-        if M > 512 and (N in (1024, 4096, 5120, 8191) or N >= 8192):
-            names.append("add_rmsnorm")
-        if M > 512 and (N == 4096 or N >= 8192):
-            names.append("rmsnorm")
-        for name in names:
-            one_form = name != "layernorm" or N in SHORT_OR_BETWEEN
-            for weights in (dtype,) if one_form else dict.fromkeys((dtype, torch.float32)):
-                yield from of_norm(name, tensor(M, N, dtype=dtype), tensor(N, dtype=weights))
+        weights = dtype if N in SHORT_OR_BETWEEN else torch.float32  # which need more registers beside 16 bits
+        yield from of_norm("layernorm", tensor(M, N, dtype=dtype), tensor(N, dtype=weights))
+        x, weight = tensor(M, N, dtype=torch.bfloat16), tensor(N, dtype=torch.bfloat16)
+        if dtype == torch.bfloat16 and M > 512 and (N in (1024, 4096, 5120, 8191) or N >= 8192):
+            yield from of_norm("add_rmsnorm", x, weight)
+        if dtype == torch.bfloat16 and M > 512 and (N == 4096 or N >= 8192):
+            yield from of_norm("rmsnorm", x, weight)
 
 
 def of_norm(name: str, x: Tensor, weight: Tensor) -> Iterator[Chosen]:
@@ -243,10 +241,10 @@ def of_grouped_matmul() -> Iterator[Build]:
 
 
 def of_attention() -> Iterator[Build]:
-    """The kernels of the forward and the backward pass, with descriptors or with pointers. Those with pointers are compiled in
-    the forms that need the most registers: with long vectors and a mask."""
+    """The kernels of the forward and the backward pass, with descriptors or with pointers, in the forms that need the most
+    registers: with a mask, and those with pointers with long vectors."""
     for target, D, causal in itertools.product(TARGETS, (64, 128, 256), (True, False)):
-        if target != "sm_90" and (D == 64 or not causal):
+        if (target != "sm_90" and D == 64) or not (causal or (target == "sm_90" and D == 256)):
             continue
         descriptors, x = target == "sm_90", tensor(2, 8, 1024, D, dtype=torch.bfloat16)
         sums, numbers = tensor(2, 8, 1024), (D**-0.5, 1024, 8, 4)
