@@ -48,7 +48,7 @@ def check(
     inputs.
 
     Exit code: 0 no provider gave a wrong result or failed; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing
-    could be checked; 130 interrupted.
+    could be checked, or the reference fails in a case; 130 interrupted.
     """
     from kbench import interrupts
     from kbench.commands.run_output import ONLY_CHECKED
@@ -95,6 +95,8 @@ def check(
             print(f"repeat: {provider.failures[0].reproduce}")
     if checks.interrupted:
         print(f"Interrupted after {len(tasks) - left_out_cases} of {len(tasks)} cases.")
+    elif left_out_cases:
+        print(f"left out: {left_out_cases} of {len(tasks)} cases, because the reference fails there")
     if len(tasks) < len(all_tasks):
         print(f"not checked: {len(all_tasks) - len(tasks)} of {len(all_tasks)} cases; --all checks them")
     return status

@@ -227,6 +227,24 @@ def test_explain_knows_every_input_that_check_prints(checked: Path, operator: st
         assert ended.code == 0 and ended.out.startswith(name), ended.text
 
 
+LIMITED = """
+import kbench
+
+x = kbench.Tensor("N")
+limited = kbench.Operator(
+    "limited", axes=("N",), inputs={"x": x}, outputs={"y": x}, reference=lambda x: x.view(16, -1).view_as(x)
+)
+limited.provider("mine")(lambda x: x.clone())
+"""
+
+
+def test_a_case_whose_reference_fails_is_named_and_the_check_does_not_pass(kbench: Kbench, write: Write) -> None:
+    write("mine.py", LIMITED)
+    write("limited.yaml", "{operator: limited, plugins: [mine.py], sweep: {N: [16, 17]}, providers: [mine]}")
+    ended = kbench("check", "limited.yaml")
+    assert ended.code == 3 and "left out: 1 of 2 cases, because the reference fails there" in ended.out, ended.text
+
+
 # -- the operators that kbench brings along
 
 NOTHING = """
