@@ -72,7 +72,10 @@ def mean_squares(
     an output that is not needed. Raises OperatorFault if the reference fails on inputs that have been moved.
     """
     moving = _Moving(torch.Generator(inputs[0].device).manual_seed(MOVES_SEED + trials - TRIALS))
-    whole = [not x.is_floating_point() or all(map(_whole, slices_of(x))) for x in inputs]
+    whole = [
+        not x.is_floating_point() or all(bool((y == y.round()).all()) for part in slices_of(x) for y in exactly(part))
+        for x in inputs
+    ]
     squares = [torch.zeros_like(r) if is_needed else None for r, is_needed in zip(references, needed, strict=True)]
     for _ in range(trials):
         _add_trial(definition, references, inputs, whole, squares, moving, trials)
@@ -86,11 +89,6 @@ def slices_of(*tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
         return [tensors]
     along = 0 if shape[0] >= count else shape.index(max(shape))
     return zip(*(x.tensor_split(count, along) for x in tensors), strict=True)
-
-
-def _whole(values: tuple[Tensor, ...]) -> bool:
-    [exact] = exactly(values)
-    return bool((exact == exact.round()).all())
 
 
 def _add_trial(
