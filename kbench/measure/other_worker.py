@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,8 +42,11 @@ class SharedMemory:
             with torch.cuda.use_mem_pool(torch.cuda.MemPool()):  # the other process sees whole blocks of the allocator
                 self.data = torch.zeros(size, dtype=torch.uint8, device=device)
         else:
-            file = Path(folder, "tensors")
-            file.unlink(missing_ok=True)  # the other process may still see those of another call
+            for earlier in Path(folder).glob("tensors-*"):
+                earlier.unlink()  # the other process may still see it
+            file = Path(
+                folder, f"tensors-{secrets.token_hex(8)}"
+            )  # a name of its own, so that the other process opens it
             file.write_bytes(bytes(size))  # a full disk is an error here; in a sparse file, it would be a signal later
             self._words = f"{size} {file}"
             self.data = opened(self._words)

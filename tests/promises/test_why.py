@@ -101,7 +101,7 @@ def test_ncu_prints_one_command_that_measures_the_row_again_under_nsight_compute
     assert ended.code == 0 and words[0] == "ncu"
     assert words[words.index("--launch-count") + 1] == committed("torch-eager", 4096, 4096)["kernels"]
     run = words[words.index("kbench") :]
-    assert run[:5] == ["kbench", "run", "configs/softmax-providers.yaml", "--only", "torch-eager"]
+    assert run[:5] == ["kbench", "run", "softmax-providers.yaml", "--only", "torch-eager"]
     assert {"dtype=float32", "M=4096", "N=4096"} <= set(run)
 
 
