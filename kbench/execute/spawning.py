@@ -29,10 +29,10 @@ def start_ahead(count: int) -> None:
 
 def spawn(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """A worker process in the working folder, with pipes to its three streams. Raises OSError."""
-    for entry in _ahead:
-        if entry[:2] == (environment, Path.cwd()):
-            _ahead.remove(entry)
-            return entry[2]
+    for place, (of_process, folder, process) in enumerate(_ahead):
+        if (of_process, folder) == (environment, Path.cwd()):
+            del _ahead[place]
+            return process
     return _start(environment)
 
 

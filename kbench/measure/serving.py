@@ -55,7 +55,7 @@ HOST_MEMORY_SHARE = 0.8
 fails before the machine runs out of memory."""
 
 IMPORT_LIMIT_S = 300.0
-"""How long a plug-in may take to be imported, and a provider to say whether it is available."""
+"""How long a plug-in may take to be imported, a provider to say whether it is available, and Triton to hash its library."""
 
 SOURCE_LIMIT_S = 3600.0
 """How long a benchmark problem may take to be loaded."""
@@ -116,7 +116,7 @@ class Server:
                 return
             self._send(RequestDone())
             if isinstance(request, CatalogRequest) and device.accelerated and not self._folder:
-                self._hashing.join()  # a provider is blamed for threads that begin to work while it runs
+                self._hashing.join(IMPORT_LIMIT_S)  # a provider is blamed for threads that work while it runs
                 with suppress(AttributeError, ImportError, OSError):  # a first launch, which needs it, reports that
                     import_module("triton.experimental.gluon.nvidia.hopper")
 
