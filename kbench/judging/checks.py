@@ -27,7 +27,7 @@ RANDOM_S = 5.0
 in Python."""
 
 BEYOND_S = 15.0
-"""How long the reference may take for the shape beyond 2^31 elements. One that loops over rows in Python takes hours."""
+"""How long the reference, or a provider, may take for the shape beyond 2^31 elements. Loops over rows in Python take hours."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ def check_in_cases(
 
     def check(task: Task, display: Listener) -> Iterator[Row]:
         for row in workers.check(task, display, plan.info, without_edges=task in beyond):
-            if task in beyond and row.status is Status.OOM:
+            if task in beyond and row.status in (Status.OOM, Status.TIMEOUT):
                 display.note(f"{task.case.label}: left out {row.configuration_name}: {row.reason}")
             else:
                 yield row
