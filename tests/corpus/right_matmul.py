@@ -16,7 +16,7 @@ matmul = kbench.operator("matmul")
 @matmul.provider("in_blocks")
 def in_blocks(a, b):
     """Adds up the products of blocks of 32 along K, in float32."""
-    total = torch.zeros(len(a), b.shape[1])
+    total = torch.zeros(len(a), b.shape[1], device=a.device)
     for left, right in zip(a.float().split(32, 1), b.float().split(32, 0), strict=True):
         total += left @ right
     return total.to(a.dtype)
@@ -25,7 +25,7 @@ def in_blocks(a, b):
 @matmul.provider("outer_products")
 def outer_products(a, b):
     """Adds up K outer products, one after another."""
-    total = torch.zeros(len(a), b.shape[1], dtype=torch.float64)
+    total = torch.zeros(len(a), b.shape[1], dtype=torch.float64, device=a.device)
     for column, row in zip(a.t().double(), b.double(), strict=True):
         total.addr_(column, row)
     return total.to(a.dtype)
@@ -38,7 +38,7 @@ def split_in_two(case):
 
     def call(a, b):
         key, half = (len(a), b.shape[1]), a.shape[1] // 2
-        parts = buffers.setdefault(key, torch.empty(2, *key))
+        parts = buffers.setdefault(key, torch.empty(2, *key, device=a.device))
         torch.mm(a[:, :half].float(), b[:half].float(), out=parts[0])
         torch.mm(a[:, half:].float(), b[half:].float(), out=parts[1])
         return parts.sum(0).to(a.dtype)

@@ -25,9 +25,10 @@ def float64(x, weight, *, eps):
     return (wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt() * weight).to(x.dtype)
 
 
-@rmsnorm.provider("rounded_twice")
+@rmsnorm.provider("rounded_twice", supports=lambda case: "loses digits" if case.dtype == "float16" else None)
 def rounded_twice(x, weight, *, eps):
-    """Rounds to the dtype of the input before it multiplies by the weight, as the models of Hugging Face do."""
+    """Rounds to the dtype of the input before it multiplies by the weight, as the models of Hugging Face do. A small float16
+    value then loses digits."""
     wide = x.float()
     normal = (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
     return (normal * weight).to(x.dtype)
@@ -41,7 +42,7 @@ def by_matrix_product(case):
     def call(x, weight):
         N = x.shape[1]
         wide = x.float()
-        factor = factors.setdefault(N, torch.full((N, 1), 1 / N))
+        factor = factors.setdefault(N, torch.full((N, 1), 1 / N, device=x.device))
         return (wide / (wide.square() @ factor + case.eps).sqrt() * weight).to(x.dtype)
 
     return call
@@ -64,7 +65,7 @@ def into_a_buffer(x, weight, *, eps, y):
 @rmsnorm.provider("by_parts")
 def by_parts(x, weight, *, eps):
     """Adds the squares up in blocks of 32 columns, in float64."""
-    total = torch.zeros(len(x), 1, dtype=torch.float64)
+    total = torch.zeros(len(x), 1, dtype=torch.float64, device=x.device)
     for block in x.split(32, 1):
         total += block.double().square().sum(-1, keepdim=True)
     return (x.float() * torch.rsqrt(total / x.shape[1] + eps).float() * weight).to(x.dtype)

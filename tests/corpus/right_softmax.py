@@ -46,8 +46,8 @@ def row_by_row(x):
 def online(x):
     """Reads blocks of 48 columns with a running maximum and sum. A block of -inf adds nothing."""
     wide = x.float()
-    top = torch.full((len(x), 1), -torch.inf)
-    total = torch.zeros(len(x), 1)
+    top = torch.full((len(x), 1), -torch.inf, device=x.device)
+    total = torch.zeros(len(x), 1, device=x.device)
     for block in wide.split(48, dim=1):
         if block.shape[1] == 0:
             break
@@ -67,7 +67,7 @@ def scratch_per_shape(case):
     def call(x):
         if x.shape[1] == 0:
             return torch.empty_like(x)
-        scratch = buffers.setdefault(x.shape, torch.empty(x.shape, dtype=torch.float32))
+        scratch = buffers.setdefault(x.shape, torch.empty(x.shape, device=x.device))
         torch.sub(x.float(), x.float().amax(-1, keepdim=True), out=scratch)
         scratch.exp_()
         return (scratch / scratch.sum(-1, keepdim=True)).to(x.dtype)

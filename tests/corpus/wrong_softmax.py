@@ -37,7 +37,7 @@ def short_sum(x):
 @softmax.provider("without_last_rows")
 def without_last_rows(x):
     """Tail rows: a program takes eight rows, and nobody takes the rest."""
-    out = torch.empty(x.shape, dtype=x.dtype)
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     whole = len(x) // 8 * 8
     out[:whole] = plain(x[:whole])
     return out
@@ -52,7 +52,7 @@ def columns_by_size(x):
 @softmax.provider("one_block")
 def one_block(x):
     """Long rows: reads the first 512 columns, and fills the others with zeros."""
-    out = torch.zeros(x.shape, dtype=x.dtype)
+    out = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     out[:, :512] = plain(x[:, :512])
     return out
 
@@ -61,7 +61,7 @@ def one_block(x):
 def short_offsets(x):
     """Offsets wrap at 2^12 elements, as those of int32 do at 2^31."""
     flat = x.reshape(-1)
-    return plain(flat[torch.arange(x.numel()) % 2**12].view(x.shape))
+    return plain(flat[torch.arange(x.numel(), device=x.device) % 2**12].view(x.shape))
 
 
 @softmax.provider("by_offsets_of_dense_rows")
@@ -73,7 +73,8 @@ def by_offsets_of_dense_rows(x):
 @softmax.provider("online_without_guard")
 def online_without_guard(x):
     """One edge: a first block of -inf has no maximum, and -inf minus -inf is NaN."""
-    top, total = torch.full((len(x), 1), -torch.inf), torch.zeros(len(x), 1)
+    top = torch.full((len(x), 1), -torch.inf, device=x.device)
+    total = torch.zeros_like(top)
     for block in x.float().split(16, 1) if x.shape[1] else ():
         new_top = torch.maximum(top, block.amax(-1, keepdim=True))
         total = total * (top - new_top).exp() + (block - new_top).exp().sum(-1, keepdim=True)
@@ -100,6 +101,6 @@ PADDED = {}
 def dirty_padding(x):
     """A buffer for each padded shape, of which the padding is filled only once."""
     M, N = x.shape
-    padded = PADDED.setdefault((M, -N // 64), torch.full((M, 64 * -(-N // 64)), -torch.inf))
+    padded = PADDED.setdefault((M, -N // 64), torch.full((M, 64 * -(-N // 64)), -torch.inf, device=x.device))
     padded[:, :N] = x
     return plain(padded)[:, :N].to(x.dtype).contiguous()

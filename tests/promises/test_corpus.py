@@ -3,7 +3,7 @@
 tests/corpus has 20 candidates that are right and 20 with an honest mistake, tests/cheats has 20 cheats. Without a choice, those
 that do not import torch's compiler are checked with one seed, as `kbench judge` does first, in cases that stand for random
 shapes; and test_judge judges all cheats. KBENCH_CORPUS_SEEDS=1,2,3 judges all sixty, with each of these seeds and with as many
-random shapes as for a user.
+random shapes as for a user, on the accelerator if there is one (with --timeout=1200).
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ for path in @PATHS@:
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 """
 """A file that registers the candidates of other files."""
+
+
+if CHOSEN_SEEDS:
+
+    @pytest.fixture(autouse=True)
+    def host_only() -> None:
+        """Takes the place of the fixture that hides accelerators."""
 
 
 def candidates(file: Path) -> list[str]:

@@ -8,13 +8,12 @@ import math
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
 
-from kbench.measure.scripts import __main__ as scripts
 from kbench.measure.scripts.closure_tensors import doubted_bytes, tensor_bytes, tensors_of
 from kbench.measure.scripts.columns import argument_columns, word, words_of
 from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, replace_timers
@@ -27,17 +26,6 @@ def cells(**values: list[object]) -> dict[str, list[object]]:
     return {
         column.name: [column.value(point[column.argument]) for point in points] for column in argument_columns(points)
     }
-
-
-NO_VALUES = SimpleNamespace(x_vals=[], line_vals=["a"], plot_name="p")
-
-
-@pytest.mark.parametrize(("plots", "words"), [([], "do_bench"), ([NO_VALUES], "x_vals of the plot p")])
-def test_a_script_with_nothing_to_measure_is_told_why(
-    monkeypatch: pytest.MonkeyPatch, plots: list[SimpleNamespace], words: str
-) -> None:
-    monkeypatch.setattr(scripts, "declared", plots)
-    assert words in scripts._nothing_to_measure()
 
 
 def test_numbers_stay_numbers_and_of_a_mixture_all_are_floats() -> None:
