@@ -36,6 +36,7 @@ from kbench.commands import (
     show,
     why,
 )
+from kbench.commands.options import problem_with
 from kbench.errors import ExitStatus, KbenchError
 from kbench.execute import spawning
 from kbench.text import streams
@@ -158,11 +159,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         if not arguments or (len(arguments) == 1 and arguments[0] in GROUPS):  # the error holds the help
             print(error.ctx.get_help())
         else:
-            message = error.format_message()
-            script = next((word for word in arguments[1:2] if arguments[0] == "run" and word.endswith(".py")), "")
-            if script and hasattr(error, "possibilities"):  # the error of an unknown option
-                message += f"; an option of the script follows --: kbench run {script} -- {error.option_name}"
-            _complain(message)
+            _complain(problem_with(error, arguments))
             print(f"Try '{error.ctx.command_path} -h' for help." if error.ctx else "Try 'kbench -h'.", file=sys.stderr)
         return ExitStatus.BAD_INPUT
     except KeyboardInterrupt:

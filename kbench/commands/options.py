@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -124,6 +125,24 @@ GitHub = Annotated[
     bool,
     typer.Option("--github", help="Write the annotations, step summary and outputs of a GitHub job."),
 ]
+
+
+def problem_with(error: Any, arguments: Sequence[str]) -> str:
+    """What typer's error says of the arguments. An unknown option may be one of a script, or a key of the config."""
+    from kbench.protocol import Measure
+    from kbench.sources import is_problem
+
+    if not hasattr(error, "possibilities") or not any("--set" in option.opts for option in error.ctx.command.params):
+        return str(error.format_message())
+    name, config = error.option_name, arguments[1]
+    key = name.lstrip("-").replace("-", "_")
+    if key in Measure.model_fields:
+        error.possibilities = None  # they only look similar
+    elif arguments[0] == "run" and config.endswith(".py") and not is_problem(Path(config)):
+        return f"{error.format_message()}; an option of the script follows --: kbench run {config} -- {name}"
+    [value] = re.findall(rf"{re.escape(name)}[= ]([^-]\S*)", " ".join(arguments))[:1] or ["VALUE"]
+    advice = "" if error.possibilities else f"; for a key of the config, write --set {key}={value}"
+    return f"{error.format_message()}{advice}"
 
 
 def results_path(file: str | None) -> Path:

@@ -14,7 +14,6 @@ from kbench.text.words import list_words, plural
 if TYPE_CHECKING:
     from kbench.config.plan import Plan
     from kbench.execute.run import RunResult
-    from kbench.results.case import Case
 
 CASES_SHOWN = 30
 """On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
@@ -33,8 +32,8 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     if plan.weights:
         columns["weight"] = [f"{plan.weights[case]:g}" for case in plan.cases]
     if plan.info.inputs:  # a script declares no tensors
-        columns["MB per call"] = [_mb(plan.info.tensor_bytes(case)) for case in plan.cases]
-        columns["MB needed"] = [_mb(plan.info.needed_bytes(case)) for case in plan.cases]
+        columns["MB per call"] = [f"{plan.info.tensor_bytes(case) / 1e6:.1f}" for case in plan.cases]
+        columns["MB needed"] = [f"{plan.info.needed_bytes(case) / 1e6:.1f}" for case in plan.cases]
     if several:
         columns["expected on"] = [places[number % len(places)] for number in range(len(plan.cases))]
     rows = list(zip(*columns.values(), strict=True))
@@ -42,8 +41,9 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     print()
     if large := plan.too_large():
         has, labels = (plan.catalog.memory_bytes or 0) / 1e9, list_words([case.label for case in large], 3)
-        need = f"{_those(large, len(plan.cases))} more memory than the device has ({has:.1f} GB)"
-        terminal.print_paragraph(f"{need}, and will probably be oom: {labels}")
+        those = f"{len(large):,} of {plural(len(plan.cases), 'case')} {'needs' if len(large) == 1 else 'need'}"
+        too_much = f"{those} more memory than the device has ({has:.1f} GB)"
+        terminal.print_paragraph(f"{too_much}, and will probably be oom: {labels}")
         print()
     for configuration in plan.configurations:
         reason = plan.unavailable.get(configuration.name)
@@ -63,14 +63,6 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     size = " x ".join(plural(count, word) for count, word in counts)
     without = "compilation and Triton's interpreter" if plan.interpreted else "compilation"
     print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, {without} not included")
-
-
-def _those(large: Sequence[Case], count: int) -> str:
-    return f"{len(large):,} of {plural(count, 'case')} {'needs' if len(large) == 1 else 'need'}"
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.1f}"
 
 
 def print_results(result: RunResult) -> None:
