@@ -10,7 +10,7 @@ import typer
 
 from kbench.commands.options import Plugins
 from kbench.config import builtin
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.text import terminal
 from kbench.text.suggest import unknown
 from kbench.text.table import Table
@@ -32,7 +32,6 @@ def list_providers(
     catalog = read_catalog(plugin or ())
     operators = catalog.operators
     if operator is not None and operator not in operators:
-        report_plugins(catalog)  # a plug-in that failed may have declared the operator
         advice = "" if plugin else " (an operator of your own needs --plugin)"
         raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}{advice}")
     rows = [
@@ -54,20 +53,24 @@ def list_providers(
     if configs:
         print()
         terminal.print_table(("config", "built in: kbench run CONFIG"), configs)
-    return report_plugins(catalog)
+    return ExitStatus.OK
 
 
 def read_catalog(plugins: Sequence[str]) -> Catalog:
-    """The catalog of this machine, from a worker that has loaded these plug-ins too. Raises UsageError."""
-    from kbench.config.load import plugin_fault
+    """The catalog of this machine, from a worker that has loaded these plug-ins too. Raises UsageError and ConfigError."""
+    from kbench.config.load import check_plugins, plugin_fault
     from kbench.execute.supervisor import WorkerSupervisor
     from kbench.protocol import CatalogRequest
 
     if faults := [f"--plugin {plugin}: {why}" for plugin in plugins if (why := plugin_fault(Path(plugin)))]:
         raise UsageError("\n".join(faults))
-    request = CatalogRequest(tuple(str(Path(plugin).resolve()) for plugin in plugins))
-    with WorkerSupervisor(request, terminal.note) as supervisor:
-        return supervisor.start()
+    places = {str(Path(plugin).resolve()): SourceLocation(f"--plugin {plugin}") for plugin in plugins}
+    with WorkerSupervisor(CatalogRequest(tuple(places)), terminal.note) as supervisor:
+        catalog = supervisor.start()
+    check_plugins(catalog, places)
+    for failure in catalog.plugin_errors:
+        terminal.warn(str(failure))
+    return catalog
 
 
 def _model_shapes(operators: Mapping[str, OperatorInfo]) -> list[list[str]]:
@@ -105,10 +108,3 @@ def _params(parameters: Mapping[str, Value]) -> str:
     from kbench.results.case import format_params
 
     return format_params({k: "auto" if v is None else v for k, v in parameters.items()}).replace(",", " ")
-
-
-def report_plugins(catalog: Catalog) -> ExitStatus:
-    """Print the plug-ins that failed. Returns the exit code."""
-    for failure in catalog.plugin_errors:
-        terminal.error(f"{failure.where}: {failure.message} (plug-in {failure.plugin})")
-    return ExitStatus.FAILED if catalog.plugin_errors else ExitStatus.OK

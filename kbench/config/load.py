@@ -69,16 +69,10 @@ class Config:
         return self.profile is not None or any("sweep" in change.entries for change in self.changes)
 
     def resolve(self, catalog: Catalog) -> Plan:
-        """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
-
-        A plug-in that the user names has to import. That of an installed package may fail: the run may not need it.
-        """
+        """Look up every name and write out every range. Raises ConfigError with everything that is wrong."""
         if self.source and not self.document.entries:
             return self._of_problem(catalog).resolve(catalog)
-        if named := [(place, error) for error in catalog.plugin_errors if (place := self._place(error.plugin))]:
-            raise ConfigError(
-                [ConfigIssue(place, f"the plug-in failed: {error.where}: {error.message}") for place, error in named]
-            )
+        check_plugins(catalog, self.places)
         failures = "; ".join(map(str, catalog.plugin_errors))
         info = catalog.operators.get(self.operator)
         if info is None:
@@ -162,12 +156,6 @@ class Config:
             if name in columns:
                 message = f"{self.shapes.where} gives the shapes already; leave out --set {name}, or --shapes"
                 resolver.report(node.where, message)
-
-    def _place(self, plugin: str) -> SourceLocation | None:
-        """Where a plug-in is named; None for a plug-in of an installed package. A worker on another host may have the file in
-        another folder."""
-        alike = [place for file, place in self.places.items() if Path(file).name == Path(plugin).name]
-        return self.places.get(plugin) or (alike[0] if alike else None)
 
 
 @dataclass(frozen=True)
@@ -295,3 +283,15 @@ def plugin_fault(path: Path) -> str:
     if not path.is_file():
         return f"no such file: {path}; name a Python file"
     return "" if path.suffix == ".py" else f"{path} is not a Python file; its name must end in .py"
+
+
+def check_plugins(catalog: Catalog, places: Mapping[str, SourceLocation]) -> None:
+    """Raise ConfigError if a plug-in that the user names failed. That of an installed package may fail: it may not be needed.
+    A worker on another host may have a plug-in in another folder."""
+    issues = []
+    for error in catalog.plugin_errors:
+        alike = [place for file, place in places.items() if Path(file).name == Path(error.plugin).name]
+        if place := places.get(error.plugin, next(iter(alike), None)):
+            issues.append(ConfigIssue(place, f"the plug-in failed: {error.where}: {error.message}"))
+    if issues:
+        raise ConfigError(issues)

@@ -305,14 +305,16 @@ def test_a_bad_line_of_a_file_of_shapes_is_named_with_line_and_column(kbench: Kb
     assert "commas" in line_at("trace.csv:1:1", kbench("run", CONFIG, "--dry-run", "--shapes", "trace.csv"))
 
 
-def test_a_plug_in_or_a_file_of_shapes_that_is_missing_or_no_python_file_is_named(kbench: Kbench, write: Write) -> None:
+def test_a_plug_in_or_a_file_of_shapes_that_cannot_be_read_is_named(kbench: Kbench, write: Write) -> None:
     write("notes.txt", "")
+    write("broken.py", "def kernel(:")
     write("x.yaml", "operator: a\nplugins: [gone.py, notes.txt]\nsweep: {M: 1}\nproviders: [b]\n")
     ended = kbench("run", "x.yaml", "--dry-run")
     assert "gone.py" in line_at("x.yaml:2:11", ended) and "notes.txt" in line_at("x.yaml:2:20", ended)
     line_at("nope.csv", kbench("run", CONFIG, "--dry-run", "--shapes", "nope.csv"))
     for command in (("run", "softmax", "--dry-run"), ("list",)):
-        assert "gone.py" in line_at("--plugin gone.py", kbench(*command, "--plugin", "gone.py"))
+        for plugin, word in (("gone.py", "no such file"), ("broken.py", "broken.py:1: SyntaxError")):
+            assert word in line_at(f"--plugin {plugin}", kbench(*command, "--plugin", plugin))
 
 
 def test_the_place_and_the_error_of_each_plug_in_that_cannot_be_imported_are_named(made_once: MadeOnce) -> None:
