@@ -242,12 +242,11 @@ class Resolver:
                 if not matches and name in self.info.providers:
                     matches = [Configuration(name, {})]
                 elif not matches and configurations:
-                    choices = list(dict.fromkeys([*_names(configurations), *self.info.providers]))
                     if "[" in name:
-                        unlisted = unknown("configuration", name, choices)
+                        unlisted = unknown("configuration", name, _names(configurations))
                         self.report(where, f"{unlisted}; to measure another one, list it under providers in the config")
                     else:
-                        self._report_provider(where, name, choices)
+                        self._report_provider(where, name, _names(configurations))
                 kept.update((configuration.name, configuration) for configuration in matches)
         listed = [configuration for configuration in configurations if configuration.name in kept]
         return (*listed, *(configuration for configuration in kept.values() if configuration not in listed))
