@@ -73,7 +73,6 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
 BadCommandLine: Any = typer.BadParameter.__base__
 """The error that typer raises for an unknown command, an unknown option or a bad value: a class of its copy of click."""
 
-
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -165,7 +164,8 @@ def _run_command(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except Exception as error:  # noqa: BLE001  every error ends here; an unexpected one gets exit code 70
-        status = _exit_status(error)
+        unexpected = ExitStatus.BAD_INPUT if isinstance(error, OSError) else ExitStatus.BUG
+        status = error.exit_status if isinstance(error, KbenchError) else unexpected
         if "--traceback" in arguments:
             traceback.print_exc()
         elif status is ExitStatus.BUG:
@@ -191,13 +191,6 @@ def _exit_code(code: int, failure: OSError | None) -> int:
         "that are named in an error above"
     )
     return code or ExitStatus.BAD_INPUT
-
-
-def _exit_status(error: Exception) -> ExitStatus:
-    """The exit code of an error. Errors that are not kbench's own are bugs, except those of the operating system."""
-    if isinstance(error, KbenchError):
-        return error.exit_status
-    return ExitStatus.BAD_INPUT if isinstance(error, OSError) else ExitStatus.BUG
 
 
 def _message(error: Exception) -> str:

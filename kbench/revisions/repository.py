@@ -50,8 +50,8 @@ def _git(
     if ended.code is None:
         raise UsageError(f"{folder}: git {arguments[0]} did not end within {limit_s:g} s")
     if ended.code != 0:
-        output = " ".join(line.strip() for line in ended.tail) or f"exit code {ended.code}"
-        raise UsageError(f"{problem or folder}: {output}")
+        output = " ".join(line.strip() for line in ended.tail)
+        raise UsageError(": ".join(filter(None, [problem or f"{folder}: git {arguments[0]} failed", output])))
     return ended.output
 
 
@@ -82,7 +82,7 @@ class Repository:
             f"{revision}: no such commit in {self.top}; check its spelling, or get the history of a shallow clone with "
             "git fetch --unshallow, or fetch-depth: 0 in a workflow"
         )
-        arguments = ("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         return _git(self.top, *arguments, problem=problem).strip()
 
     def add_worktree(self, folder: Path, commit: str) -> None:

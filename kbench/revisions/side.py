@@ -135,6 +135,7 @@ class RevisionSide:
             raise KeyboardInterrupt
         errors = [line.removeprefix("error: ") for line in ended.errors.splitlines() if line.startswith("error: ")]
         message = "\n".join(f"{self.name}: {line}" for line in errors or ended.tail[-1:])
+        message = message.replace(f"{self.root}{os.sep}", "")  # the worktree is removed, and the repository stays
         if ended.code == ExitStatus.BAD_INPUT:
             raise UsageError(message)
         raise ExecutionError(message or f"{self.name}: kbench run ended with exit code {ended.code}")

@@ -41,9 +41,7 @@ def test_an_unknown_operator_or_provider_may_be_in_an_installed_plugin_that_fail
     assert line == f'x.yaml:1:11: unknown operator "cumsum"; choose from {", ".join(OPERATORS)}; {advice}; {failure}'
     [line] = errors(minimal(providers="[mine]"), failures=(BROKEN,))
     assert 'unknown provider "mine"; ' in line and line.endswith(failure)
-    [line] = errors(
-        minimal(providers="[triton, torch-native]"), only=["cdua"]
-    )  # the operator has cuda, the config has not
+    [line] = errors(minimal(providers="[triton, torch-native]"), only=["cdua"])  # the operator has cuda
     assert line == '--only cdua: unknown provider "cdua"; choose from triton, torch-native'
 
 

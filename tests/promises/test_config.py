@@ -281,7 +281,6 @@ def test_a_config_of_the_folder_wins_over_a_built_in_one(kbench: Kbench, write: 
         ((CONFIG, "--profile", "wied"), "--profile wied", ['"wide"']),
         ((CONFIG, "--only", "mien,mine[warps=3]"), "--only mien,mine[warps=3]", ['"mine"', "list it under providers"]),
     ],
-    ids=["a built-in config", "a file", "an operator", "a profile", "a provider and a configuration"],
 )
 def test_a_name_that_is_missing_is_named_with_a_near_one(
     arguments: tuple[object, ...], place: str, words: list[str], kbench: Kbench, write: Write

@@ -125,8 +125,8 @@ def test_a_child_that_fails_ends_it_and_earlier_results_stay(
 ) -> None:
     ab(repository, "old", CONFIG, "--budget", "0.001s")
     old = f"old ({git(repository, 'rev-parse', 'old')[:9]})"
-    for code, errors, status, said in ((2, "error: x.py:1: bad\n", 2, f"{old}: x.py:1: bad"), (-9, "", 3, "exit code")):
-        monkeypatch.setattr(side, "run_process", lambda *words, code=code, errors=errors: Ended(code, "", errors))
+    for code, error, status, said in ((2, "error: {}/x.py:1: bad", 2, f"{old}: x.py:1: bad"), (-9, "", 3, "exit code")):
+        monkeypatch.setattr(side, "run_process", lambda *a, code=code, e=error: Ended(code, "", e.format(a[1])))
         done = ab(repository, "old", CONFIG)
         assert done.returncode == status and said in done.stderr
     assert len(list((repository / "results" / "ab").glob("base*.csv"))) == 1
@@ -202,7 +202,7 @@ def test_bad_input_is_one_line_before_anything_is_measured(repository: Path, mac
         done = ab(repository, *words)
         assert done.returncode == 2 and machine.sides == []
         [line] = done.stderr.splitlines()
-        assert line.startswith("error: ") and said in line
+        assert line.startswith("error: ") and said in line and "fatal" not in line
 
 
 # ---- the action
