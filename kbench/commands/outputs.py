@@ -80,7 +80,8 @@ def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, st
     for text in exports:
         name, sign, path = text.partition("=")
         if not sign or not path or name not in FORMATS:
-            raise UsageError(f"--export {text!r}: expected FORMAT=FILE; the formats are {', '.join(FORMATS)}")
+            advice = f"the formats are {', '.join(FORMATS)}, and --github writes those of a GitHub job"
+            raise UsageError(f"--export {text!r}: expected FORMAT=FILE; {advice}")
         target = None if path == "-" else Path(path)
         if target in targets:
             raise UsageError(
