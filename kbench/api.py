@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import UsageError
-from kbench.results.cells import MARGIN
+from kbench.results.cells import MARGIN, parse_share
 from kbench.text.suggest import unknown
 from kbench.text.words import split_words
 
@@ -108,22 +108,24 @@ def compare(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     where: str = "",
     metric: str = "ms",
-    margin: float = MARGIN,
+    margin: float | str = MARGIN,
     vary: str | Sequence[str] = (),
     fail_on: str | Sequence[str] = (),
 ) -> ComparisonView:
     """Tell two results apart, row by row: the old ones, then the new ones.
 
     A source is a path, `LABEL=path`, or a frame that `load` or `run` returned, of which rows may be chosen; a mapping
-    `{label: source}` names both. `margin` is the smallest change of interest, as a share. `fail_on` has the verdicts with
-    which `passed` is false. Raises UsageError.
+    `{label: source}` names both. `margin` is the smallest change of interest, as a share: 0.02 or "2%". `fail_on` has the
+    verdicts with which `passed` is false. Raises UsageError.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.model import CompareOptions
     from kbench.notebook import frames
     from kbench.notebook.views import ComparisonView
 
-    options = CompareOptions(where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
+    options = CompareOptions(
+        where, metric, parse_share("--margin", margin), tuple(_words(vary)), tuple(_words(fail_on))
+    )
     return ComparisonView.of(compare_results(*frames.sources_of(sources), options=options))
 
 
@@ -133,7 +135,7 @@ def plot(
     kind: str = "lines",
     x: str | None = None,
     by: str | Sequence[str] = (),
-    margin: float = MARGIN,
+    margin: float | str = MARGIN,
     where: str = "",
     theme: str = "light",
     formats: str | Sequence[str] = ("png", "svg"),
@@ -148,7 +150,7 @@ def plot(
     from kbench.notebook import frames
     from kbench.notebook.views import Pictures
 
-    choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, margin)
+    choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, parse_share("--margin", margin))
     return Pictures(plotting.write_pictures(frames.sources_of(sources), choices, out, _words(formats), where=where))
 
 

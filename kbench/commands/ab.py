@@ -20,10 +20,10 @@ from kbench.commands.options import (
     ShapesOption,
     Strict,
     parse_duration,
-    parse_share,
 )
 from kbench.commands.outputs import export_targets, write_outputs
 from kbench.errors import ExitStatus, UsageError
+from kbench.results.cells import parse_share
 from kbench.text import terminal
 from kbench.text.words import split_words
 

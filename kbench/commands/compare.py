@@ -15,10 +15,10 @@ from kbench.commands.options import (
     RowTerms,
     Strict,
     check_not_read,
-    parse_share,
 )
 from kbench.commands.outputs import export_targets, write_outputs
 from kbench.errors import ExitStatus
+from kbench.results.cells import parse_share
 from kbench.text.words import split_words
 
 
@@ -75,14 +75,8 @@ def compare(
     from kbench.comparison.compare import compare_results
     from kbench.comparison.model import CompareOptions
 
-    options = CompareOptions(
-        where,
-        metric,
-        parse_share("--margin", margin),
-        tuple(split_words(vary)),
-        tuple(split_words(fail_on)),
-        strict,
-    )
+    share = parse_share("--margin", margin)
+    options = CompareOptions(where, metric, share, tuple(split_words(vary)), tuple(split_words(fail_on)), strict)
     targets = export_targets(export or (), github)
     for target in filter(None, targets):
         check_not_read("--export", target, [old, new])

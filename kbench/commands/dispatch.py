@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.options import ResultsFiles, RowTerms, check_not_read, newest_results, parse_share
+from kbench.commands.options import ResultsFiles, RowTerms, check_not_read, newest_results
 from kbench.errors import ExitStatus, UsageError
+from kbench.results.cells import parse_share
 from kbench.text import terminal
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from kbench.commands.options import DEFAULT_MARGIN, Margin, PictureFormats, RowTerms, Theme, parse_share
+from kbench.commands.options import DEFAULT_MARGIN, Margin, PictureFormats, RowTerms, Theme
 from kbench.errors import ExitStatus
+from kbench.results.cells import parse_share
 from kbench.text import terminal
 from kbench.text.words import split_words
 

@@ -171,17 +171,6 @@ def check_not_read(option: str, out: Path, files: Sequence[str]) -> None:
                 raise UsageError(f"{option} {out}: this would overwrite the results that are read; name another file")
 
 
-def parse_share(option: str, text: str) -> float:
-    """The share that `5%` or `0.05` means. Raises UsageError."""
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is not a share; write 2% or 0.02") from None
-    if not 0 <= share < 1:
-        raise UsageError(f"{option} {text!r}: must be at least 0% and less than 100%; give a share such as 2% or 0.02")
-    return share
-
-
 def parse_duration(option: str, text: str) -> float:
     """The seconds that `90s`, `10m` or `1h` mean. Raises UsageError."""
     try:

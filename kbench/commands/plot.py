@@ -15,9 +15,9 @@ from kbench.commands.options import (
     RowTerms,
     Theme,
     newest_results,
-    parse_share,
 )
 from kbench.errors import ExitStatus, UsageError
+from kbench.results.cells import parse_share
 from kbench.text.words import split_words
 
 

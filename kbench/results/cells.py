@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.errors import UsageError
 from kbench.results.case import LIKE_NUMBER
 from kbench.results.vocabulary import Role, Status
 
@@ -16,6 +17,18 @@ PLAUSIBLE = (1e-9, 1e9)
 
 MARGIN = 0.02
 """The smallest change of a time that matters, as a share, where the user gives no other."""
+
+
+def parse_share(option: str, value: float | str) -> float:
+    """The share that `5%` or `0.05` means, also as a number. Raises UsageError."""
+    text = str(value)
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is not a share; write 2% or 0.02") from None
+    if not 0 <= share < 1:
+        raise UsageError(f"{option} {text!r}: must be at least 0% and less than 100%; give a share such as 2% or 0.02")
+    return share
 
 
 def is_plausible(number: float) -> bool:

@@ -103,7 +103,7 @@ def test_compare_gives_a_verdict_for_each_row() -> None:
 def test_a_comparison_passes_unless_a_verdict_of_fail_on_occurs() -> None:
     assert kb.compare(OLD, NEW).passed
     assert not kb.compare(OLD, NEW, fail_on="slower").passed
-    assert kb.compare(OLD, OLD, fail_on=["slower", "missing"]).passed
+    assert kb.compare(OLD, OLD, fail_on=["slower", "missing"], margin="2%").passed
 
 
 def test_a_comparison_prints_the_text_of_the_command_and_is_one_line_in_repr() -> None:
@@ -143,6 +143,7 @@ def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
         (lambda: kb.compare(OLD, kb.load(NEW).assign(ms="fast")), kb.ResultsError, ("softmax.csv:2", "ms is 'fast'")),
         (lambda: kb.compare({"a=b": kb.load(OLD)}), kb.UsageError, ("a=b", "equals sign")),
         (lambda: kb.compare(OLD, NEW, metric="mss"), kb.UsageError, ("metric", "mss", "ms")),
+        (lambda: kb.compare(OLD, NEW, margin="small"), kb.UsageError, ("margin", "small", "2%")),
         (lambda: kb.plot(OLD, kind="pie"), kb.UsageError, ("pie", "lines")),
     ]
     for call, error, words in calls:
