@@ -42,7 +42,7 @@ def add(folder: Path, run: Run) -> None:
     path.with_suffix(".env.json").write_text(json.dumps(environment))
 
 
-def night(number: int, factor: float = 1.0, machine: float = 1.0, torch: float = 1.0, **mine: object) -> Run:
+def night(number: float, factor: float = 1.0, machine: float = 1.0, torch: float = 1.0, **mine: object) -> Run:
     """A night with two providers and the copy control. Times scatter by 0.4 %, the same in every test. Those of `mine` are
     multiplied by `factor`, those of `torch` by `torch`, all by `machine`. `mine` replaces fields of the rows of `mine`."""
     draw = random.Random(number)
@@ -60,7 +60,7 @@ def night(number: int, factor: float = 1.0, machine: float = 1.0, torch: float =
     return Run(rows)
 
 
-def started_at(number: int) -> str:
+def started_at(number: float) -> str:
     return (datetime.datetime(2026, 9, 1, 2, tzinfo=datetime.UTC) + datetime.timedelta(days=number)).isoformat()
 
 
