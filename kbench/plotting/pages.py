@@ -291,9 +291,8 @@ def choose_axis(numbers: Mapping[str, Collection[float]], chosen: str | None = N
         return len(numbers[name]) > 1, whole, len(numbers[name]), [*numbers].index(name)
 
     if chosen is not None and chosen not in numbers:
-        problem = f"{chosen!r} holds no numbers" if chosen in axes else f"unknown axis {chosen!r}"
-        advice = f"choose from {', '.join(numbers)}" if numbers else "no axis holds numbers"
-        raise UsageError(f"--x: {problem}; {advice}")
+        no_numbers = f"{chosen!r} holds no numbers; choose from {', '.join(numbers) or 'none'}"
+        raise UsageError(f"--x: {no_numbers if chosen in axes else unknown('axis', chosen, [*numbers] or [*axes])}")
     return chosen or max(numbers, key=rank, default="")
 
 

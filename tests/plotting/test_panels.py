@@ -72,5 +72,6 @@ def test_sizes_run_along_x_unless_a_scalar_is_asked_for(draw: Draw) -> None:
     [curve] = curves(asked.axes[0])
     assert [x for x, _ in curve] == list(scalars)
     assert [tick.get_text() for tick in asked.axes[0].get_xticklabels()] == ["1e-06", "1e-05", "0.0001"]
-    with pytest.raises(UsageError, match="--x: 'causal' holds no numbers; choose from M, N, eps"):
-        draw(*rows, axes=axes, x="causal")
+    for x, problem in {"causal": "'causal' holds no numbers; choose from M, N, eps", "n": 'did you mean "N"'}.items():
+        with pytest.raises(UsageError, match=f"--x: .*{problem}"):
+            draw(*rows, axes=axes, x=x)
