@@ -71,7 +71,8 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
     once. Raises ResultsError if there is no run."""
     advice = f"`kbench run CONFIG -o {folder}/DATE` adds results to a history"
     if not folder.is_dir():
-        raise ResultsError(f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}; {advice}")
+        problem = "is a file; name its folder" if folder.exists() else f"no such folder; {advice}"
+        raise ResultsError(f"{folder}: {problem}")
     runs, notes = [], []
     for path in sorted(folder.rglob("*.csv")):
         if any(part.startswith(".") for part in path.relative_to(folder).parts):
