@@ -124,7 +124,7 @@ def _show_code(rows: Sequence[RowFacts], language: Language, path: Path) -> Exit
     listed = [list(listings_of(facts.call, language, path)) if facts.call else [] for facts in rows]
     for facts, listings in zip(rows, listed, strict=True):
         if not listings:
-            terminal.warn(f"{facts.name}: it is not known which kernels a call launches")
+            terminal.warn(f"{facts.name}: there is no code: {facts.unknown or 'a call launches no kernel'}")
         for listing in listings:
             if listing.remark:
                 terminal.warn(f"{facts.name}, kernel {listing.kernel.name}: {listing.remark}")
