@@ -159,7 +159,8 @@ def _run_command(arguments: Sequence[str]) -> int:
             print(error.ctx.get_help())
         else:
             _complain(problem_with(error, arguments))
-            print(f"Try '{error.ctx.command_path} -h' for help." if error.ctx else "Try 'kbench -h'.", file=sys.stderr)
+            command = error.ctx.command_path if error.ctx else f"kbench {arguments[0]}"
+            print(f"Try '{command} -h' for help.", file=sys.stderr)
         return ExitStatus.BAD_INPUT
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED

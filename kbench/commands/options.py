@@ -140,9 +140,10 @@ def problem_with(error: Any, arguments: Sequence[str]) -> str:
         error.possibilities = None  # they only look similar
     elif arguments[0] == "run" and config.endswith(".py") and not is_problem(Path(config)):
         return f"{error.format_message()}; an option of the script follows --: kbench run {config} -- {name}"
+    if error.possibilities or not name.startswith("--"):
+        return str(error.format_message())
     [value] = re.findall(rf"{re.escape(name)}[= ]([^-]\S*)", " ".join(arguments))[:1] or ["VALUE"]
-    advice = "" if error.possibilities else f"; for a key of the config, write --set {key}={value}"
-    return f"{error.format_message()}{advice}"
+    return f"{error.format_message()}; for a key of the config, write --set {key}={value}"
 
 
 def results_path(file: str | None) -> Path:

@@ -30,7 +30,7 @@ def find_config(path: Path) -> Path:
 
     if path.exists() and not path.is_dir():
         return path
-    if _is_bare(path):
+    if str(path) == path.name:
         file = path.with_name(path.name + SUFFIX)
         if not path.suffix and file.is_file():
             return file
@@ -52,18 +52,12 @@ def described() -> list[tuple[str, str, str]]:
     return configs
 
 
-def _is_bare(path: Path) -> bool:
-    return str(path) == path.name
-
-
 def _suggestion(path: Path) -> str:
     from kbench.text.suggest import nearest
 
-    files: list[Path] = []
-    if path.parent.is_dir():
-        files = [file for file in path.parent.iterdir() if file.suffix in (".yaml", ".yml")]
+    files = [*path.parent.glob("*.yaml"), *path.parent.glob("*.yml")]
     spellings = {file.stem: str(file) if path.suffix else file.stem for file in files}
-    if _is_bare(path):
+    if str(path) == path.name:
         spellings = {name: name for name in config_names()} | spellings
     near = nearest(path.stem, list(spellings))
     if near:

@@ -197,7 +197,6 @@ def test_bad_input_is_one_line_before_anything_is_measured(repository: Path, mac
         (("old", "bench.py"), "revisions are measured with a config, not a script; measure the script in both"),
         (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
         (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),
-        (("--export", "xml=a", "old", CONFIG), "--export 'xml=a'"),
     ):
         done = ab(repository, *words)
         assert done.returncode == 2 and machine.sides == []
