@@ -81,7 +81,7 @@ def ab(
     from kbench.revisions.ab import MOST_SESSIONS, measure_revisions
 
     if len(words) > 2:
-        remedy = "if some of them are values of an option, repeat the option: --set N=64 --set M=32"
+        remedy = "if some of them are values of an option, repeat the option: --set N=64,128 --set M=32"
         raise UsageError(f"expected BASE [HEAD] CONFIG, but got {len(words) + 1} words; {remedy}")
     head = words[0] if len(words) == 2 else None
     comparing = CompareOptions(

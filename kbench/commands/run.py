@@ -133,7 +133,7 @@ def run(
             return _measure_script(config, arguments or (), out, settings, plots=plots)
         if arguments:
             message = f"{config}: only a script takes arguments, but got {shlex.join(arguments)}"
-            raise UsageError(f"{message}; if these are values of an option, repeat the option: --set N=64 --set M=32")
+            raise UsageError(f"{message}; if these are values of an option, repeat it: --set N=64,128 --set M=32")
         choices = ConfigOptions(
             sets=sets or (),
             only=only or (),

@@ -224,8 +224,8 @@ def test_an_unknown_option_names_what_takes_its_place(kbench: Kbench, write: Wri
     write("problem.py", "class Model: ...\ndef get_inputs(): ...\n")
     for words, advice in {
         ("bench.py", "--size", "64"): "kbench run bench.py -- --size\n",
-        ("bench.py", "--rounds=3"): "--set rounds=3\n",
-        ("softmax", "--rep-ms", "5"): "--set rep_ms=5\n",
+        ("bench.py", "--rep-ms=3"): "--set rep_ms=3\n",
+        ("softmax", "--rounds", "3"): "--set rounds=3\n",
         ("problem.py", "--N"): "--set N=VALUE\n",
     }.items():
         message = kbench("run", *words).err

@@ -305,8 +305,8 @@ def test_a_bad_line_of_a_file_of_shapes_is_named_with_line_and_column(kbench: Kb
 
 
 def test_a_plug_in_or_a_file_of_shapes_that_cannot_be_read_is_named(kbench: Kbench, write: Write) -> None:
-    write("notes.txt", "")
-    write("broken.py", "def kernel(:")
+    for name, text in {"notes.txt": "", "broken.py": "def kernel(:", "empty.py": ""}.items():
+        write(name, text)
     write("x.yaml", "operator: a\nplugins: [gone.py, notes.txt]\nsweep: {M: 1}\nproviders: [b]\n")
     ended = kbench("run", "x.yaml", "--dry-run")
     assert "gone.py" in line_at("x.yaml:2:11", ended) and "notes.txt" in line_at("x.yaml:2:20", ended)
@@ -314,6 +314,7 @@ def test_a_plug_in_or_a_file_of_shapes_that_cannot_be_read_is_named(kbench: Kben
     for command in (("run", "softmax", "--dry-run"), ("list",)):
         for plugin, word in (("gone.py", "no such file"), ("broken.py", "broken.py:1: SyntaxError")):
             assert word in line_at(f"--plugin {plugin}", kbench(*command, "--plugin", plugin))
+    assert "empty.py: registers no provider of shift" in kbench("run", CONFIG, "--dry-run", "--plugin", "empty.py").err
 
 
 def test_the_place_and_the_error_of_each_plug_in_that_cannot_be_imported_are_named(made_once: MadeOnce) -> None:
