@@ -19,7 +19,7 @@ from typing import Any
 from kbench.errors import UsageError
 from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER
 from kbench.results.reader import Results
-from kbench.results.row import CONDITION_COLUMNS, IDENTITY_COLUMNS, Row
+from kbench.results.row import COLUMNS, CONDITION_COLUMNS, IDENTITY_COLUMNS, Row
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import as_written, unknown
 from kbench.text.words import COMMA_OUTSIDE
@@ -111,10 +111,12 @@ class RowFilter:
 
         Raises UsageError for a column that the file does not have, and for a value that its column cannot have.
         """
-        names = [*IDENTITY_COLUMNS, *results.axes, *FILTERABLE]
+        names = list(dict.fromkeys([*IDENTITY_COLUMNS, *results.axes, *FILTERABLE]))
         for term in self.terms:
             if term.column not in names:
-                raise _error(term.text, f"{results.path}: {unknown('column', term.column, names)}")
+                measured = f"{term.column} cannot choose rows; choose from {', '.join(names)}"
+                problem = measured if term.column in COLUMNS else unknown("column", term.column, names)
+                raise _error(term.text, f"{results.path}: {problem}")
         return results.only([self._keeps(row) for row in results.rows])
 
     def _keeps(self, row: Row) -> bool:

@@ -102,6 +102,7 @@ def test_controls_stay_with_the_cases_that_are_chosen(results: Results) -> None:
         ("N=", ['"" is not a number']),
         ("provider>=triton", ["provider holds words"]),
         ("dtpe=bf16", ['a.csv: unknown column "dtpe"; did you mean "dtype"?']),
+        ("ms>3", ['"ms>3"', "choose from operator, provider"]),
         ("colour=red", ["choose from operator, provider, params, M, N, approximate, dtype, role"]),
     ],
 )
@@ -118,9 +119,8 @@ def test_a_file_without_modes_has_forward_rows(results: Results) -> None:
     assert len(chosen(results, "mode=forward")) == len(chosen(results, "mode!=backward,full")) == 24
     where = RowFilter.parse("N=256,mode=backward")
     assert not where.select(results).provider_rows
-    assert where.nothing(results).endswith(
-        "no row has mode=backward among those with N=256; mode is forward in all of them"
-    )
+    reason = "no row has mode=backward among those with N=256; mode is forward in all of them"
+    assert where.nothing(results).endswith(reason)
 
 
 def test_brackets_in_the_value_of_a_parameter_belong_to_the_name(tmp_path: Path) -> None:
