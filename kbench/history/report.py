@@ -152,7 +152,11 @@ def _choose(series: Sequence[Series], where: str, folder: Path) -> list[Series]:
     axes = dict.fromkeys(name for one_series in series for name in one_series.key.case.axes)
     rows = [one_series.points[-1].row for one_series in series]
     last = Results(folder, csv_header(axes), rows, range(len(rows)))
-    return [series[place] for place in RowFilter.parse(where).select_providers(last).lines]
+    chosen = RowFilter.parse(where)
+    places = chosen.select(last).lines
+    if chosen.terms and not places:
+        raise UsageError(chosen.nothing(last))
+    return [series[place] for place in places]
 
 
 def _first_recent(timeline: Timeline, recent: int) -> dict[tuple[str, str], int]:

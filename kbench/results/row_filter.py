@@ -123,15 +123,6 @@ class RowFilter:
         is_spared = not self._chooses_among(row)
         return all((is_spared and term.column in PROVIDER_COLUMNS) or term.holds(row) for term in self.terms)
 
-    def select_providers(self, results: Results) -> Results:
-        """The chosen rows. Raises UsageError also if there are none of providers."""
-        if not self.terms:
-            return results
-        chosen = self.select(results)
-        if not chosen.provider_rows:
-            raise UsageError(self.nothing(results))
-        return chosen
-
     def nothing(self, results: Results) -> str:
         """One line that says why `select` keeps no provider: the term that no row meets, and the values that rows have."""
         path, rows, met = results.path, list(filter(self._chooses_among, results.rows)), ""
