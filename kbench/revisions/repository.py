@@ -79,8 +79,8 @@ class Repository:
         if not revision.strip():  # in a workflow, from a variable that is not set
             raise UsageError("the name of a revision is empty; give a branch, a tag or a hash")
         problem = (
-            f"{revision}: no such commit in {self.top}; check its spelling, or get the history of a shallow clone with "
-            "git fetch --unshallow, or fetch-depth: 0 in a workflow"
+            f"{revision}: no such commit in {self.top}; check its spelling (the config comes last), or get the history of a "
+            "shallow clone with git fetch --unshallow, or fetch-depth: 0 in a workflow"
         )
         arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         return _git(self.top, *arguments, problem=problem).strip()

@@ -191,7 +191,7 @@ def test_a_build_runs_in_an_environment_of_its_own_and_not_in_the_working_tree(
 
 def test_bad_input_is_one_line_before_anything_is_measured(repository: Path, machine: Machine) -> None:
     for words, said in (
-        (("nowhere", CONFIG), "nowhere: no such commit in"),
+        ((CONFIG, "old"), "the config comes last"),
         (("--", "-x", CONFIG), "-x: no such commit in"),
         (("", CONFIG), "the name of a revision is empty; give a branch, a tag or a hash"),
         (("old", "bench.py"), "revisions are measured with a config, not a script; measure the script in both"),
