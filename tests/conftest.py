@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
-import tempfile
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
@@ -13,17 +13,18 @@ from unittest import mock
 import pytest
 import torch
 from common import Kbench, run_kbench
+from forking import ForkServer
 from making import write_rows
-from promises.outside import prepare_process
+from promises.conftest import own_temporary_folder  # noqa: F401  of all tests
 
 from kbench.contract.operator import registered
 from kbench.contract.origin import shipped
 from kbench.contract.registry import operator
+from kbench.execute import spawning
 from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.results.row import Row
 
 gc.disable()  # collecting the tests makes no garbage: to look for some among a thousand modules took a fifth of it
-prepare_process()
 if not torch.accelerator.is_available() and find_spec("triton"):
     prepare_interpreter()
 
@@ -40,12 +41,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Put device locks into the temporary folder of this test process: parallel tests must not wait for each other's locks.
-    Remove COLUMNS, which pytest-xdist sets: output into pipes is then as wide as for a user."""
-    os.environ.pop("COLUMNS", None)
-    os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
-    tempfile.tempdir = None  # it may have been found before
+def forked_workers() -> Iterator[None]:
+    """Fork the workers of this process, on a host: a driver may not survive a fork."""
+    if torch.accelerator.is_available() or sys.platform != "linux":
+        yield
+        return
+    with closing(ForkServer()) as server, mock.patch.object(spawning, "_start", server.start):
+        yield
 
 
 @pytest.fixture
