@@ -24,12 +24,6 @@ def test_three_sessions(simulation: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_one_session(simulation: ModuleType) -> None:
-    outcome = simulation.simulate("kbench, 1 session", RUNS)
-    assert outcome.any_false <= 0.05
-
-
-@pytest.mark.slow
 def test_a_machine_that_drifted(simulation: ModuleType) -> None:
     for name, shares in simulation.SHARES.items():
         false, shown = simulation.after_drift(shares, 0.12, cases=5, sessions=3, runs=20)

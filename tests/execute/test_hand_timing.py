@@ -1,4 +1,4 @@
-"""The code that times calls by hand is told from code with clocks for something else: 4 programs and 3 others."""
+"""The code that times calls by hand is told from code with clocks for something else, also in programs that no promise has."""
 
 from __future__ import annotations
 
@@ -37,19 +37,6 @@ def run(fn):
     return min(samples)
 print(run(lambda: torch.ones(3)))
 """,
-    "single": """
-from time import perf_counter
-import torch
-def timed(fn, *args):
-    torch.cuda.synchronize()
-    start = perf_counter()
-    out = fn(*args)
-    torch.cuda.synchronize()
-    end = perf_counter()
-    return out, (end - start) * 1e3
-for n in (1, 2):
-    print(timed(torch.relu, torch.ones(n)))
-""",
     "timeit": """
 import timeit
 import torch
@@ -78,16 +65,6 @@ def loop(model, opt, data):
         torch.cuda.synchronize()
         print(s.elapsed_time(e))
 loop(None, None, [])
-""",
-    "train_function": """
-import time, torch
-def train_one_epoch(model, loader):
-    pass
-for _ in range(3):
-    t0 = time.perf_counter()
-    train_one_epoch(None, [])
-    torch.cuda.synchronize()
-    print(time.perf_counter() - t0)
 """,
 }
 

@@ -2,7 +2,6 @@
 begin anywhere.
 
 Triton kernels run in Triton's interpreter where there is no accelerator. Without torch-compile: it takes seconds per shape.
-`test_random_shapes.py` has torch-native on random inputs.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def cases(name: str) -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("name, provider", [pair for pair in PROVIDERS if pair[1] != "torch-native"])
+@every_provider
 def test_right_in_every_mode_and_dtype(name: str, provider: str) -> None:
     faults, judgements = {}, 0
     for case in cases(name):

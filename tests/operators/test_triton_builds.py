@@ -55,9 +55,6 @@ NORM_SHAPES = [
 SHORT_OR_BETWEEN = (1, 64, 768, 2880, 3584, 7168)
 """Lengths of NORM_SHAPES that are compiled in 16 bits, beside weights of 16 bits: in float32 they have the forms of others."""
 
-NORM_SHAPES_ELSEWHERE = [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (1024, 65536)]
-
-
 SIZES = ("BLOCK", "PIECES", "HELD", "PART", "WIDTH", "STEP", "POLICY", "num_warps")
 """Settings of launches that are the same program with more or fewer elements. That with the most a thread needs the most
 registers: it is compiled for all of them."""
@@ -96,9 +93,8 @@ def tensor(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def of_rows(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
-    """Softmax and cross-entropy. float32 on every third shape: its launches have the same forms."""
-    step = {"sm_90": 1}.get(target, 4) * (3 if dtype == torch.float32 else 1)
-    for M, N in SHAPES[::step]:
+    """Softmax and cross-entropy."""
+    for M, N in SHAPES:
         x, d, wide = tensor(M, N, dtype=dtype), tensor(M), N % 16 == 0
         labels, saved = tensor(M, dtype=torch.int64), tensor(2, M)
         shape = f"{str(dtype)[6:]} {M}x{N}"
@@ -119,8 +115,6 @@ def of_rows(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
 
 
 def of_elements(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
-    if target != "sm_90" and dtype == torch.float32:
-        return
     for form in ("tanh", "none"):
         for N in (1000, 4096):
             x = tensor(64, N, dtype=dtype)
@@ -140,11 +134,6 @@ def of_elements(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
 
 def of_norms(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
     """Both others have the forms of layernorm, and need fewer registers, but where a table has a line of theirs."""
-    if target != "sm_90":
-        for M, N in NORM_SHAPES_ELSEWHERE:
-            of_rows_and_sums = of_norm("layernorm", tensor(M, N, dtype=dtype), tensor(N, dtype=dtype))
-            yield from (chosen for chosen in of_rows_and_sums if not chosen.name.endswith("sums"))
-        return
     for M, N in NORM_SHAPES:
         if dtype == torch.float32 and N in SHORT_OR_BETWEEN:
             continue
@@ -173,7 +162,8 @@ def of_norm(name: str, x: Tensor, weight: Tensor) -> Iterator[Chosen]:
 
 
 def builds() -> dict[str, Build]:
-    """Every launch that differs from others in more than its sizes and those of the matrix."""
+    """Every launch on sm_90 for 16 bits that differs from others in more than its sizes and those of the matrix. In float32,
+    and for the other targets, the largest launch of each kernel."""
     softmax.FIXED_PROGRAMS = {"meta": 1}
     different: dict[str, Build] = {}
     for target, processors in DEVICES.items():
@@ -183,10 +173,12 @@ def builds() -> dict[str, Build]:
             for launches in (of_rows, of_elements, of_norms):
                 for chosen in launches(target, dtype):
                     build = build_of(chosen, dtype, target, processors)
-                    types = [x if x is None else x.dtype for x in chosen.tensors]
-                    form = sorted(setting for setting in build.keywords.items() if setting[0] not in SIZES)
-                    key = repr((build.kernel.__name__, target, types, build.wide, form))
-                    different[key] = max(build, different.get(key, build), key=lambda build: build.held)
+                    form: list[object] = [dtype]
+                    if (target, dtype) == ("sm_90", torch.bfloat16):
+                        form = [x if x is None else x.dtype for x in chosen.tensors] + [build.wide]
+                        form += sorted(setting for setting in build.keywords.items() if setting[0] not in SIZES)
+                    key = repr((build.kernel.__name__, target, form))
+                    different[key] = max(different.get(key, build), build, key=lambda build: build.held)
     of_target = {build.name: build for build in different.values()}
     products = (*of_matmul(), *of_grouped_matmul(), *of_attention())
     return of_target | {build.name: build for build in products}

@@ -36,6 +36,7 @@ def test_help_of_a_command_has_its_options_and_an_unknown_one_is_named_and_exits
             ended = kbench(*command.split(), option)
             assert ended.code == 0 and ended.err == "", command
             assert f"kbench {command}" in ended.out and "--help" in ended.out
+            assert max(map(len, ended.out.splitlines())) <= 80 and "…" not in ended.out, command
     for command in [*COMMANDS, "history check"]:
         ended = kbench(*command.split(), "--frobnicate")
         if command != "exec":  # which passes options on
