@@ -35,7 +35,5 @@ def exec_command(
     for part in result.results:
         print_results(part)
     if not result.rows:
-        terminal.warn(
-            "nothing was measured: the program calls neither kbench.do_bench nor another timer that kbench knows"
-        )
+        terminal.warn("nothing was measured: the program called no timer that kbench knows, such as kbench.do_bench")
     return result.exit_status
