@@ -71,5 +71,5 @@ def _try_import(plugin: str, import_plugin: Callable[[], Any]) -> Fault | None:
         with registering_for(plugin):
             import_plugin()
     except BaseException as error:  # noqa: BLE001  a plug-in may raise anything; its failure must not end the worker
-        return Fault(location(error, plugin), f"{type(error).__name__}: {text_of(error)}", plugin)
+        return Fault(location(error, plugin), f"{type(error).__name__}: {text_of(error)}".removesuffix(": "), plugin)
     return None

@@ -9,7 +9,7 @@ from kbench.results.row import LINE, csv_header
 def fault(name: object) -> str:
     """The reason why this cannot be a name; "" for a valid name."""
     if not isinstance(name, str):
-        return f"a name must be text, not {type(name).__name__}"
+        return f'a name must be text such as "mine", not a {type(name).__name__}'
     if not name or name != name.strip():
         return "a name must not be empty, nor begin or end with a blank"
     return value_fault(name)
