@@ -15,9 +15,12 @@ from importlib import import_module
 
 gc.disable()
 import_module("torch")
+import_module("torch.fx.experimental.symbolic_shapes")  # with the first gradient, torch would import it
 import_module("kbench.measure.serving")
-if os.environ.get("TRITON_INTERPRET") == "1":  # otherwise kbench sets it before the import
-    import_module("triton.runtime.interpreter")
+if os.environ.get("TRITON_INTERPRET") == "1":  # otherwise kbench sets it before it imports kernels
+    registry = import_module("kbench.contract.registry")
+    for name in registry.operator_names():
+        registry.operator(name)
 
 control = socket.socket(fileno=int(sys.argv.pop()))
 workers: dict[int, tuple[int, int]] = {}  # of each file descriptor of a worker: its id, and the pipe that gets its end

@@ -176,7 +176,8 @@ def builds() -> dict[str, Build]:
                     form: list[object] = [dtype]
                     if (target, dtype) == ("sm_90", torch.bfloat16):
                         form = [x if x is None else x.dtype for x in chosen.tensors] + [build.wide]
-                        form += sorted(setting for setting in build.keywords.items() if setting[0] not in SIZES)
+                        settings = {**build.keywords, "ROWS": build.keywords.get("ROWS", 1) > 1}
+                        form += sorted(setting for setting in settings.items() if setting[0] not in SIZES)
                     key = repr((build.kernel.__name__, target, form))
                     different[key] = max(different.get(key, build), build, key=lambda build: build.held)
     of_target = {build.name: build for build in different.values()}
@@ -236,7 +237,7 @@ def of_attention() -> Iterator[Build]:
     """The kernels of the forward and the backward pass, with descriptors or with pointers, in the forms that need the most
     registers: with a mask, and those with pointers with long vectors."""
     for target, D, causal in itertools.product(TARGETS, (64, 128, 256), (True, False)):
-        if (target != "sm_90" and D == 64) or not (causal or (target == "sm_90" and D == 256)):
+        if (target != "sm_90" and D != 128) or not (causal or (target == "sm_90" and D == 256)):
             continue
         descriptors, x = target == "sm_90", tensor(2, 8, 1024, D, dtype=torch.bfloat16)
         sums, numbers = tensor(2, 8, 1024), (D**-0.5, 1024, 8, 4)

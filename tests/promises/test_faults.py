@@ -21,7 +21,6 @@ from promises.outside import (
     providers_of,
     rows_of,
     run_kbench,
-    run_process,
 )
 
 PLUGIN = """
@@ -208,7 +207,7 @@ measure: {{rounds: 2, warmup_ms: 1, rep_ms: 2, cache: warm, build_timeout_s: 3}}
 def faults(made_once: MadeOnce) -> Path:
     """The folder of one run of all these providers in three small cases."""
     files = {"faults.py": PLUGIN, "faults.yaml": CONFIG}
-    return folder_of(made_once, "faults", files, "run", "faults.yaml", "--no-plot", run=run_process)
+    return folder_of(made_once, "faults", files, "run", "faults.yaml", "--no-plot")
 
 
 @pytest.fixture

@@ -67,16 +67,17 @@ def test_importing_kbench_imports_nothing_heavy_and_a_package_still_finds_the_mo
     assert ended.out == "found\n", ended.err
 
 
-def test_a_run_imports_nothing_from_the_working_folder_and_a_plug_in_the_modules_beside_it(
+def test_a_plug_in_imports_modules_beside_it_and_none_of_the_working_folder_and_prints_nothing_to_stdout(
     kbench_process: Kbench, write: Write
 ) -> None:
     for name in ("queue", "torch", "triton", "signal", "platform", "numbers", "statistics", "numpy", "ctypes", "json"):
         write(f"{name}.py", "raise SystemExit('imported from the working folder')\n")
-    write("plugins/helper.py", "import torch\ndef softmax(x): return torch.softmax(x, -1)\n")
+    prints = "print('printed'); os.write(1, b'printed')"
+    write("plugins/helper.py", f"import os, torch\ndef softmax(x): {prints}; return torch.softmax(x, -1)\n")
     write("plugins/mine.py", "import kbench, helper\nkbench.operator('softmax').provider('mine')(helper.softmax)\n")
     write("s.yaml", "{operator: softmax, sweep: {M: 4, N: 64}, providers: [mine], plugins: [plugins/mine.py]}")
     ended = kbench_process("run", "s.yaml", *QUICK, "--no-plot")
-    assert ended.code == 0 and "working folder" not in ended.text, ended.text
+    assert ended.code == 0 and "working folder" not in ended.text and "printed" not in ended.out, ended.text
 
 
 def test_python_m_kbench_is_the_command_and_version_prints_the_version(kbench_process: Kbench, folder: Path) -> None:

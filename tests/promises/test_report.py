@@ -109,17 +109,12 @@ def one(made_once: MadeOnce) -> Path:
 
 
 def test_the_page_is_written_to_report_html_or_to_out_and_its_path_is_printed(kbench: Kbench, folder: Path) -> None:
-    write_planted(folder / "planted.csv")
-    assert kbench("report", "planted.csv").out == "report.html\n"
-    assert kbench("report", "planted.csv", "--out", "pages/softmax.html").out == "pages/softmax.html\n"
-    assert (folder / "pages" / "softmax.html").read_text().lower().startswith("<!doctype html>")
-
-
-def test_a_folder_with_one_results_file_is_that_file_and_no_history(kbench: Kbench, folder: Path) -> None:
+    """Also that of a folder with one results file, which is no history."""
     write_planted(folder / "base" / "planted.csv")
-    kbench("report", "base")
-    page = (folder / "report.html").read_text()
-    assert "<title>kbench: planted</title>" in page
+    assert kbench("report", "base").out == "report.html\n"
+    assert "<title>kbench: planted</title>" in (folder / "report.html").read_text()
+    assert kbench("report", "base/planted.csv", "--out", "pages/softmax.html").out == "pages/softmax.html\n"
+    assert (folder / "pages" / "softmax.html").read_text().lower().startswith("<!doctype html>")
 
 
 def test_the_page_has_first_sentence_winners_ties_and_noise_floor_of_show_and_all_times_and_reasons(
