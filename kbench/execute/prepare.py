@@ -72,11 +72,12 @@ def prepare(
     executor = executor or _start_executor(config, options, note)
     try:
         plan = make_plan(config, executor.catalog, (lambda line: None) if tried else note)
-        for plugin in () if tried else config.cli_plugins:
-            if all(info.plugin != plugin for info in plan.info.providers.values()):
-                note(f"warning: {config.places.get(plugin, plugin)}: registers no provider of {plan.operator}")
-        if plan.tasks and plan.runnable and not tried:
-            try_operator(executor.try_operator, plan)
+        if not tried:
+            for plugin in config.cli_plugins:
+                if all(info.plugin != plugin for info in plan.info.providers.values()):
+                    note(f"warning: {config.places.get(plugin, plugin)}: registers no provider of {plan.operator}")
+            if plan.tasks and plan.runnable:
+                try_operator(executor.try_operator, plan)
         yield executor, plan
     finally:
         executor.stop()

@@ -104,6 +104,13 @@ def test_right_in_every_mode_and_dtype(name: str, provider: str) -> None:
     assert faults == {} and judgements
 
 
+@pytest.mark.parametrize("name", [name for name in shipped() if name not in SIZES_OF])
+def test_axes_that_are_equal_by_chance_do_not_confuse_a_check(name: str) -> None:
+    for mode in modes(name):
+        for size in (2, 17):
+            assert judged(case_of_sizes(name, "float32", [size] * 3, mode), "torch-native") is None, (mode, size)
+
+
 @every_provider
 def test_right_on_edge_inputs(name: str, provider: str) -> None:
     """The operator's own edge inputs, and the common ones that it has."""
