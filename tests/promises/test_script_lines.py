@@ -283,9 +283,9 @@ def test_a_baseline_that_dies_when_it_is_timed_once_more_costs_its_own_row_and_i
     assert [row["N"] for row in rows if "not tried again" in row["reason"]] == ["64"]
 
 
-def test_exec_measures_the_lines_of_a_plot_beside_each_other(folder: Path) -> None:
+def test_exec_measures_the_lines_of_a_plot_beside_each_other(folder: Path, kbench: Kbench) -> None:
     (folder / "bench.py").write_text(HANGS.replace("1000", "0").replace("[8, 16]", "[8]"))
-    ended = run_process("exec", "--", sys.executable, "bench.py", folder=folder)
+    ended = kbench("exec", "--", sys.executable, "bench.py")
     assert ended.code == 0, ended.err
     rows = rows_of(folder / "results" / "hangs.csv")
     assert [row["provider"] for row in rows] == ["torch", "builds", "times", "empty", "repeat"]
