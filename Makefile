@@ -1,5 +1,5 @@
 # make bench: install into .venv and run the softmax sweep.   make test: everything CI runs.
-# make quick: lint, types and the tests that take less than a second each, in under two minutes.
+# make quick: lint, types and the tests that take less than a second each, in about a minute.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

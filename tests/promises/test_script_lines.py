@@ -220,7 +220,7 @@ def test_how_a_script_ends_is_said_and_what_it_has_measured_is_kept(measured: Pa
 
 def test_a_line_that_never_returns_costs_its_own_row(folder: Path) -> None:
     (folder / "bench.py").write_text(HANGS)
-    limits = ("--set", "build_timeout_s=12", "--set", "timeout_s=12")
+    limits = ("--set", "build_timeout_s=6", "--set", "timeout_s=6")
     ended = run_process("run", "bench.py", *QUICK, *limits, "--no-plot", folder=folder)
     assert ended.code == 1
     rows = {(row["provider"], row["N"]): row for row in providers_of(folder / "results" / "hangs.csv")}
