@@ -70,6 +70,8 @@ def test_a_results_file_that_is_missing_is_named_and_one_without_results_with_it
     write("notes.csv", "a,b\n1,2\n")
     ended = kbench("show", "notes.csv")
     assert ended.code == 2 and "notes.csv:1" in ended.err and "provider" in ended.err
+    ended = kbench("history", "check", "notes.csv")
+    assert ended.code == 2 and "notes.csv: is a file; name its folder" in ended.err
 
 
 def test_without_results_a_command_says_how_to_make_some(kbench: Kbench, write: Write) -> None:
@@ -228,6 +230,7 @@ def test_an_unknown_option_names_what_takes_its_place(kbench: Kbench, write: Wri
         ("bench.py", "--rep-ms=3"): "--set rep_ms=3\n",
         ("softmax", "--rounds", "3"): "--set rounds=3\n",
         ("problem.py", "--N"): "--set N=VALUE\n",
+        ("softmax", "--set"): "'kbench run -h'",
     }.items():
         message = kbench("run", *words).err
         assert advice in message and "--out" not in message, message

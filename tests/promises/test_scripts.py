@@ -423,6 +423,10 @@ def test_exec_names_the_line_where_a_program_times_calls_by_hand_and_the_change_
     assert ended.code == 3 and "epoch 2" in ended.out and "Traceback" not in ended.err and "epochs.py" not in ended.err
 
 
-def test_exec_of_a_program_that_does_not_exist_names_it(folder: Path, kbench_process: Kbench) -> None:
+def test_exec_names_a_program_that_does_not_exist_and_says_of_another_that_it_called_no_timer(
+    folder: Path, kbench_process: Kbench
+) -> None:
     ended = kbench_process("exec", "--", "no-such-program")
     assert ended.code == 2 and "no-such-program" in ended.err
+    ended = kbench_process("exec", "--", sys.executable, "-c", "raise SystemExit(5)")
+    assert ended.code == 5 and "the program called no timer that kbench knows" in ended.err
