@@ -23,15 +23,15 @@ if os.environ.get("TRITON_INTERPRET") == "1":  # otherwise kbench sets it before
         registry.operator(name)
 
 control = socket.socket(fileno=int(sys.argv.pop()))
-workers: dict[int, tuple[int, int]] = {}  # of each file descriptor of a worker: its id, and the pipe that gets its end
+workers: dict[int, tuple[int, int]] = {}  # by pidfd: the process id, and the pipe that gets the status at its end
 while True:
     ready = select.select([control.fileno(), *workers], [], [])[0]
-    for ended in workers.keys() & set(ready):
-        worker, report = workers.pop(ended)
-        with suppress(BrokenPipeError):  # nobody wants to know
+    for pidfd in workers.keys() & set(ready):
+        worker, report = workers.pop(pidfd)
+        with suppress(BrokenPipeError):  # the test has ended
             os.write(report, os.waitpid(worker, 0)[1].to_bytes(4, "little"))
         os.close(report)
-        os.close(ended)
+        os.close(pidfd)
     if control.fileno() not in ready:
         continue
     request, descriptors, *_ = socket.recv_fds(control, 1 << 20, 4)

@@ -34,7 +34,7 @@ LIMIT_S = 120.0
 
 
 class ForkServer:
-    """Starts workers in place of `spawning._start`, which starts those that are not like all others."""
+    """Starts workers in place of `spawning._start`, to which it leaves those with another command or environment."""
 
     def __init__(self) -> None:
         self._command, self._start = spawning.COMMAND, spawning._start
@@ -67,9 +67,9 @@ class ForkedWorker:
 
     def __init__(self, control: socket.socket, environment: Mapping[str, str]) -> None:
         (stdin, to), (out, stdout), (err, stderr), (reports, report) = (os.pipe() for _ in range(4))
-        given = [stdin, stdout, stderr, report]
-        socket.send_fds(control, [json.dumps([str(Path.cwd()), dict(environment)]).encode()], given)
-        for descriptor in given:
+        of_worker = [stdin, stdout, stderr, report]
+        socket.send_fds(control, [json.dumps([str(Path.cwd()), dict(environment)]).encode()], of_worker)
+        for descriptor in of_worker:
             os.close(descriptor)
         self.stdin, self.stdout, self.stderr = os.fdopen(to, "wb"), os.fdopen(out, "rb"), os.fdopen(err, "rb")
         self._reports, self.returncode = os.fdopen(reports, "rb", 0), None

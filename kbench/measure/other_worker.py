@@ -44,9 +44,8 @@ class SharedMemory:
         else:
             for earlier in Path(folder).glob("tensors-*"):
                 earlier.unlink()  # the other process may still see it
-            file = Path(
-                folder, f"tensors-{secrets.token_hex(8)}"
-            )  # a name of its own, so that the other process opens it
+            # a name of its own, so that the other process opens it
+            file = Path(folder, f"tensors-{secrets.token_hex(8)}")
             file.write_bytes(bytes(size))  # a full disk is an error here; in a sparse file, it would be a signal later
             self._words = f"{size} {file}"
             self.data = opened(self._words)
