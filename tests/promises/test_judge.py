@@ -176,7 +176,8 @@ def test_a_dozen_cases_of_a_config_are_timed_unless_the_user_chooses(judged: Pat
     [speed] = document["providers"][0]["baselines"]
     assert (document["cases"], document["of_cases"]) == (12, 16) and sum(speed["outcomes"].values()) == 12
     assert sum(group["cases"] for group in speed["groups"]) == 12 and len(speed["groups"]) == 3
-    assert "M=1 N=8" in ended.err and "M=4 N=32" in ended.err and len(ended.out.splitlines()) < 120
+    assert "M=1 N=8" in ended.err and "M=4 N=32" in ended.err
+    assert len(ended.out.splitlines()) < 150, "no list of cases; a noisy row adds a flag, and so a line"
 
 
 def test_a_right_kernel_is_correct_trusted_deterministic_and_passes_however_slow(judged: Path) -> None:
