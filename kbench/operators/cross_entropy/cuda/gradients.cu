@@ -134,39 +134,29 @@ struct CrossEntropyGradient {
   };
 };
 
-cudaError_t losses_and_gradients(const Call& call) {
-  const Tensor &d_loss = call.inputs[0], &x = call.inputs[1], &labels = call.inputs[2];
-  const Tensor &loss = call.outputs[0], &dx = call.outputs[1];
-  require_rows(x, {&dx});
-  require_logits(x, labels, {&d_loss, &loss});
-  const CrossEntropyArguments arguments = {labels.data<const std::int64_t>(), d_loss.data<const float>(),
-                                           loss.data<float>(),                nullptr,
-                                           x.address,                         x.strides[0],
-                                           x.sizes[0]};
-  return with_type(x.dtype, [&](auto zero) {
-    using Op = CrossEntropyGradient<false>;
-    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}), {});
-  });
-}
-
+// The inputs are d_loss, x, labels and, if SAVED, what the forward pass saved. The outputs are the losses, unless SAVED, and dx.
+template <bool SAVED>
 cudaError_t gradients(const Call& call) {
-  const Tensor &d_loss = call.inputs[0], &x = call.inputs[1], &labels = call.inputs[2], &saved = call.inputs[3];
-  const Tensor& dx = call.outputs[0];
+  const Tensor &d_loss = call.inputs[0], &x = call.inputs[1], &labels = call.inputs[2], &dx = call.outputs[SAVED ? 0 : 1];
   require_rows(x, {&dx});
   require_logits(x, labels, {&d_loss});
-  require_statistics(x, saved);
-  const CrossEntropyArguments arguments = {labels.data<const std::int64_t>(), d_loss.data<const float>(),
-                                           nullptr,                           saved.data<const float>(),
-                                           x.address,                         x.strides[0],
-                                           x.sizes[0]};
+  CrossEntropyArguments arguments = {labels.data<const std::int64_t>(), d_loss.data<const float>(), nullptr, nullptr,
+                                     x.address, x.strides[0], x.sizes[0]};
+  if constexpr (SAVED) {
+    require_statistics(x, call.inputs[3]);
+    arguments.saved = call.inputs[3].data<const float>();
+  } else {
+    require_logits(x, labels, {&call.outputs[0]});
+    arguments.loss = call.outputs[0].data<float>();
+  }
   return with_type(x.dtype, [&](auto zero) {
-    using Op = CrossEntropyGradient<true>;
+    using Op = CrossEntropyGradient<SAVED>;
     return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}), {});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"losses_and_gradients", losses_and_gradients, {"d_loss", "x", "labels"}, {"loss", "dx"}, {KBENCH_ROW_OPTIONS}},
-    {"gradients", gradients, {"d_loss", "x", "labels", "saved"}, {"dx"}, {KBENCH_ROW_OPTIONS}}};
+    {"losses_and_gradients", gradients<false>, {"d_loss", "x", "labels"}, {"loss", "dx"}, {KBENCH_ROW_OPTIONS}},
+    {"gradients", gradients<true>, {"d_loss", "x", "labels", "saved"}, {"dx"}, {KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench
