@@ -12,7 +12,7 @@ from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor
 from kbench.results.case import FORWARD, Case
 
-Declines = Callable[["Case"], str | None]
+Declines = Callable[[Case], str | None]
 """`(case) -> reason`, or None for a case that the library takes."""
 
 LIGER_LONGEST_ROW = 65536
@@ -59,12 +59,6 @@ def only_dtypes(library: str, *dtypes: str) -> Declines:
     return lambda case: None if case.dtype in dtypes else f"{library} takes {' and '.join(dtypes)} only"
 
 
-def weights_like_x(library: str, weight: Tensor) -> Declines:
-    """For a library that takes weights in the dtype of x only. `weight` is the operator's tensor."""
-    reason = f"{library} takes weights in the dtype of x only"
-    return lambda case: reason if weight.dtype_in(case) != case.dtype else None
-
-
 def weights_in_float32(library: str, weight: Tensor) -> Declines:
     """For a library that takes weights in float32 only. `weight` is the operator's tensor."""
     reason = f"{library} takes weights in float32 only; measure it with weight_dtype: float32"
@@ -81,8 +75,12 @@ def without_gaps(library: str, x: torch.Tensor) -> torch.Tensor:
 def inference_norm(library: str, weight: Tensor, *dtypes: str) -> Declines:
     """For a library whose norm has no backward pass and takes weights in the dtype of x only. `weight` is the operator's
     tensor. `dtypes` are those that the library takes; without any, it takes all."""
+
+    def other_weights(case: Case) -> str | None:
+        return f"{library} takes weights in the dtype of x only" if weight.dtype_in(case) != case.dtype else None
+
     limits = [only_dtypes(library, *dtypes)] if dtypes else []
-    return any_of(forward_only(library), *limits, weights_like_x(library, weight))
+    return any_of(forward_only(library), *limits, other_weights)
 
 
 QUACK_SMALLEST_READ = 4

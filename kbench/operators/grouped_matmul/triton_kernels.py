@@ -35,11 +35,8 @@ def products(
 
     Nothing on the host depends on the routing: each program walks along the experts and takes every so many of all tiles.
     """
-    number, begin, passed = (
-        tl.program_id(0),
-        0,
-        0,
-    )  # of a tile, the expert's first token, and the tiles before its first
+    number = tl.program_id(0)  # of a tile
+    begin, passed = 0, 0  # the expert's first token, and the tiles before its first
     for expert in range(E):
         end = tl.load(ends + expert)
         high, wide = tl.cdiv(end - begin, BLOCK_T), tl.cdiv(N, BLOCK_N)
