@@ -7,45 +7,34 @@
 
 namespace kbench {
 
-// The maximum and the sum of exponentials of what a thread has read so far, for rows that do not stay in registers.
-// `add` looks for a new maximum once for all the accesses that it is given, and rescales the sum then: not for each element.
+// Raises the maximum of what a thread has read so far, and rescales the sum, before elements of up to `max` are added.
 template <typename T>
-struct RunningTotal {
-  float max = -INFINITY, sum = 0.0f;
+__device__ __forceinline__ void raise(SoftmaxTotal<T>& total, float max) {
+  const float before = total.max;
+  total.max = fmaxf(total.max, max);
+  total.sum *= exponential<T>(before - shift(total.max));
+}
 
-  template <int VECTOR, int PACKS>
-  __device__ __forceinline__ void add(const Pack<T, VECTOR> (&packs)[PACKS]) {
-    PackMax<T, VECTOR> of_packs;
+// Adds the elements of all packs: the maximum is raised once for them, not for each element.
+template <typename T, int VECTOR, int PACKS>
+__device__ __forceinline__ void add(SoftmaxTotal<T>& total, const Pack<T, VECTOR> (&packs)[PACKS]) {
+  PackMax<T, VECTOR> of_packs;
 #pragma unroll
-    for (int p = 0; p < PACKS; ++p) of_packs.add(packs[p]);
-    raise(of_packs.get());
-    const float less = shift(max);
+  for (int p = 0; p < PACKS; ++p) of_packs.add(packs[p]);
+  raise(total, of_packs.get());
+  const float less = shift(total.max);
 #pragma unroll
-    for (int p = 0; p < PACKS; ++p) {
+  for (int p = 0; p < PACKS; ++p) {
 #pragma unroll
-      for (int v = 0; v < VECTOR; ++v) sum += exponential<T>(to_float(packs[p].values[v]) - less);
-    }
+    for (int v = 0; v < VECTOR; ++v) total.sum += exponential<T>(to_float(packs[p].values[v]) - less);
   }
+}
 
-  __device__ __forceinline__ void add(float element) {
-    raise(element);
-    sum += exponential<T>(element - shift(max));
-  }
-
-  // The total of WIDTH neighbouring threads of a warp, for all of them.
-  template <int WIDTH>
-  __device__ __forceinline__ SoftmaxTotal<T> of_threads() const {
-    const float both = shuffle_max<WIDTH>(max);
-    return {both, shuffle_sum<WIDTH>(sum * exponential<T>(max - shift(both)))};
-  }
-
- private:
-  __device__ __forceinline__ void raise(float other) {
-    const float before = max;
-    max = fmaxf(max, other);
-    sum *= exponential<T>(before - shift(max));
-  }
-};
+template <typename T>
+__device__ __forceinline__ void add(SoftmaxTotal<T>& total, float element) {
+  raise(total, element);
+  total.sum += exponential<T>(element - shift(total.max));
+}
 
 struct LossArguments {
   const std::int64_t* labels;
@@ -78,22 +67,22 @@ __global__ void __launch_bounds__(GROUP < kBlockRow ? kGroupThreads : kMostLossT
   std::int64_t label = -1;
   if (leads) label = losses.labels[number];
 
-  RunningTotal<T> total;
+  SoftmaxTotal<T> total = SoftmaxTotal<T>::none();
   Pack<T, VECTOR> packs[PACKS];
   const int step = PACKS * (S::group ? S::width : blockDim.x);
   for (int first = block_rank<S::cluster>() * slice; first < part.end; first += step) {
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) packs[p].load_if(part.has(p), row + part.column() + part.offset(p), -INFINITY);
-    total.add(packs);
+    add(total, packs);
     part.first += step;
   }
 #pragma unroll
   for (int e = 0; e < S::thread_edges; ++e) {
-    if (part.has_edge(e)) total.add(to_float(__ldg(row + part.edge[e])));
+    if (part.has_edge(e)) add(total, to_float(__ldg(row + part.edge[e])));
   }
   float wanted = NAN;
   if (leads && std::uint64_t(label) < std::uint64_t(columns)) wanted = to_float(row[label]);
-  SoftmaxTotal<T> of_row = total.template of_threads<S::width>();
+  SoftmaxTotal<T> of_row = total.template reduce<S::width>();
   if constexpr (!S::group) {
     __shared__ SoftmaxTotal<T> totals[kMostLossThreads / kWarpSize * (S::cluster ? kMaxCluster : 1)];
     of_row = exchange<S::cluster, kMostLossThreads>(of_row, totals, &barrier);
