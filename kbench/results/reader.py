@@ -168,10 +168,11 @@ def check_header(where: str, header: Sequence[str]) -> None:
     """Raises ResultsError if a column is missing or repeated, or if the axes are not between `params` and `dtype`."""
     if not is_results_header(header):
         lacks = list_words([name for name in NEEDED_COLUMNS if name not in header], 4)
+        problem = f"it begins with {','.join(header)[:40]!r} and has no column {lacks}"  # a page, a git-lfs pointer
         advice = "name a CSV that `kbench run` wrote, or restore what was removed from it"
         if len(header) == 1 and {";", "\t"} & {*header[0]}:
             advice = "save it with commas between the columns"
-        raise ResultsError(f"{where}: not a kbench results file, it has no column {lacks}; {advice}")
+        raise ResultsError(f"{where}: not a kbench results file, {problem}; {advice}")
     first = [name for name in header if name in COLUMNS][: len(IDENTITY_COLUMNS) + 1]
     if first != [*IDENTITY_COLUMNS, "dtype"] or len(set(header)) < len(header):
         order = f"{', '.join(IDENTITY_COLUMNS)}, then the axes, then dtype"
@@ -268,7 +269,8 @@ def _results_files(folder: Path) -> list[Path]:
         if path.is_file() and not _MOVED_ASIDE.search(path.name) and not _is_other_csv(path)
     ]
     if not files:
-        raise ResultsError(f"{folder}: no results file here; run `kbench run CONFIG` first, or name a CSV")
+        other = next((f" ({path.name} is not one)" for path in folder.glob("*.csv") if _is_other_csv(path)), "")
+        raise ResultsError(f"{folder}: no results file here{other}; run `kbench run CONFIG` first, or name a CSV")
     return files
 
 

@@ -69,7 +69,7 @@ def test_a_results_file_that_is_missing_is_named_and_one_without_results_with_it
         assert ended.code == 2 and ended.out == "" and ended.err.startswith("error: nope.csv: "), command
     write("notes.csv", "a,b\n1,2\n")
     ended = kbench("show", "notes.csv")
-    assert ended.code == 2 and "notes.csv:1" in ended.err and "provider" in ended.err
+    assert ended.code == 2 and "notes.csv:1" in ended.err and "'a,b' and has no column operator, provider" in ended.err
     ended = kbench("history", "check", "notes.csv")
     assert ended.code == 2 and "notes.csv: is a file; name its folder" in ended.err
 
@@ -80,7 +80,7 @@ def test_without_results_a_command_says_how_to_make_some(kbench: Kbench, write: 
         assert ended.code == 2 and "kbench run" in ended.err, command
     write("results/other.csv", "name,value\na,1\n")  # is no results file
     ended = kbench("show")
-    assert ended.code == 2 and "kbench run" in ended.err
+    assert ended.code == 2 and "kbench run" in ended.err and "(other.csv is not one)" in ended.err
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_exits_2(kbench: Kbench) ->
     where = ("--where", "N=1024")
     for arguments in (("plot", RESULTS, *where, "--out"), ("report", RESULTS, *where, "--out"), ("init", "x", "--dir")):
         ended = kbench(*arguments, "/proc/kbench/page.html")
-        assert ended.code == 2 and "/proc/kbench" in ended.err and "Traceback" not in ended.err, arguments
+        assert ended.code == 2 and "/proc/kbench" in ended.err and "cannot be written" in ended.err, arguments
 
 
 def test_a_run_whose_results_cannot_be_written_measures_nothing(kbench: Kbench, write: Write) -> None:
