@@ -52,9 +52,7 @@ def write_outputs(
     if not result.passed:
         terminal.error(result.text)
     elif not comparison.options.fail_on and os.environ.get("CI"):
-        terminal.warn(
-            "without --fail-on, the exit code does not depend on the verdicts; add --fail-on slower,missing,failed"
-        )
+        terminal.warn("without --fail-on, no verdict of a row fails the job; add --fail-on slower,missing,failed")
     if github:
         _tell_github(comparison)
     return EXIT_STATUSES[result.outcome]
@@ -84,9 +82,7 @@ def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, st
             raise UsageError(f"--export {text!r}: expected FORMAT=FILE; {advice}")
         target = None if path == "-" else Path(path)
         if target in targets:
-            raise UsageError(
-                f"--export {text!r}: the {targets[target]} export writes there too; give each export its own file"
-            )
+            raise UsageError(f"--export {text!r}: the {targets[target]} export writes there too; name another file")
         if target is None and github:
             raise UsageError(f"--export {text!r}: --github writes to stdout too; give the export a file")
         targets[target] = name

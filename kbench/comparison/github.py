@@ -112,7 +112,7 @@ def escape(text: str) -> str:
 
 def commands(comparison: Comparison) -> str:
     """Workflow commands: an error for each verdict that fails the gate, a warning for others that need attention, a notice
-    for other changes, and the summary."""
+    for other changes, and the summary: an error where the gate does not pass."""
     failing = comparison.options.fail_on
     messages = _messages(comparison)
     messages.sort(key=lambda message: (message[0].verdict not in failing, message[0].verdict.rank))
@@ -123,7 +123,8 @@ def commands(comparison: Comparison) -> str:
         lines.append(_command(level, row.verdict, message, _place(row, comparison)))
     left = sum(count for _, _, count in messages[MOST_ANNOTATIONS:])
     more = f"; {left} more row{'s have' if left > 1 else ' has'} no annotation" if left else ""
-    return "".join([*lines, _command("notice", "summary", report.headline(comparison) + more)])
+    outcome = "notice" if comparison.passed else "error"
+    return "".join([*lines, _command(outcome, "summary", report.headline(comparison) + more)])
 
 
 def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:

@@ -492,6 +492,8 @@ class Comparison:
             return Gate("passed", "")
         if Verdict.UNCLEAR in counts:
             return Gate("passed", f"gate passed: {self._describe_unclear()}")
+        if clear and all(row.comes_from(Cause.ONE_MEASUREMENT) for row in self.rows if row.ratio is not None):
+            return Gate("passed", f"gate passed: {Cause.ONE_MEASUREMENT.value} ({self.options.gate_text})")
         return Gate("passed", f"gate passed ({self.options.gate_text})")
 
     @property

@@ -174,7 +174,7 @@ def test_every_format_says_how_many_rows_are_unclear(
     markdown = (folder / "c.md").read_text()
     assert any(said in line for line in markdown.splitlines()[:3]) and "<details open><summary>4 unclear" in markdown
     assert said in (folder / "summary.md").read_text()
-    assert any(line.startswith("::notice ") and said in line for line in done.out.splitlines())
+    assert any(line.startswith("::error ") and said in line for line in done.out.splitlines())
     outputs = (folder / "outputs").read_text().splitlines()
     assert "passed=false" in outputs and "unclear=4" in outputs
 
@@ -187,12 +187,9 @@ def test_one_session_of_a_machine_that_cannot_repeat_itself_decides_nothing(fold
     assert set(verdicts.values()) == {"unclear"} and done.code == 3
 
 
-def test_the_next_steps_name_no_files_that_do_not_exist(folder: Path, compared: Compared) -> None:
-    measured(folder / "old.csv", sessions=1)
-    measured(folder / "new.csv", 1.02, sessions=1)
-    done, verdicts = compared()
-    assert "unclear" in verdicts.values() and "--append" in done.out
-    assert "OLD.csv" not in done.text and "--resolve" not in done.text
+def test_a_gate_on_a_file_and_itself_says_so(kbench: Kbench) -> None:
+    done = kbench("compare", *[ROOT / "results/h200/comparing/a/softmax.csv"] * 2, "--fail-on", "slower")
+    assert done.code == 0 and done.out.startswith("+ gate passed: both sides are the same measurement")
 
 
 # ---- two revisions
