@@ -105,7 +105,7 @@ def write_history_pictures(
 
 def _write(pictures: Iterable[Picture], folder: Path, begin: str, formats: Sequence[str], theme: str) -> list[Path]:
     """Write pictures in each format. Their names begin with `begin`, and no two have the same."""
-    if strange := [name for name in formats if name not in PICTURE_FORMATS]:
+    if strange := [name for name in formats or [""] if name not in PICTURE_FORMATS]:
         raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
     paths: list[Path] = []
     names: Counter[str] = Counter()

@@ -294,6 +294,7 @@ def test_changes_without_a_sweep_are_a_list_with_the_slowest_first(kbench: Kbenc
         ("--metric", "joules", "gbps, ms, speedup, copy_fraction, tflops, sol, ulp"),
         ("--kind", "pie", "lines, bars, heatmap, change"),
         ("--format", "gif", "png, svg, pdf"),
+        ("--format", "", "png, svg, pdf"),
         ("--theme", "blue", "light, dark"),
         ("--x", "K", "M, N"),
         ("--by", "K", "unknown column"),
