@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from kbench.errors import ExitStatus, UsageError
+from kbench.files import replace
 from kbench.text import terminal
 from kbench.text.suggest import nearest
 
@@ -97,8 +98,7 @@ def _write_agents(path: Path, operator: str, config: str) -> ExitStatus:
     if head and not begin:
         head = head.rstrip("\n") + "\n\n"
     section = _template("agents.md", operator).replace("@CONFIG@", config)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{head}{BEGIN}\n{section}{END}\n{tail}", encoding="utf-8")
+    replace(path, f"{head}{BEGIN}\n{section}{END}\n{tail}")
     print(f"{'replaced' if begin else 'wrote'} the section on kbench in {path}")
     return ExitStatus.OK
 
@@ -114,9 +114,7 @@ def _write(texts: Mapping[Path, str]) -> None:
     if existing := [path for path in texts if os.path.lexists(path)]:
         raise UsageError("\n".join(f"{path}: {message}" for path in existing))
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        replace(path, text)
 
 
 def _template(name: str, operator: str) -> str:
