@@ -80,8 +80,10 @@ def check_cases(
                     break
                 display.begin(task)
                 failures: dict[str, str] = {}
+                done = "nothing checked"
                 try:
                     for row in check(task, display):
+                        done = done if row.status.declined else "checked"
                         checks.rows.append(row)
                         if row.status.failed:
                             failures.setdefault(row.configuration_name, f"{row.configuration_name} {row.status.value}")
@@ -94,7 +96,7 @@ def check_cases(
                         display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set")
                     display.advance(task, "left out")
                     continue
-                display.advance(task, "; ".join(filter(None, ["checked", ", ".join(failures.values())])))
+                display.advance(task, "; ".join(filter(None, [done, ", ".join(failures.values())])))
                 checks.left_out_cases -= 1
                 failed |= set(failures)
                 if len(failed) < len(task.configurations):

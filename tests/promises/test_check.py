@@ -238,6 +238,12 @@ limited.provider("mine")(lambda x: x.clone())
 """
 
 
+def test_the_line_of_a_case_that_no_provider_takes_says_that_nothing_was_checked(kbench: Kbench, write: Write) -> None:
+    write("mine.py", "import kbench\nkbench.operator('softmax').provider('mine', requires='nobody_has_it')(abs)\n")
+    ended = kbench("check", "softmax", "--plugin", "mine.py", "--only", "mine", "--set", "N=64", "--set", "dtype=fp32")
+    assert ended.code == 3 and ": nothing checked" in ended.err and ": checked" not in ended.err
+
+
 def test_a_case_whose_reference_fails_is_named_and_the_check_does_not_pass(kbench: Kbench, write: Write) -> None:
     write("mine.py", LIMITED)
     write("limited.yaml", "{operator: limited, plugins: [mine.py], sweep: {N: [16, 17]}, providers: [mine]}")
