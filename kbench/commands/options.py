@@ -22,7 +22,7 @@ Sets = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Override a value of the config, for example N=1024,4096 or rounds=2. Can be given several times.",
+        help="Override a value, for example N=64,128 or rounds=2. Can be given several times; the last --set of a key counts.",
     ),
 ]
 OnlyProviders = Annotated[

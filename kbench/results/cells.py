@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,11 @@ MARGIN = 0.02
 def parse_share(option: str, value: float | str) -> float:
     """The share that `5%` or `0.05` means, also as a number. Raises UsageError."""
     text = str(value)
-    try:
+    with suppress(ValueError):
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is not a share; write 2% or 0.02") from None
-    if not 0 <= share < 1:
-        raise UsageError(f"{option} {text!r}: must be at least 0% and less than 100%; give a share such as 2% or 0.02")
-    return share
+        if 0 <= share < 1:
+            return share
+    raise UsageError(f"{option} {text!r} is not a share below 100%; write 2% or 0.02")
 
 
 def is_plausible(number: float) -> bool:
