@@ -170,13 +170,11 @@ def test_every_format_says_how_many_rows_are_unclear(
     said = "no row is slower, but 4 of 4 are unclear"
     gate = json.loads((folder / "c.json").read_text())["gate"]
     assert gate["passed"] is False and said in gate["text"]
-    assert json.loads((folder / "c.json").read_text())["summary"]["unclear"] == 4
     markdown = (folder / "c.md").read_text()
     assert any(said in line for line in markdown.splitlines()[:3]) and "<details open><summary>4 unclear" in markdown
     assert said in (folder / "summary.md").read_text()
     assert any(line.startswith("::error ") and said in line for line in done.out.splitlines())
-    outputs = (folder / "outputs").read_text().splitlines()
-    assert "passed=false" in outputs and "unclear=4" in outputs
+    assert {"passed=false", "unclear=4"} <= {*(folder / "outputs").read_text().splitlines()}
 
 
 def test_one_session_of_a_machine_that_cannot_repeat_itself_decides_nothing(folder: Path, compared: Compared) -> None:
