@@ -8,6 +8,7 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 
@@ -89,8 +90,7 @@ def _table(table: Table) -> list[str]:
 def _headline(comparison: Comparison) -> str:
     """`kbench compare: gate failed: 12 failed (--fail-on failed)` with a mark; the counts where there is no gate."""
     gate = comparison.gate
-    unclear = Verdict.UNCLEAR in comparison.counts
-    passed = "\N{WARNING SIGN}" if unclear else "\N{WHITE HEAVY CHECK MARK}"
+    passed = "\N{WARNING SIGN}" if Verdict.UNCLEAR in comparison.counts else "\N{WHITE HEAVY CHECK MARK}"
     sign = "" if not gate.text else f"{passed} " if gate.passed else "\N{CROSS MARK} "
     return f"{sign}kbench compare: {escape(gate.text or report.summary(comparison))}"
 
@@ -156,10 +156,10 @@ def outputs(comparison: Comparison) -> str:
 
 def _place(row: JudgedRow, comparison: Comparison) -> str:
     """`file=kernels/mine.py,line=12,` if the environment file of the new side says where the provider is defined, else "".
-    GitHub then shows the annotation in the diff."""
+    GitHub then shows the annotation in the diff. It wants the path from the top of the repository."""
     file, _, line = comparison.places.get(row.key.provider, "").rpartition(":")
-    in_repository = file and not file.startswith("/") and ".." not in file.split("/")
-    return f"file={_property(file)},line={line}," if in_repository and line.isdecimal() else ""
+    path = os.path.relpath(file or "/", os.environ.get("GITHUB_WORKSPACE") or ".")
+    return "" if path.startswith("..") else f"file={_property(path)},line={_property(line)},"
 
 
 def _command(level: str, title: str, message: str, place: str = "") -> str:

@@ -185,9 +185,13 @@ def test_one_session_of_a_machine_that_cannot_repeat_itself_decides_nothing(fold
     assert set(verdicts.values()) == {"unclear"} and done.code == 3
 
 
-def test_a_gate_on_a_file_and_itself_says_so(kbench: Kbench) -> None:
-    done = kbench("compare", *[ROOT / "results/h200/comparing/a/softmax.csv"] * 2, "--fail-on", "slower")
-    assert done.code == 0 and done.out.startswith("+ gate passed: both sides are the same measurement")
+def test_an_annotation_has_the_path_from_the_top(folder: Path, compared: Compared, monkeypatch: Any) -> None:
+    measured(folder / "old.csv")
+    measured(folder / "new.csv", 2)
+    (folder / "new.env.json").write_text('{"places": {"mine": "bench/mine.py:10"}}')
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(folder.parent))
+    done, _ = compared("--fail-on", "slower", "--github")
+    assert f"::error file={folder.name}/bench/mine.py,line=10,title" in done.out
 
 
 # ---- two revisions

@@ -142,7 +142,6 @@ def test_a_stray_quote_takes_no_rows_with_it(tmp_path: Path, column: str) -> Non
     ("content", "words"),
     [
         (b"", ["empty"]),
-        (b"\n \n", ["empty"]),
         (b"version https://git-lfs", [":1: not a kbench results file, it begins with 'version https"]),
         (b"operator,provider,city\nx,y,z\n", [":1: not a kbench results file", "params", "and 7"]),
     ],
