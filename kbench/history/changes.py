@@ -208,7 +208,7 @@ def _moved(timeline: Timeline, series: Series, neighbours: Neighbours, around: N
 
 
 def _moved_properties(timeline: Timeline, old: RunPoint, new: RunPoint) -> dict[str, tuple[MovedProperty, ...]]:
-    """The properties that differ, by kind. Those of an environment count only if both are known."""
+    """The properties that differ, by kind. If one environment is not known, this is all that differs of them."""
     runs = timeline.runs[old.run], timeline.runs[new.run]
     kinds: dict[str, list[MovedProperty]] = {"code": [], "machine": [], "stack": [], "settings": []}
     if old.row.source_hash != new.row.source_hash and old.row.source_hash and new.row.source_hash:
@@ -217,7 +217,9 @@ def _moved_properties(timeline: Timeline, old: RunPoint, new: RunPoint) -> dict[
             kinds["code"].append(MovedProperty(COMMIT, *commits))
         kinds["code"].append(MovedProperty("source_hash", old.row.source_hash, new.row.source_hash))
     before, after = (run.facts.get(point.row.env_id, {}) for run, point in zip(runs, (old, new), strict=True))
-    for name in dict.fromkeys([*before, *after]) if before and after else ():
+    if not (before and after):
+        before, after = ({"environment file": "read"} if facts else {} for facts in (before, after))
+    for name in dict.fromkeys([*before, *after]):
         values = before.get(name) or GONE, after.get(name) or GONE
         if values[0] != values[1] and name not in NOT_CAUSES:
             top = name.partition(".")[0]
@@ -257,5 +259,4 @@ def _moved_copies(timeline: Timeline, machine: str, neighbours: Neighbours, marg
 
 
 def _short_commit(commit: str) -> str:
-    changed = len(commit) > 10 and commit.endswith("+")
-    return f"{commit[:10]}+" if changed else commit[:10]
+    return commit[:10] + "+" * (len(commit) > 10 and commit.endswith("+"))

@@ -184,10 +184,12 @@ def test_changes_are_in_the_order_of_time_and_a_new_package_is_one_of_the_stack(
         return Run(run.rows, {"packages": {"torch": "2.10.0" if newer else "2.9.0"}})
 
     history = make_history(folder, nights(of, 3 * CHANGED))
+    (history / f"night-{CHANGED - 1}" / "nightly.env.json").unlink()
     changes = found(kbench("history", "check", history, "--all", "--json", "-"))["changes"]
     assert [change["series"]["provider"] for change in changes] == ["mine", "mine", "torch", "torch"]
     packages = [{"name": "packages.torch", "old": "2.9.0", "new": "2.10.0"}]
     assert [change["moved"]["stack"] for change in changes] == [[], [], packages, packages]
+    assert changes[0]["moved"]["machine"] == [{"name": "environment file", "old": "none", "new": "read"}]
 
 
 def test_results_count_once_wherever_they_lie_and_those_that_a_run_moved_aside_count(
