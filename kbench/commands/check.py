@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,7 +114,7 @@ def print_checks(rows: Sequence[Row], plan: Plan) -> None:
     for kind, members in kinds.items():
         _print_table(members, names, kind, plan)
     print()
-    for line in [*_explain(rows), *_all_wrong(rows, plan)]:
+    for line in [*_explain(kinds), *_all_wrong(rows, plan)]:
         print(line)
     for name, why in plan.unavailable.items():
         print(f"{name}: unavailable: {why}")
@@ -126,6 +126,8 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
     for row in rows:
         cells.setdefault(row.edge, {}).setdefault(row.configuration_name, []).append(row)
     lines = [[edge, *(_word(members.get(name, [])) for name in names)] for edge, members in cells.items()]
+    # after two crashes a provider has rows of all inputs, also of those that no other provider was given
+    lines = [line for line in lines if NO_VALUE not in line or {*line[1:]} - {NO_VALUE, "not tried"}]
     print()
     any_error = any(row.max_ulp is not None for row in rows)
     # gradients have an error also where the operator checks its outputs itself
@@ -158,24 +160,28 @@ def _word(cell: Sequence[Row]) -> str:
     return DECLINED.get(worst.status.value, worst.status.value)
 
 
-def _explain(rows: Sequence[Row]) -> list[str]:
+def _explain(kinds: Mapping[str, Sequence[Row]]) -> list[str]:
     """Lines for the results that are not right, with the inputs and the cases that have them. A failure has a line per
-    configuration and reason. A provider that declined has a line per reason: its configurations decline alike."""
+    configuration and reason: the reason of the first case of a kind. A provider that declined has a line per reason: its
+    configurations decline alike."""
+    first: dict[tuple[str, ...], str] = {}
     groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        if row.reason:
-            name = row.configuration_name if row.status.failed else row.provider
-            word = DECLINED.get(row.status.value, row.status.value)
-            groups.setdefault((name, word, row.reason), []).append(row)
+    for kind, row in ((kind, row) for kind, rows in kinds.items() for row in rows if row.reason):
+        name = row.configuration_name if row.status.failed else row.provider
+        word = DECLINED.get(row.status.value, row.status.value)
+        reason = first.setdefault((kind, name, word, row.edge), row.reason)
+        groups.setdefault((name, word, reason), []).append(row)
+    edges_tried = {row.edge for rows in kinds.values() for row in rows if not row.not_tried}
     lines = []
     for (name, word, why), group in sorted(groups.items(), key=lambda group: not group[1][0].status.failed):
         edges: dict[str, set[str]] = {}  # a failure has the shapes of its inputs that are not those of the case
         for row in group:
             edges.setdefault(row.edge, set()).update({row.shapes} - {""} if row.status.failed else set())
         inputs = [f"{edge} ({' or '.join(sorted(shapes))})" if shapes else edge for edge, shapes in edges.items()]
-        inputs = ["all inputs"] if 1 < len(edges) == len({row.edge for row in rows}) else inputs
+        inputs = ["all inputs"] if len(edges) > 1 and edges_tried <= edges.keys() else inputs
         cases = list(dict.fromkeys(row.case.label for row in group))
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
+        where += f", first {cases[0]}" if len({row.reason for row in group}) > 1 else ""
         lines.append(f"{name}: {word} on {', '.join(inputs)} ({where}): {why}")
     return lines
 
@@ -198,4 +204,5 @@ def _all_wrong(rows: Sequence[Row], plan: Plan) -> list[str]:
         return []
     cases, edges = (list(dict.fromkeys(words)) for words in zip(*all_wrong, strict=True))
     where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
-    return [f"all providers are wrong on {', '.join(edges)} ({where}): look at the reference"]
+    advice = "look at the reference; integers must be equal, unless the output has ulps="
+    return [f"all providers are wrong on {', '.join(edges)} ({where}): {advice}"]

@@ -45,7 +45,7 @@ def large(x):
 
 @softmax.provider("crash")
 def crash(x):
-    if x.shape[0] == 1:
+    if 1 in x.shape:
         os.abort()
     return right(x)
 """
@@ -160,7 +160,7 @@ def cells_of(ended: Ended, edge: str) -> str:
 
 def test_a_kernel_that_is_wrong_on_one_kind_of_input_only_is_found(checked: Path) -> None:
     ended = kept(checked, "softmax")
-    assert torch.accelerator.is_available() or "profile cpu of softmax.yaml applies" in ended.err
+    assert torch.accelerator.is_available() or not re.search("^huge stride", ended.out, re.M)
     faults = {"strided": "strided", "empty": "no rows", "inf": "-inf", "large": "large offset", "crash": "one row"}
     for provider, inputs in faults.items():
         assert re.search(rf"^ *{provider}: (wrong|crashed) .*{inputs}", ended.text, re.M), (provider, ended.text)
@@ -176,7 +176,8 @@ def test_a_failure_names_the_shape_of_the_input_on_which_it_failed_or_all_inputs
 
 def test_a_mask_that_is_missing_on_the_tail_of_a_row_is_found_in_a_sweep_of_powers_of_two(checked: Path) -> None:
     ended = kept(checked, "statistics")
-    assert line_of(ended, "without-a-mask: wrong on N=odd (x 4x9)", "variance: ") and "ok" in cells_of(ended, "random")
+    line = line_of(ended, "without-a-mask: wrong on N=odd (x 4x33 or x 4x9) (2 cases, first")
+    assert "variance: " in line and "ok" in cells_of(ended, "random")
     assert "N=16" in line_of(ended, "repeat: kbench check statistics.yaml --only without-a-mask")
     assert ended.out.splitlines()[-1] == "not checked: 1 of 3 cases; --all checks them"
 
@@ -184,7 +185,7 @@ def test_a_mask_that_is_missing_on_the_tail_of_a_row_is_found_in_a_sweep_of_powe
 def test_swapped_outputs_are_named_and_so_is_an_input_on_which_all_providers_are_wrong(checked: Path) -> None:
     line = line_of(kept(checked, "statistics"), "swapped: wrong on random", "N=16")
     assert line.endswith("mean holds the expected values of variance; return the outputs in the order mean, variance")
-    assert "on N=odd (2 cases)" in line_of(kept(checked, "statistics"), "all providers are wrong")
+    assert "on N=odd (2 cases): look at" in line_of(kept(checked, "statistics"), "all providers are wrong")
 
 
 def test_a_case_that_does_not_fit_into_memory_is_oom_and_the_line_of_each_case_says_who_failed(checked: Path) -> None:
