@@ -161,9 +161,8 @@ def _word(cell: Sequence[Row]) -> str:
 
 
 def _explain(kinds: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Lines for the results that are not right, with the inputs and the cases that have them. A failure has a line per
-    configuration and reason: the reason of the first case of a kind. A provider that declined has a line per reason: its
-    configurations decline alike."""
+    """Lines for the results that are not right. A failure has a line per configuration and reason, which is that of the first
+    case of a kind. A provider that declined has a line per reason: its configurations decline alike."""
     first: dict[tuple[str, ...], str] = {}
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for kind, row in ((kind, row) for kind, rows in kinds.items() for row in rows if row.reason):

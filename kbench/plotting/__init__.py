@@ -80,8 +80,7 @@ def write_pictures(
 ) -> list[Path]:
     """Draw results into `<stem>_<metric>[_<combination>].<format>` and return the paths.
 
-    Several files become one picture. `out_dir` is by default the folder of the first
-    file. `where` chooses rows (see kbench/results/row_filter.py).
+    Several files become one picture. `out_dir` is by default the folder of the first file. `where` chooses rows.
     Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
     """
     sources = load_sources(files, where)
@@ -107,6 +106,8 @@ def _write(pictures: Iterable[Picture], folder: Path, begin: str, formats: Seque
     """Write pictures in each format. Their names begin with `begin`, and no two have the same."""
     if strange := [name for name in formats or [""] if name not in PICTURE_FORMATS]:
         raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
+    if folder.suffix[1:] in PICTURE_FORMATS:
+        raise UsageError(f"--out {folder}: kbench names the pictures; give their folder, and their type with --format")
     paths: list[Path] = []
     names: Counter[str] = Counter()
     for picture in pictures:

@@ -16,7 +16,7 @@ from kbench.plotting.scales import short
 
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
     rows = [
-        drawn_row(case(n), session=s, ms=ms, ms_p20=ms - 1, ms_p80=ms + s)
+        drawn_row(case(n), session=s, ms=ms, ms_p20=ms - 1, ms_p80=ms + s, max_ulp=ms)
         for n in NS
         for s, ms in enumerate((5.0, 9.0, 6.0))
     ]
@@ -24,6 +24,8 @@ def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
     assert curves(figure.axes[0]) == [[(n, 6000.0) for n in NS]]  # in microseconds
     band = figure.axes[0].collections[0].get_paths()[0].get_extents()
     assert (band.y0, band.y1) == (4000.0, 10000.0)
+    for metric, band in {"ms": "p20 to p80", "ulp": "all sessions"}.items():
+        assert any(f"band: {band}" in text.get_text() for text in draw(*rows, metric=metric)[0].texts)
 
 
 def test_a_gap_where_a_provider_has_no_value(draw: Draw) -> None:
@@ -37,7 +39,6 @@ def test_a_gap_where_a_provider_has_no_value(draw: Draw) -> None:
     ("sizes", "scale"),
     [
         ([128 * i for i in range(2, 100)], "linear"),
-        ([2**k for k in range(8, 19)], "log"),
         ([256, 1024, 4096, 12672], "log"),
         ([0, 1000, 100_000], "linear"),
     ],
@@ -51,7 +52,6 @@ def test_the_x_scale_follows_the_sweep(draw: Draw, sizes: list[int], scale: str)
     "sizes",
     [
         [100_352 * i for i in range(1, 13)],
-        [128 * i for i in range(98)],
         [1024, 32_000, 128_256, 129_280, 151_936, 201_088, 256_000],
     ],
 )

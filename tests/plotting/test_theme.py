@@ -28,7 +28,6 @@ def test_a_provider_has_one_colour_in_all_pictures_and_its_own_beside_others() -
     many = styles(["liger", "cuda", "quack", "torch-native", "my-kernel", "triton-row[num_warps=4]"], LIGHT)
     assert all(many[name] == style for name, style in few.items())
     assert styles(["triton-row"], LIGHT)["triton-row"] == many["triton-row[num_warps=4]"]
-    assert styles(["my-kernel"], LIGHT)["my-kernel"] == many["my-kernel"]
     everyone = [f"provider-{i}" for i in range(8)]
     assert len({style.colour for style in styles(everyone, LIGHT).values()}) == 8
     assert styles(everyone, LIGHT) == styles(everyone[::-1], LIGHT)

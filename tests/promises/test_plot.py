@@ -63,7 +63,6 @@ def test_a_png_and_an_svg_are_written_beside_the_results(kbench: Kbench, folder:
     assert [path.name for path in paths] == ["planted_gbps.png", "planted_gbps.svg"]
     assert all(path.parent == folder and path.stat().st_size > 5000 for path in paths)
     assert paths[0].read_bytes().startswith(b"\x89PNG")
-    ElementTree.parse(paths[1])
 
 
 def test_format_and_out_choose_the_types_and_the_folder(kbench: Kbench, folder: Path, results: Path) -> None:
@@ -295,6 +294,7 @@ def test_changes_without_a_sweep_are_a_list_with_the_slowest_first(kbench: Kbenc
         ("--kind", "pie", "lines, bars, heatmap, change"),
         ("--format", "gif", "png, svg, pdf"),
         ("--format", "", "png, svg, pdf"),
+        ("--out", "x.png", "kbench names the pictures"),
         ("--theme", "blue", "light, dark"),
         ("--x", "K", "M, N"),
         ("--by", "K", "unknown column"),
