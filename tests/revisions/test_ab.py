@@ -234,3 +234,5 @@ def test_the_action_passes_its_inputs_on(repository: Path, tmp_path: Path) -> No
     (repository / "bench").mkdir(exist_ok=True)
     (repository / "bench" / "a b.yaml").touch()
     assert run_step().stdout.startswith("::notice::the base has no bench/a b.yaml yet")
+    shallow = run_step(env={**os.environ, "BASE": "", "GITHUB_BASE_REF": "main-that-was-not-fetched"}, check=False)
+    assert shallow.returncode == 2 and "fetch-depth: 0" in shallow.stdout
