@@ -140,7 +140,7 @@ class Cause(enum.Enum):
     ONE_MEASUREMENT = "both sides are the same measurement"
     ONE_SAMPLE = "a session has only one sample; raise measure.rep_ms"
     NOISY_MACHINE = "too noisy for 1 session (noise floor {noise_floor}); quieten the machine, and add sessions"
-    TOO_NOISY = "too noisy: {sessions} sessions per side would be needed; quieten the machine, or set a wider --margin"
+    TOO_NOISY = "too noisy: the margin needs {sessions} sessions per side; quieten the machine, or widen --margin"
     NOISY = "noisy: about {sessions} sessions per side would settle it"
     PROBABLE = "probably {direction}: about {sessions} sessions per side would decide it"
     DRIFT = "the machine drifted by {drift:+.1%}, which may explain changes from {low:+.1%} to {high:+.1%}"

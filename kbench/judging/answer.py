@@ -400,7 +400,8 @@ def _untimed(timed: Sequence[Row], checked: CheckedProvider) -> str:
         return "not timed: it is not right"
     if checked.left_out_cases:
         return "not timed: not all cases were checked"
-    return "not timed: there is no baseline" if checked.tried_cases else "not timed: it took part in no case"
+    no_baseline = "not timed: the file has all providers of the config; move a baseline into another plug-in"
+    return no_baseline if checked.tried_cases else "not timed: it took part in no case"
 
 
 # ---- the answers

@@ -55,7 +55,7 @@ def numbers(every: Comparison, word: str) -> list[str]:
         "failed": ["triton, 1 of 20 cases (N=2)", "wrong: differs at 3 elements"],
         "fixed": ["was wrong"],
         "incomparable": ["cache cold -> warm", "makes 1 of 20 rows incomparable"],
-        "unclear": ["too noisy: about"],
+        "unclear": ["too noisy: the margin needs"],
         "suspect": ["kbench explain suspect"],
     }.get(word, [])
 

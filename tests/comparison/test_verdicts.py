@@ -159,7 +159,7 @@ def test_a_row_alone_has_the_interval_of_a_two_sample_t_test(write: Write) -> No
     ("new", "reason"),
     [
         ((1.5, 1.8, 2.6), "probably slower: about 4 sessions per side would decide it"),
-        ((0.3, 0.6, 3.0), "too noisy: more than 1000 sessions per side would be needed"),
+        ((0.3, 0.6, 3.0), "too noisy: the margin needs more than 1000 sessions per side; quieten"),
     ],
 )
 def test_noise_asks_for_the_sessions_that_decide(verdict: Judge, new: tuple[float, ...], reason: str) -> None:

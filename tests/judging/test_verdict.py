@@ -67,7 +67,7 @@ PART = [
 def test_inputs_and_cases_that_a_provider_declined_are_not_counted_as_right() -> None:
     assert "correct yes: 4 inputs, in 2 cases" in lines(*PART)
     assert "unsupported in 1 case: N must be even" in lines(*PART)
-    assert judged_rows(PART).checked_inputs == 4
+    assert any("not timed: the file has all providers" in line for line in lines(*PART))
 
 
 def test_a_provider_that_fails_on_random_inputs_or_on_many_is_not_right_except_for_them() -> None:
