@@ -48,14 +48,13 @@ def write_outputs(
         else:
             replace(path, text)
     terminal.write_text(printed)
-    result = comparison.gate
-    if not result.passed:
-        terminal.error(result.text)
+    if not comparison.passed:
+        terminal.error(comparison.gate.text)
     elif not comparison.options.fail_on and os.environ.get("CI"):
         terminal.warn("without --fail-on, no verdict of a row fails the job; add --fail-on slower,missing,failed")
     if github:
         _tell_github(comparison)
-    return EXIT_STATUSES[result.outcome]
+    return EXIT_STATUSES[comparison.gate.outcome]
 
 
 def _verdicts(text: str | None) -> list[Verdict]:

@@ -196,7 +196,8 @@ def difference_table(comparison: Comparison) -> Table:
         if difference.severity is Severity.CONDITION:
             sides = [(row.old, row.new) for row in comparison.rows if row.verdict is Verdict.INCOMPARABLE]
             count = sum(difference.name in old.differing_conditions(new, ()) for old, new in sides if old and new)
-            effect = f"makes {count} of {plural(len(comparison.rows), 'row')} incomparable"
+            rows = f"{count} of {plural(len(comparison.rows), 'row')}"
+            effect = f"makes {rows} incomparable" if count else "concerns no row that both files have"
         lines.append((difference.name, difference.old, difference.new, effect))
     return Table(("not the same", "old", "new", ""), lines)
 
