@@ -259,4 +259,5 @@ def _moved_copies(timeline: Timeline, machine: str, neighbours: Neighbours, marg
 
 
 def _short_commit(commit: str) -> str:
-    return commit[:10] + "+" * (len(commit) > 10 and commit.endswith("+"))
+    changed = len(commit) > 10 and commit.endswith("+")
+    return f"{commit[:10]}+" if changed else commit[:10]
