@@ -129,9 +129,8 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
     # after two crashes a provider has rows of all inputs, also of those that no other provider was given
     lines = [line for line in lines if NO_VALUE not in line or {*line[1:]} - {NO_VALUE, "not tried"}]
     print()
-    any_error = any(row.max_ulp is not None for row in rows)
     # gradients have an error also where the operator checks its outputs itself
-    judges_itself = plan.info.judged and not any_error
+    judges_itself = plan.info.judged and all(row.max_ulp is None for row in rows)
     ok = "ok (the operator has a check of its own)" if judges_itself else "ok and the largest error in ulp"
     print(f"{plan.operator} {kind}; each cell shows {ok}, declined, or what went wrong")
     terminal.print_table(("input", *names), lines)
