@@ -168,7 +168,7 @@ def _measure_script(
         if plots and not done.interrupted:
             draw(result)
     if done.interrupted:
-        return ExitStatus.INTERRUPTED
+        raise KeyboardInterrupt
     failed = ExitStatus.FAILED if done.fault or done.code else ExitStatus.OK
     return max([failed, *(result.exit_status for result in done.results)]) if done.results else ExitStatus.NOTHING
 
