@@ -63,8 +63,9 @@ class ResultsFile:
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be read of the file and of its environment file, a line each."""
-        return [*self.whole.warnings, *filter(None, [self.note])]
+        """What the file lacks, and what could not be read of it and of its environment file, a line each."""
+        cut = f"{self.path}: the run was interrupted, so rows may be missing" if self.environment.interrupted else ""
+        return [*self.whole.warnings, *filter(None, [cut, self.note])]
 
     @cached_property
     def analysis(self) -> Analysis:

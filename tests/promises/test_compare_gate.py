@@ -180,13 +180,16 @@ def test_one_session_of_a_machine_that_cannot_repeat_itself_decides_nothing(fold
     assert set(verdicts.values()) == {"unclear"} and done.code == 3
 
 
-def test_an_annotation_has_the_path_from_the_top(folder: Path, compared: Compared, monkeypatch: Any) -> None:
+def test_an_annotation_has_the_path_from_the_top_and_an_interrupted_run_is_named(
+    folder: Path, compared: Compared, monkeypatch: Any
+) -> None:
     measured(folder / "old.csv")
     measured(folder / "new.csv", 2)
-    (folder / "new.env.json").write_text('{"places": {"mine": "bench/mine.py:10"}}')
+    (folder / "new.env.json").write_text('{"places": {"mine": "bench/mine.py:10"}, "interrupted": true}')
     monkeypatch.setenv("GITHUB_WORKSPACE", str(folder.parent))
     done, _ = compared("--fail-on", "slower", "--github")
     assert f"::error file={folder.name}/bench/mine.py,line=10,title" in done.out
+    assert "new.csv: the run was interrupted, so rows may be missing" in done.text
 
 
 # ---- two revisions
