@@ -64,8 +64,10 @@ class ResultsFile:
     @property
     def warnings(self) -> list[str]:
         """What the file lacks, and what could not be read of it and of its environment file, a line each."""
-        cut = f"{self.path}: the run was interrupted, so rows may be missing" if self.environment.interrupted else ""
-        return [*self.whole.warnings, *filter(None, [cut, self.note])]
+        warnings = [*self.whole.warnings, self.note]
+        if self.environment.interrupted:
+            warnings.append(f"{self.path}: the run was interrupted, so rows may be missing")
+        return list(filter(None, warnings))
 
     @cached_property
     def analysis(self) -> Analysis:

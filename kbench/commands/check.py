@@ -125,9 +125,13 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], kind: str, plan: Pla
     cells: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         cells.setdefault(row.edge, {}).setdefault(row.configuration_name, []).append(row)
-    lines = [[edge, *(_word(members.get(name, [])) for name in names)] for edge, members in cells.items()]
-    # after two crashes a provider has rows of all inputs, also of those that no other provider was given
-    lines = [line for line in lines if NO_VALUE not in line or {*line[1:]} - {NO_VALUE, "not tried"}]
+    edges_tried = {row.edge for row in rows if not row.not_tried}
+    lines = [
+        [edge, *(_word(members.get(name, [])) for name in names)]
+        for edge, members in cells.items()
+        # after two crashes a provider has rows of all inputs, also of those that no other provider was given
+        if edge in edges_tried or len(members) == len(names)
+    ]
     print()
     # gradients have an error also where the operator checks its outputs itself
     judges_itself = plan.info.judged and all(row.max_ulp is None for row in rows)
@@ -160,8 +164,9 @@ def _word(cell: Sequence[Row]) -> str:
 
 
 def _explain(kinds: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Lines for the results that are not right. A failure has a line per configuration and reason, which is that of the first
-    case of a kind. A provider that declined has a line per reason: its configurations decline alike."""
+    """Lines for the results that are not right. A failure has a line per configuration and reason: if an input fails in several
+    cases of a kind, the reason is that of the first. A provider that declined has a line per reason: its configurations decline
+    alike."""
     first: dict[tuple[str, ...], str] = {}
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for kind, row in ((kind, row) for kind, rows in kinds.items() for row in rows if row.reason):

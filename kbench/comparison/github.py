@@ -158,8 +158,9 @@ def _place(row: JudgedRow, comparison: Comparison) -> str:
     """`file=kernels/mine.py,line=12,` if the environment file of the new side says where the provider is defined, else "".
     GitHub then shows the annotation in the diff. It wants the path from the top of the repository."""
     file, _, line = comparison.places.get(row.key.provider, "").rpartition(":")
-    path = os.path.relpath(file or "/", os.environ.get("GITHUB_WORKSPACE") or ".")
-    return "" if path.startswith("..") else f"file={_property(path)},line={_property(line)},"
+    path = os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or ".") if file else ""
+    inside = path and not path.startswith("../")
+    return f"file={_property(path)},line={_property(line)}," if inside else ""
 
 
 def _command(level: str, title: str, message: str, place: str = "") -> str:

@@ -208,7 +208,7 @@ def _moved(timeline: Timeline, series: Series, neighbours: Neighbours, around: N
 
 
 def _moved_properties(timeline: Timeline, old: RunPoint, new: RunPoint) -> dict[str, tuple[MovedProperty, ...]]:
-    """The properties that differ, by kind. If one environment is not known, this is all that differs of them."""
+    """The properties that differ, by kind. An environment that is not known differs from others in that only."""
     runs = timeline.runs[old.run], timeline.runs[new.run]
     kinds: dict[str, list[MovedProperty]] = {"code": [], "machine": [], "stack": [], "settings": []}
     if old.row.source_hash != new.row.source_hash and old.row.source_hash and new.row.source_hash:

@@ -80,11 +80,12 @@ def check_cases(
                     break
                 display.begin(task)
                 failures: dict[str, str] = {}
-                done = "nothing checked"
+                outcome = "nothing checked"
                 try:
                     for row in check(task, display):
-                        done = done if row.status.declined else "checked"
                         checks.rows.append(row)
+                        if not row.status.declined:
+                            outcome = "checked"
                         if row.status.failed:
                             failures.setdefault(row.configuration_name, f"{row.configuration_name} {row.status.value}")
                 except (ConfigError, WorkerFailed) as fault:  # of the operator
@@ -96,7 +97,7 @@ def check_cases(
                         display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set")
                     display.advance(task, "left out")
                     continue
-                display.advance(task, "; ".join(filter(None, [done, ", ".join(failures.values())])))
+                display.advance(task, "; ".join(filter(None, [outcome, ", ".join(failures.values())])))
                 checks.left_out_cases -= 1
                 failed |= set(failures)
                 if len(failed) < len(task.configurations):

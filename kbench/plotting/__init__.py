@@ -104,7 +104,7 @@ def write_history_pictures(
 
 def _write(pictures: Iterable[Picture], folder: Path, begin: str, formats: Sequence[str], theme: str) -> list[Path]:
     """Write pictures in each format. Their names begin with `begin`, and no two have the same."""
-    if strange := [name for name in formats or [""] if name not in PICTURE_FORMATS]:
+    if strange := [name for name in formats or [""] if name not in PICTURE_FORMATS]:  # no format would draw nothing
         raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
     if folder.suffix[1:] in PICTURE_FORMATS:
         raise UsageError(f"--out {folder}: kbench names the pictures; give their folder, and their type with --format")

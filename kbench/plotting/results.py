@@ -181,8 +181,10 @@ def method_line(sources: Sequence[ResultsFile], metric: Metric | None = None) ->
     used = {name: sorted({getattr(row, name) for row in timed} - {""}) for name in ("timer", "cache")}
     parts = [f"{name} {'/'.join(words)}" for name, words in used.items() if words]
     parts += [f"median of {sessions} sessions"] if sessions > 1 else []
-    if metric and (f"{metric.column}_p20" in COLUMNS or sessions > 1):
-        parts.append(f"band: {'p20 to p80' if f'{metric.column}_p20' in COLUMNS else 'all sessions'}")
+    if metric and f"{metric.column}_p20" in COLUMNS:
+        parts.append("band: p20 to p80")
+    elif metric and sessions > 1:
+        parts.append("band: all sessions")
     providers = [row for row in timed if row.role is Role.PROVIDER]
     noisy = sum(Flag.NOISY in row.flags for row in providers)
     parts += [f"{noisy} of {len(providers)} rows noisy"] if noisy else []

@@ -27,7 +27,7 @@ def parse_share(option: str, value: float | str) -> float:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         if 0 <= share < 1:
             return share
-    raise UsageError(f"{option} {text!r} is not a share below 100%; write 2% or 0.02")
+    raise UsageError(f"{option} {text!r} is not a share between 0% and 100%; write 2% or 0.02")
 
 
 def is_plausible(number: float) -> bool:
