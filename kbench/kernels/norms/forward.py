@@ -44,6 +44,26 @@ def load(pointers, mask, FULL: tl.constexpr, POLICY: tl.constexpr):
 
 
 @triton.jit
+def load_vectors(weight, bias, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr):
+    """The weight and, if there is one, the bias, piece by piece."""
+    vectors = ()
+    for p in tl.static_range(PIECES):
+        lanes, columns, _ = tile_block(p * BLOCK, N, True, BLOCK, VEC)
+        vectors = vectors + (load(weight + lanes, columns, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
+        if bias is not None:
+            vectors = vectors + (load(bias + lanes, columns, FULL, ""),)  # noqa: RUF005
+    return vectors
+
+
+@triton.jit
+def fence_loads():
+    """On an NVIDIA device, loads before it stay before loads after it. Otherwise ptxas moves those whose values are needed late
+    behind the arrival of others. No instruction comes of it."""
+    code: tl.constexpr = "bar.warp.sync 0xffffffff; mov.b32 $0, $1;"
+    tl.inline_asm_elementwise(code, "=r,r", [tl.program_id(0)], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@triton.jit
 def store(pointers, values, mask, FULL: tl.constexpr):
     if FULL:
         tl.store(pointers, values)
@@ -97,28 +117,41 @@ def held_rows(
     VEC: tl.constexpr,
     FULL: tl.constexpr,
     EARLY: tl.constexpr,
+    FENCE: tl.constexpr,
     PACKED: tl.constexpr,
     POLICY: tl.constexpr,
 ):
     """Each program holds ROWS rows in registers, in PIECES blocks of BLOCK columns. With FULL, no block reaches beyond the
-    matrix. With EARLY, weights are loaded before the rows arrive. With PACKED, elements of 16 bits are held as they are, not in
-    float32. POLICY is the eviction policy of the loads of x and the residual. Grid: M / ROWS, rounded up."""
+    matrix. With EARLY, weights are loaded before the sums, and with FENCE before the rows. With PACKED, elements of 16 bits are
+    held as they are, not in float32. POLICY is the eviction policy of the loads of x and the residual. Grid: M / ROWS, rounded
+    up."""
     LAYERNORM: tl.constexpr = bias is not None
     rows, inside = tile_rows(tl.program_id(0), M, ROWS)
-    values = ()
     early = ()
+    if FENCE:
+        early = load_vectors(weight, bias, N, BLOCK, PIECES, VEC, FULL)
+        fence_loads()
+    values = ()
+    added = ()
+    # before any store of h, because the compiler moves no load across a store
     for p in tl.static_range(PIECES):
-        lanes, columns, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
-        value = load(x + rows * (x_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
+        lanes, _, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
+        values = values + (load(x + rows * (x_stride // VEC * VEC) + lanes, mask, FULL, POLICY),)  # noqa: RUF005
         if residual is not None:
             more = load(residual + rows * (residual_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
-            value = value.to(tl.float32) + more.to(tl.float32)
-            store(h + rows * (h_stride // VEC * VEC) + lanes, value, mask, FULL)
-        values = values + (value if PACKED else value.to(tl.float32),)  # noqa: RUF005 Triton has no other way to append
-        if EARLY:
-            early = early + (load(weight + lanes, columns, FULL, ""),)  # noqa: RUF005
-            if LAYERNORM:
-                early = early + (load(bias + lanes, columns, FULL, ""),)  # noqa: RUF005
+            added = added + (more,)  # noqa: RUF005
+    if EARLY and not FENCE:
+        early = load_vectors(weight, bias, N, BLOCK, PIECES, VEC, FULL)
+    if not PACKED:
+        wide = ()
+        for p in tl.static_range(PIECES):
+            value = values[p].to(tl.float32)
+            if residual is not None:
+                lanes, _, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
+                value += added[p].to(tl.float32)
+                store(h + rows * (h_stride // VEC * VEC) + lanes, value, mask, FULL)
+            wide = wide + (value,)  # noqa: RUF005
+        values = wide
 
     mean = 0.0
     if LAYERNORM:

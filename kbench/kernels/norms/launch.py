@@ -26,14 +26,11 @@ from kbench.kernels.triton_launch import (
 )
 from kbench.kernels.whole_rows import dense, dense_like, new_rows
 
-HELD_BYTES = 2**15
-"""A longer row is not held in registers on the way forward."""
-
 SHORT_BYTES = 1024
 """Shorter rows share a program."""
 
 LONGEST_HELD = 16384
-"""Elements of a row that one program holds in a backward pass that computes few rows."""
+"""Elements of a row that one program holds in registers, on the way forward or in a backward pass that computes few rows."""
 
 LONGEST_RESIDENT = 8192
 """Elements of a row that one program holds beside the sums over its rows."""
@@ -109,34 +106,44 @@ _forward = Launcher(forward_launch)
 
 
 def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
-    """A thread has up to three accesses of 16 bytes of each row, or four of the longest rows that are held and of a single
-    matrix beside wider weights. Beside the two wider vectors of a layernorm, 16 bytes are those of a vector: accesses then use
-    whole lines of all."""
+    """A thread has up to three accesses of 16 bytes of each row. It has four of a layernorm's rows in 16 bits and of a single
+    matrix beside wider weights, and more if then no lane is idle. Beside the two wider vectors of a layernorm, 16 bytes are
+    those of a vector: accesses then use whole lines of all."""
     from kbench.kernels.norms import forward
 
     M, N, itemsize, processors = shape.M, shape.N, shape.itemsize, shape.processors
     widest = max(itemsize, shape.weight_bytes)
-    if N * itemsize > HELD_BYTES:
+    if N > LONGEST_HELD:
         constants: dict[str, Any] = {"BLOCK": 2**14 // widest, "VEC": shape.vector}
         return Launch(forward.looped_rows, M, numbers, constants, warps(shape, 2**14, 32))
+    rows_at_once = processors.multiprocessors * (2 if N <= LONGEST_HELD // 2 else 1)
+    few = rows_at_once >= M
+    single = shape.matrices == 1
     if N * widest <= SHORT_BYTES:
         block, pieces = power_of_two(N), 1
         rows = whole_power(min(4 * SHORT_BYTES // (block * widest), M // processors.multiprocessors))
         options = warps(shape, rows * block * widest, 32)
+        early, fence = True, False
     else:
         rows = 1
-        options = warps(shape, N * itemsize, 64 if widest > itemsize and shape.matrices == 1 else 48)
+        four = (single and widest > itemsize) or (shape.layernorm and itemsize == 2 and N > 2048 and not few)
+        options = warps(shape, N * itemsize, 64 if four else 48, 16 if N * itemsize <= 2**15 else 32)
         block = options["num_warps"] * processors.warp_size * 16 // (widest if shape.layernorm else itemsize)
+        if N % block == block // 2 and not few and options["num_warps"] > 1:
+            options["num_warps"] //= 2
+            block //= 2
         pieces = math.ceil(N / block)
-    few = processors.multiprocessors * 2 >= M
+        fence = single and not shape.layernorm and not few
+        early = few or fence
     constants = {
         "ROWS": rows,
         "BLOCK": block,
         "PIECES": pieces,
         "VEC": shape.vector,
         "FULL": block * pieces == N and M % rows == 0,
-        "EARLY": pieces == 1 or few or (itemsize == 4 and not shape.layernorm),
-        "PACKED": itemsize == 2 and pieces > 1 and shape.matrices == 1 and processors.packs,
+        "EARLY": early or pieces == 1,
+        "FENCE": fence and processors.packs,
+        "PACKED": itemsize == 2 and pieces > 1 and single and processors.packs,
         "POLICY": load_policy(M * N * itemsize, processors),
     }
     return Launch(forward.held_rows, math.ceil(M / rows), numbers, constants, options)
