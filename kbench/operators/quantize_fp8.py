@@ -8,7 +8,7 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.kernels.torch_fused import add_compiled
-from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for, long_rows, power_of_two, row_warps
+from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for, long_rows, power_of_two
 from kbench.kernels.whole_rows import dense, new_rows
 
 try:
@@ -92,7 +92,14 @@ def quantize_launch(bits: torch.Tensor, scales: torch.Tensor, x: torch.Tensor) -
     (M, N), block = x.shape, power_of_two(x.shape[1])
     native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
     constants = {"BLOCK": block, "NATIVE": native, "POLICY": load_policy_for(bits)}  # y is smaller than x
-    return Launch(quantize_rows, M, (x.stride(0), N), constants, {"num_warps": row_warps(block)})
+    return Launch(quantize_rows, M, (x.stride(0), N), constants, {"num_warps": quantize_warps(x)})
+
+
+def quantize_warps(x: torch.Tensor) -> int:
+    """Threads read 32 bytes each, in up to 8 warps, or in 16 for float32 in rows of up to 8192 elements."""
+    block, itemsize = power_of_two(x.shape[1]), x.element_size()
+    most = 16 if itemsize == 4 and block <= 8192 else 8
+    return min(most, max(2, block * itemsize // 1024))
 
 
 QUANTIZE = Launcher(quantize_launch)
