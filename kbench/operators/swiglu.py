@@ -122,18 +122,18 @@ if triton:
 
 
 def forward_launch(y: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Launch:
-    return _blocks(forward_block, y)
+    return _blocks(forward_block, y, BLOCK)
 
 
 def backward_launch(
     d_gate: torch.Tensor, d_up: torch.Tensor, dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor
 ) -> Launch:
-    return _blocks(backward_block, dy)
+    return _blocks(backward_block, dy, 2 * BLOCK // dy.element_size())  # 16 bytes a thread of each matrix
 
 
-def _blocks(kernel: Any, x: torch.Tensor) -> Launch:
-    total, constants = x.numel(), {"BLOCK": BLOCK, "POLICY": load_policy_for(x)}
-    return Launch(kernel, math.ceil(total / BLOCK), (total,), constants, {})
+def _blocks(kernel: Any, x: torch.Tensor, block: int) -> Launch:
+    total, constants = x.numel(), {"BLOCK": block, "POLICY": load_policy_for(x)}
+    return Launch(kernel, math.ceil(total / block), (total,), constants, {})
 
 
 BLOCKS, GRADIENTS = Launcher(forward_launch), Launcher(backward_launch)
