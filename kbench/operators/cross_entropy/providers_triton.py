@@ -53,9 +53,9 @@ HELD_BYTES = 2**15
 FEW_PROGRAMS = 64
 """With gradients, slices have 4 blocks instead of 8 if there would be fewer programs than this."""
 
-FEW_ROWS = 64
-"""Up to this many rows, a row that one program holds has 4 accesses a thread, otherwise 8. With label smoothing, 8 accesses of
-16-bit elements would take more registers than there are."""
+SPREAD_THREADS = 1024
+"""With gradients, a row that one program holds has 4 accesses a thread if that takes at most so many threads of each
+multiprocessor, otherwise 8. With label smoothing, 8 accesses of 16-bit elements would take more registers than there are."""
 
 
 def losses(
@@ -173,7 +173,10 @@ def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> tuple[Div
     few = x.rows * math.ceil(x.lanes / (8 * x.vector * 128)) < FEW_PROGRAMS
     spread = x.row_bytes > HELD_BYTES // 2 and x.rows * math.ceil(x.lanes / (4 * x.vector * 128)) <= programs_at_once
     if slices is None and not spread and x.row_bytes <= HELD_BYTES:
-        whole = whole_rows(x, 4 if x.rows <= FEW_ROWS or (smooth and x.itemsize == 2) else 8)
+        whole = whole_rows(x, 4)
+        threads = x.rows * whole.warps * x.processors.warp_size
+        if threads > SPREAD_THREADS * x.processors.multiprocessors and not (smooth and x.itemsize == 2):
+            whole = whole_rows(x, 8)
         if caps and whole.blocks > 4:
             whole = whole._replace(registers=56 if smooth or whole.warps < 4 else 48)
         return whole, 0

@@ -95,7 +95,6 @@ def losses(
     rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     label = tl.load(labels + rows, mask=inside, other=0)
-    exists = (label >= 0) & (label < N)
     start = rows * x_stride
     source, head = first_vectors(x, rows, x_stride, VEC, EDGES)
     slice_start = part * span // VEC * VEC
@@ -109,7 +108,8 @@ def losses(
         if SMOOTH:
             plain = plain_sum(plain, blocks, first, end, inside, head, BLOCK, VEC, EDGES)
         top, total = add_exponentials(top, total, blocks, VEC, PACKED)
-    # not before the loop: loads after it would wait for the label
+    # not before the loop: its loads would wait for the label
+    exists = (label >= 0) & (label < N)
     label_logit = tl.load(x + start + label, mask=inside & exists, other=float("nan")).to(tl.float32)
     row_max, row_sum = joined(top, total)
     row_plain = row_total(plain)
